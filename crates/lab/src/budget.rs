@@ -1,5 +1,5 @@
-//! How a budget of time is spent: how many blocks, at which preset of the rate search, with or without
-//! latency by load. A pure function of the budget and of what there is to measure.
+//! Plans how to spend a budget of time: how many blocks, with which preset of the rate search, with or without
+//! latency by load. A pure function of the budget and of the work.
 
 mod clock;
 pub(crate) mod cost;
@@ -11,39 +11,39 @@ use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S};
 
 use crate::materials;
 
-/// What a budget must pay for.
+/// The work that a budget must pay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Cells that are one closed-loop trial each block.
+    /// Cells that have one closed-loop trial in each block.
     pub ceilings: u32,
-    /// Cells with a rate search each block.
+    /// Cells that have a rate search in each block.
     pub subjects: u32,
-    /// How many of the ceilings have a trial in each of their rounds.
+    /// How many of the ceilings also have a trial in every round of the searches.
     pub in_rounds: u32,
-    /// Whether a trial of each of those is repeated for the kernel's reasons of its drops.
+    /// Whether each subject has a trial that is repeated for the kernel's reasons of its drops.
     pub reasons: bool,
-    /// Records of all zones that are generated.
+    /// Number of records in all generated zones together.
     pub records: u64,
 }
 
-/// How a budget is spent.
+/// How to spend a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
-    /// The preset of the rate search.
+    /// The name of the rate search's preset.
     pub goal: &'static str,
-    /// How often every cell is started.
+    /// How many times every cell is started.
     pub blocks: u32,
     /// Whether latency by load is measured, once for each subject.
     pub latency: bool,
-    /// Seconds that this will take, about.
+    /// Estimated seconds.
     pub estimate_s: f64,
     /// Whether even this takes longer than the budget.
     pub over_budget: bool,
 }
 
-/// What is wanted most comes first: the finer goal, then more starts, with latency by load or without. Fewer than
-/// six starts of the finer goal say less than six of the coarser one, because starts differ more than trials do.
-/// Two starts with latency say more than three without, but a single start is first repeated.
+/// The choices, the best first: the finer goal, then more starts, with or without latency by load. Fewer than
+/// six starts of the finer goal say less than six of the coarser one, because starts differ more than trials
+/// do. Two starts with latency say more than three without, but a second start comes before latency.
 const WISHES: [(&Cost, u32, bool); 10] = [
     (&DEFAULT, 10, true),
     (&DEFAULT, 6, true),
@@ -57,7 +57,8 @@ const WISHES: [(&Cost, u32, bool); 10] = [
     (&QUICK, 1, false),
 ];
 
-/// The best way to spend `budget_s` seconds on `work`. It never does less than one block.
+/// The best way to spend `budget_s` seconds on `work`. It always has at least one block; `over_budget` says if
+/// that does not fit.
 pub fn plan(budget_s: f64, work: Work) -> Spending {
     let mut candidates = WISHES
         .iter()
@@ -67,8 +68,9 @@ pub fn plan(budget_s: f64, work: Work) -> Spending {
         .unwrap_or_else(|| Spending { over_budget: true, ..spending(&QUICK, 1, false, work) })
 }
 
-/// How often a study's cells are started: `repetitions` times, or as often as a budget allows, once at least.
-/// Where `reasons` can be counted, every cell that is pushed beyond its limit has a trial repeated for them.
+/// How to spend the time of a study: `repetitions` starts of every cell, or as many as the budget allows, and
+/// at least one. If `reasons` is true, every cell that is pushed beyond its limit has a trial repeated for the
+/// reasons of its drops.
 pub fn plan_study(
     budget_s: Option<f64>,
     repetitions: u32,
@@ -76,7 +78,7 @@ pub fn plan_study(
     cells: &[Cell],
     reasons: bool,
 ) -> Spending {
-    // What is measured once only is in the first block.
+    // Measurements that are made only once are in the first block.
     let block_s = cost::block_s(cells, goal, 1);
     let reasons_s = if reasons { cost::reasons_s(cells) } else { 0.0 };
     let once_s =

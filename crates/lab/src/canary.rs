@@ -1,21 +1,21 @@
-//! When the canary is played: before the first cell of a block and every few cells after it, and once more after
-//! the last cell of the run, which nothing else would vouch for. A function of the stored trials, so that a run
-//! that was killed neither repeats nor loses one.
+//! When the canary is played: before the first cell of a block, every few cells after it, and after the last
+//! cell of the run, which no later canary covers. A function of the stored trials, so that a run that was
+//! killed neither repeats nor loses a canary.
 
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{CellLoad, Run};
 
 use crate::load::{Load, Pace};
 
-/// Cells between two canaries.
+/// Number of cells between two canaries.
 pub const EVERY: usize = 6;
 
-/// The run's canary cell, if it has one that says at which rate it is played.
+/// The index of the run's canary cell; `None` if the run has none, or one without a fixed rate.
 pub fn cell(run: &Run) -> Option<usize> {
     run.cells.iter().position(|cell| cell.role == Role::Canary && matches!(cell.load, CellLoad::Rates { .. }))
 }
 
-/// The load of a canary: the first rate of its cell.
+/// The load of a canary: the first rate of its cell, queries a second.
 pub fn load(run: &Run, canary: usize) -> Option<Load> {
     match &run.cells[canary].load {
         CellLoad::Rates { rates_qps, duration_s } => rates_qps.first().map(|&rate_qps| Load {
@@ -27,8 +27,8 @@ pub fn load(run: &Run, canary: usize) -> Option<Load> {
     }
 }
 
-/// Whether the canary is due when so many cells of a block are done, canaries not counted. One that could not be played counts
-/// as played: the next one comes soon enough.
+/// Whether the canary is due when `done` cells of a block are done, canaries not counted. A canary that could
+/// not be played counts as played: the next one comes soon enough.
 pub fn is_due(run: &Run, canary: usize, block: u32, done: usize) -> bool {
     played(run, canary, block) <= done / EVERY
 }
@@ -38,8 +38,8 @@ pub fn is_due_at_end(run: &Run, canary: usize, block: u32, cells: usize) -> bool
     block + 1 == run.blocks && played(run, canary, block) <= cells.div_ceil(EVERY)
 }
 
-/// The cells of a block in the order in which they are played when nothing interrupts it: `order` with the canary
-/// taken from its place and put wherever it is due.
+/// The cells of a block in the order in which they are played without interruption: `order`, with the canary
+/// moved to every place where it is due.
 pub fn played_order(order: &[usize], canary: usize, is_last_block: bool) -> Vec<usize> {
     let others: Vec<usize> = order.iter().copied().filter(|cell| *cell != canary).collect();
     let groups = others.chunks(EVERY).flat_map(|group| [&[canary], group].concat());

@@ -1,7 +1,7 @@
-//! A run that compares two subjects: in each block A, A once more and B are started side by side, and their trials take
-//! turns. A against itself tells what this host can tell apart.
+//! A run that compares two subjects. In each block, two starts of A and one of B run side by side, and their
+//! trials take turns. The second start of A shows which differences this host can detect.
 //!
-//! The plan is a run like any other, of three cells, so it is stored, killed and resumed as every run is.
+//! The plan is a run like any other, with three cells. It is stored, killed and resumed like every run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,21 +23,21 @@ use crate::setup::Setup;
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, programs, version};
 
-/// The study's name.
+/// The name of the study, as stored in the run.
 pub const NAME: &str = "compare";
 
-/// The goal that a run names although nothing is searched here.
+/// Every run names a goal, although a comparison searches nothing.
 const GOAL: &str = "quick";
 
-/// The factor of a cell that says how many trials each of its starts has.
+/// The factor of a cell with the number of trials in each of its starts.
 pub const ROUNDS_FACTOR: &str = "rounds";
 
-/// How many trials a start of this cell has, under each load.
+/// The number of trials in a start of this cell, under each load.
 pub(crate) fn rounds(cell: &Cell) -> usize {
     cell.factors.get(ROUNDS_FACTOR).and_then(|word| word.parse().ok()).unwrap_or(1)
 }
 
-/// Seconds that the trials of a start of this cell take.
+/// Seconds that the trials of one start of this cell take.
 pub fn trials_s(cell: &Cell) -> f64 {
     let of_loads = |loads: usize, duration_s: f64| loads as f64 * (duration_s + BESIDE_S);
     rounds(cell) as f64
@@ -48,11 +48,12 @@ pub fn trials_s(cell: &Cell) -> f64 {
         }
 }
 
-/// A trial in closed loop lasts so many times as long as an answer takes: over a long way answers come window by window, and a
-/// rate that counts few of those is a coarse one.
+/// A trial in closed loop lasts at least this multiple of the latency. Over a long path, answers come window by
+/// window, and a rate that counts only a few windows is coarse.
 pub(crate) const LATENCIES: f64 = 20.0;
 
-/// Makes the trials of a cell in closed loop longer, and as many fewer, where answers take so long. Whether it did.
+/// Makes the closed-loop trials of a cell longer, and reduces their number, if `latency_s` asks for it. Returns
+/// whether it did.
 pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
     let CellLoad::Closed(duration_s) = cell.load else { return false };
     let loaded_s = duration_s * rounds(cell) as f64;
@@ -67,22 +68,23 @@ pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
     true
 }
 
-/// How many of the planned blocks fit the time that is left, where one takes so long; those that a verdict takes in any case.
+/// How many of the planned blocks fit the time that is left, if one takes `block_s`; at least as many as a
+/// verdict needs.
 pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
     planned.min(((left_s / block_s) as u32).max(LEAST_BLOCKS))
 }
 
-/// One side of a comparison.
+/// One side of a comparison: a subject that kqps starts, or a server that already runs.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// A subject that is started.
+    /// A subject that kqps starts.
     Started(Box<Configured>),
-    /// A server that runs already.
+    /// A server that already runs.
     Running(Running),
 }
 
 impl Side {
-    /// The name of its cell.
+    /// The name of the side's cell.
     pub fn name(&self) -> &str {
         match self {
             Self::Started(configured) => &configured.name,
@@ -90,7 +92,7 @@ impl Side {
         }
     }
 
-    /// The subject, where it is started.
+    /// The subject's definition, if kqps starts it.
     fn definition(&self) -> Option<&Definition> {
         match self {
             Self::Started(configured) => Some(&configured.definition),
@@ -99,40 +101,40 @@ impl Side {
     }
 }
 
-/// What is to be compared, and how.
+/// A comparison to make.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Its folder, which must not hold a run yet.
+    /// The folder of the run. It must not hold a run yet.
     pub folder: PathBuf,
-    /// What B is compared with.
+    /// The subject that B is compared with.
     pub a: Side,
-    /// What is judged. It may be called like A.
+    /// The subject that is judged. It may have the same name as A.
     pub b: Side,
-    /// The user's query file, which both are then asked.
+    /// The user's query file, which is then played at both.
     pub queries: Option<PathBuf>,
-    /// Seconds that it may take; none for what it takes.
+    /// The budget, seconds; `None` for as long as it takes.
     pub budget_s: Option<f64>,
-    /// Blocks; each has a start of A, another of A, and one of B.
+    /// Number of blocks; each has two starts of A and one of B.
     pub blocks: u32,
     /// The load of every trial.
     pub load: CellLoad,
-    /// Trials of every start.
+    /// Number of trials in every start.
     pub rounds: u32,
-    /// Queries outstanding at most, in a closed loop.
+    /// The most queries outstanding, in a closed loop.
     pub window: u32,
-    /// How the player is set up beside that.
+    /// Further settings of the player.
     pub player: PlayerWish,
-    /// Workers of each subject, each on a core of its own where there are as many.
+    /// Workers of each subject, each on a core of its own if there are enough.
     pub workers: u32,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Records of the generated zone.
+    /// Number of records in the generated zone.
     pub records: u64,
-    /// What was typed.
+    /// The command line, word by word.
     pub command: Vec<String>,
-    /// The program that is running.
+    /// The path of this kqps program.
     pub kqps: PathBuf,
-    /// Its version.
+    /// The version of this kqps program.
     pub version: String,
 }
 
@@ -148,7 +150,7 @@ pub enum ComparisonError {
     Cores { name: String, reason: String },
 }
 
-/// Makes the store of a comparison, and opens it as a run that lacks all of its trials. `began` is when its budget began.
+/// Makes the store of a comparison, and opens it as a run without trials. `began` is when its budget began.
 pub fn begin(wish: &Wish, began: Instant) -> Result<Session, ComparisonError> {
     let sides = [&wish.a, &wish.b];
     for definition in sides.iter().filter_map(|side| side.definition()) {
@@ -169,9 +171,9 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
     }
 }
 
-/// Writes all that resuming the run needs.
+/// Writes everything that resuming the run needs.
 fn make(wish: &Wish) -> Result<(), ComparisonError> {
-    // Before anything is written: an error may be the user's.
+    // Before anything is written, since the error may be the user's.
     let run = plan(wish)?;
     let (folder, claim) = claim(&wish.folder)?;
     let definitions = [&wish.a, &wish.b].into_iter().filter_map(Side::definition);
@@ -323,7 +325,7 @@ mod tests {
 
     #[test]
     fn blocks_are_left_out_for_which_starts_take_too_long() {
-        // Two minutes for eight blocks of 14 s each, less 5 s that are gone.
+        // Two minutes for eight blocks of 14 s each, less 5 s that have passed.
         assert_eq!(fitting(8, 115.0, 14.0), 8);
         assert_eq!(fitting(8, 110.0, 14.0), 7);
         assert_eq!(fitting(8, 115.0, 20.0), 6, "with fewer there is no verdict");

@@ -1,6 +1,6 @@
-//! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its subject and then the
-//! trials that it wants. Cells that are alike are started together, and their trials take turns. Every trial is committed
-//! before the next one starts.
+//! Conducts a run: blocks, in each block every cell in random order, for each cell a fresh start of its subject
+//! and then its trials. Cells under the same conditions are started together, and their trials take turns.
+//! Every trial is committed before the next one starts.
 
 mod group;
 mod patience;
@@ -31,7 +31,7 @@ pub enum NoTrial {
     Interrupted,
     /// It could not be measured, which is a result too.
     Failed {
-        /// What happened, in one sentence.
+        /// The reason in one sentence, without its full stop.
         reason: String,
         /// The last lines of the subject's or the player's output.
         output: Vec<String>,
@@ -39,18 +39,18 @@ pub enum NoTrial {
 }
 
 impl NoTrial {
-    /// What could not be measured, and printed nothing.
+    /// A failure without output.
     pub fn failed(reason: String) -> Self {
         Self::Failed { reason, output: Vec::new() }
     }
 }
 
-/// A started subject. Dropping it stops it.
+/// A started subject. Dropping it stops the subject.
 pub trait Started {
-    /// Plays one load at it.
+    /// Plays one load at the subject.
     fn play(&mut self, load: &Load) -> Result<Trial, NoTrial>;
 
-    /// CPU seconds that it has taken so far; none where nobody knows.
+    /// CPU seconds that the subject has used so far; `None` if that is not known.
     fn cpu_s(&self) -> Option<f64> {
         None
     }
@@ -62,86 +62,92 @@ impl<F: FnMut(&Load) -> Result<Trial, NoTrial>> Started for F {
     }
 }
 
-/// A started subject of any kind.
+/// A started subject of any kind, as a trait object.
 pub type Play<'a> = Box<dyn Started + 'a>;
 
-/// What happens, as it happens.
+/// An event of a run, passed to [`Conductor::tell`].
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A block begins.
     Block {
-        /// From 0.
+        /// The block, from 0.
         block: u32,
     },
-    /// The subject of a cell is being started, `start` counted over the run from 1.
+    /// The subject of a cell is being started. Starts are counted over the whole run, from 1.
     Start {
-        /// The cell.
+        /// The cell whose subject is started.
         cell: &'a Cell,
-        /// The start.
+        /// The number of the start, or 0 for one that only tries the subject.
         start: u64,
     },
-    /// A trial was committed.
+    /// A trial was committed to the store.
     Trial {
-        /// Its cell.
+        /// The cell of the trial.
         cell: &'a Cell,
-        /// It.
+        /// The stored trial.
         trial: &'a RunTrial,
     },
     /// A cell is done for this block.
     Over {
-        /// The cell.
+        /// The cell that is done.
         cell: &'a Cell,
         /// The block, from 0.
         block: u32,
-        /// How it ended.
+        /// How the cell's unit ended.
         ending: &'a Ending,
     },
-    /// Half a minute is over: this is what is known so far.
+    /// Half a minute has passed: the results so far.
     SoFar {
-        /// The run.
+        /// The run with its trials so far.
         run: &'a Run,
-        /// Seconds since it began.
+        /// Seconds since the budget began.
         after_s: f64,
     },
     /// Something is left out: it does not fit the budget, or its subject failed too often.
     Dropped {
-        /// In words: `blocks 2 to 3`, `block 1: knot`.
+        /// The part in words: `blocks 2 to 3`, `block 1: knot`.
         what: &'a str,
-        /// Why.
+        /// The reason in words.
         why: &'a str,
     },
 }
 
-/// Whether all was done.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conducted {
-    /// All that fits the budget.
+    /// All that fits the budget is done.
     Whole,
-    /// The user ended it; `--resume` goes on.
+    /// The user ended the run; `--resume` continues it.
     Interrupted,
 }
 
-/// What conducting needs beside the plan, which is the stored run.
+/// Conducts a run. The plan is the stored run; this holds everything else.
 pub struct Conductor<'a> {
-    /// Where trials are committed.
+    /// The store to which trials are committed.
     pub store: &'a Store,
     /// The goal of every rate search.
     pub goal: Goal,
-    /// The budget and when it began; none for a resumed run, which ends what was planned however long it takes.
+    /// The budget and when it began. `None` for a run without a budget and for a resumed run, which completes
+    /// its plan however long that takes.
     pub clock: Option<(Clock, Instant)>,
     /// Whether the kernel's reasons for its drops can be counted, or why not.
     pub reasons: Result<(), String>,
-    /// Starts the subject of a cell: its index, the number of the start, and the time that it has.
+    /// Starts the subject of a cell. The arguments are the cell's index, the number of the start, and its time
+    /// limits.
     pub start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
-    /// Is told what happens.
+    /// Receives every event.
     pub tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
-/// Why something does not fit the budget.
+/// The reason for parts that do not fit the budget.
 const NO_TIME: &str = "the budget was used up";
 
 impl Conductor<'_> {
     /// Makes all trials of `run` that are missing, and adds them to it.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be written.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
         self.forget_dropped(run)?;
         let pairing = Pairing::of(run);
@@ -158,7 +164,7 @@ impl Conductor<'_> {
                 break;
             }
             let fits = |(clock, began): (Clock, Instant)| match pairing {
-                // Nothing of such a block can be cut short.
+                // Nothing in such a block can be cut short.
                 Some(_) => block < LEAST_BLOCKS || clock.fits_cell(seconds(began), last_block_s),
                 None => clock.fits_block(seconds(began), block, last_block_s),
             };
@@ -192,8 +198,9 @@ impl Conductor<'_> {
         Ok(Conducted::Whole)
     }
 
-    /// Why a cell is not started in a block, if so. The first block gets all of its ceilings in any case: they are cheap,
-    /// and every figure is told as a share of one. A subject has its turn there if half of what it costs fits.
+    /// Why a cell is not started in a block; `None` if it is. The first block has all of its ceilings in any
+    /// case: they are cheap, and every figure is stated as a share of one. A subject is started there if half
+    /// of its cost fits.
     fn why_not(&self, run: &Run, cell: usize, block: u32) -> Option<&'static str> {
         if tryout::is_hopeless(run, cell, block) {
             return Some(tryout::HOPELESS);
@@ -226,8 +233,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// What an earlier part of this run left out to keep to its budget may be measured after all; what is left
-    /// out again is told again.
+    /// Forgets the parts that an earlier session of this run left out to keep to its budget, since there may be
+    /// time now. Parts that are left out again are reported again.
     fn forget_dropped(&mut self, run: &mut Run) -> Result<(), StoreError> {
         let may_be_had =
             |what: &str, why: &str| why == NO_TIME || what == reasons::NAME && self.reasons.is_ok();
@@ -240,7 +247,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Plays the canary once, where it is due.
+    /// Plays the canary once, if it is due.
     fn canary(&mut self, run: &mut Run, canary: Option<usize>, block: u32) -> Result<Conducted, StoreError> {
         let Some((cell, load)) = canary.and_then(|cell| Some((cell, canary::load(run, cell)?))) else {
             return Ok(Conducted::Whole);
@@ -258,8 +265,8 @@ impl Conductor<'_> {
         Ok(Conducted::Whole)
     }
 
-    /// What a unit wants next. The reasons of its losses are left out where they cannot be counted, or no time is
-    /// left, and the run says so once.
+    /// The next step of a unit. The trial for the reasons of its losses is left out if they cannot be counted
+    /// or if no time is left; the run records that once.
     fn next(&mut self, run: &mut Run, unit: &mut Unit, cell: usize) -> Result<Next, StoreError> {
         let next = unit.next();
         let in_time = self.clock.is_none_or(|(clock, began)| clock.fits_reasons(seconds(began)));
@@ -307,7 +314,6 @@ fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
-/// Where a trial belongs.
 #[derive(Clone, Copy)]
 struct Place {
     cell: usize,

@@ -1,5 +1,5 @@
-//! A subject as a user asks for it in words, `knot workers=2 steer=cpu`: its definition, with settings of its own and
-//! factors that every subject has.
+//! A subject as the user types it, `knot workers=2 steer=cpu`: its definition, with settings of its own and
+//! with factors that every subject has.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use crate::toml_file::nearest;
 
-/// A subject with the settings that it is to have.
+/// A subject with the user's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configured {
-    /// The name of its cell: the words that the user typed, or what tells it from others.
+    /// The name of its cell: the words that the user typed, or another name that is unique.
     pub name: String,
-    /// The subject.
+    /// The definition of the subject.
     pub definition: Definition,
-    /// Its settings, and factors of its cell.
+    /// The user's settings of the subject, and factors of its cell.
     pub factors: BTreeMap<String, String>,
 }
 
-/// Something that a subject cannot be asked for.
+/// Why a subject cannot have the given settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum ConfiguredError {
@@ -44,12 +44,12 @@ pub enum ConfiguredError {
 }
 
 impl Configured {
-    /// A subject with the settings that it has where nobody says anything.
+    /// A subject with its default settings.
     pub fn plain(definition: Definition) -> Self {
         Self { name: definition.name.clone(), definition, factors: BTreeMap::new() }
     }
 
-    /// A subject with settings: `words` are all that the user typed, `pairs` those after its name, each
+    /// A subject with settings. `words` is all that the user typed; `pairs` are the words after the name, each
     /// `NAME=VALUE`.
     pub fn with(definition: Definition, words: &str, pairs: &[String]) -> Result<Self, ConfiguredError> {
         let words = words.trim().to_string();
@@ -68,7 +68,7 @@ impl Configured {
         Ok(configured)
     }
 
-    /// Settings that are right by themselves can exclude each other.
+    /// Settings that are valid one by one may still exclude each other.
     fn check_together(&self, words: &str) -> Result<(), ConfiguredError> {
         let Self { definition, factors, .. } = self;
         let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
@@ -89,8 +89,12 @@ impl Configured {
         self.factors.get(WORKERS).and_then(|word| word.parse().ok()).unwrap_or(1)
     }
 
-    /// Its cell: on the cores that it asks for, or one for each worker; all else is that of `like`, whose factors and
-    /// workers hold where it says nothing. An error says which core this machine does not have.
+    /// The cell of the subject: on the cores that it asks for, or on one for each worker. Everything else is
+    /// that of `like`, whose factors and workers apply unless the user set them.
+    ///
+    /// # Errors
+    ///
+    /// The core that this machine does not have.
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
         let mut factors = like.factors.clone();
         factors.extend(self.factors.clone());
@@ -119,8 +123,8 @@ impl Configured {
     }
 }
 
-/// Gives every cell a name of its own, and every subject one that only equal subjects share: a second `nsd` becomes
-/// `nsd-2`, but `knot workers=1` and `knot workers=2` are one subject.
+/// Gives every cell a unique name, and every subject a name that only equal subjects share. A second `nsd`
+/// becomes `nsd-2`, but `knot workers=1` and `knot workers=2` are one subject.
 pub fn with_names_of_their_own(chosen: Vec<Configured>) -> Vec<Configured> {
     let mut named: Vec<Configured> = Vec::new();
     for one in chosen {
@@ -135,14 +139,14 @@ pub fn with_names_of_their_own(chosen: Vec<Configured>) -> Vec<Configured> {
     named
 }
 
-/// A name with the least number that makes it free, or none.
+/// The name itself if it is free, or else the name with the least number that makes it free.
 fn first_free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = [name.to_string()].into_iter().chain(numbered).find(|name| !is_taken(name));
     free.expect("there is always a further number")
 }
 
-/// Whether a subject, or any subject, has such a setting, and whether the setting can have this value.
+/// Whether the subject, or every subject, has such a setting, and whether the setting accepts this value.
 fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Result<(), ConfiguredError> {
     let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
     let is_several = value == ONE_PER_CORE || value.starts_with("each ") || value.starts_with("every ");
@@ -163,7 +167,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
     })
 }
 
-/// A word that is no setting of a subject may have been meant as one that every subject has, or as one of `more`.
+/// Adds a suggestion to the error about an unknown setting: a setting that every subject has, or one of `more`.
 pub(crate) fn with_common(
     definition: &Definition,
     error: SettingError,

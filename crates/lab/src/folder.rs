@@ -1,4 +1,4 @@
-//! The folder of a run: everything of it lies in there, so that it can be read, moved and gone on with.
+//! The folder of a run. It holds all files of the run, so that the run can be read, moved and resumed.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kqps_dataset::generate::replaced_by;
 use kqps_dataset::unfinished::Unfinished;
 
-/// The folder of one run. Its path is absolute: subjects work in folders of their own.
+/// The folder of one run. Its path is absolute, since subjects run in folders of their own.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
@@ -15,15 +15,15 @@ pub struct Folder(PathBuf);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} {path}: {error}", path = .path.display())]
 pub struct FolderError {
-    /// Which of these.
+    /// The failed action, a verb: `make`, `read`, …
     pub act: &'static str,
-    /// Of what.
+    /// The file or folder.
     pub path: PathBuf,
-    /// The system's word.
+    /// The error of the system.
     pub error: io::Error,
 }
 
-/// There is no run to read or to go on with.
+/// Why a folder has no run to read or resume.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum NoRun {
@@ -35,10 +35,10 @@ pub enum NoRun {
     NoStore { path: PathBuf },
 }
 
-/// The store of a run within its folder.
+/// The file name of the store in a run's folder.
 const STORE: &str = "run.sqlite";
 
-/// The store of the run that lies in a folder.
+/// The path of the store of the run in a folder.
 pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
     let path = || folder.to_path_buf();
     let found = folder.metadata().map_err(|error| NoRun::Unreadable { path: path(), error })?;
@@ -54,30 +54,30 @@ pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
 }
 
 impl Folder {
-    /// Makes the folder, and those above it, where they are missing.
+    /// Makes the folder and its parents if they are missing.
     pub fn make(path: &Path) -> Result<Self, FolderError> {
         did("make", path, fs::create_dir_all(path))?;
         Self::open(path)
     }
 
-    /// A folder that exists.
+    /// Opens a folder that exists.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let absolute = did("read", path, path.canonicalize())?;
-        // Its path is put into configuration files of every kind of server, quoted at best.
+        // The path is written into the configuration files of many servers, quoted at best.
         match absolute.to_str() {
             Some(text) if !text.contains(['"', '\\', '\n', ';']) => Ok(Self(absolute)),
             _ => {
                 let error = io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "name servers take no folder whose path is not plain text",
+                    "the path has a character that configuration files of name servers cannot hold",
                 );
                 Err(FolderError { act: "use", path: path.into(), error })
             }
         }
     }
 
-    /// Something in it that a run would write over and that no run has written: there is no store beside it, not even one
-    /// that was begun.
+    /// A file in the folder that a run would overwrite and that no run has written: there is no store beside
+    /// it, not even an incomplete one.
     pub(crate) fn foreign(&self) -> Option<PathBuf> {
         if self.store().exists() {
             return None;
@@ -86,37 +86,37 @@ impl Folder {
         ours.into_iter().find(|path| path.symlink_metadata().is_ok())
     }
 
-    /// The folder itself.
+    /// The absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The store.
+    /// The path of the store.
     pub fn store(&self) -> PathBuf {
         self.0.join(STORE)
     }
 
-    /// The page.
+    /// The path of the HTML page.
     pub fn report(&self) -> PathBuf {
         self.0.join("report.html")
     }
 
-    /// The study as it was run.
+    /// The path of the study file, as it was run.
     pub fn study(&self) -> PathBuf {
         self.0.join("study.toml")
     }
 
-    /// The generated zone and queries.
+    /// The folder of the generated zone and queries.
     pub fn dataset(&self) -> PathBuf {
         self.0.join("dataset")
     }
 
-    /// The definition of a subject, as it was used.
+    /// The path of a subject's definition, as it was used.
     pub fn definition(&self, subject: &str) -> PathBuf {
         self.subjects().join(format!("{subject}.toml"))
     }
 
-    /// The work folder of one start of a subject, which its name and number tell apart.
+    /// The work folder of one start of a subject. Its name and number make it unique.
     pub fn work(&self, subject: &str, start: u64) -> PathBuf {
         self.subjects().join(format!("{subject}-{start}"))
     }
@@ -125,12 +125,12 @@ impl Folder {
         self.0.join("subjects")
     }
 
-    /// Makes a folder in it.
+    /// Makes a folder, with its parents, inside this one.
     pub fn make_folder(&self, path: &Path) -> Result<(), FolderError> {
         did("make", path, fs::create_dir_all(path))
     }
 
-    /// Writes a file whole or not at all.
+    /// Writes a file, whole or not at all.
     pub fn write(&self, path: &Path, content: &[u8]) -> Result<(), FolderError> {
         if let Some(parent) = path.parent() {
             self.make_folder(parent)?;
@@ -139,8 +139,8 @@ impl Folder {
     }
 }
 
-/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it. A link stays,
-/// and the file that it leads to is replaced; a device or a pipe is left alone, with an error.
+/// Writes a temporary file beside `file` and renames it, so that neither a reader nor a full disk finds half of
+/// it. A symbolic link stays, and the file that it points to is replaced. A device or a pipe is an error.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let target = replaced_by(file)?;
     let file = target.as_path();
@@ -149,7 +149,7 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let _unfinished = Unfinished::at(&beside);
     let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
     if written.is_err() {
-        // What is left of it is of no use; that it cannot be removed either is no further news.
+        // The temporary file is useless, and a failure to remove it is no further news.
         let _ = fs::remove_file(&beside);
     }
     written
@@ -198,6 +198,6 @@ mod tests {
     fn a_path_that_would_break_a_configuration_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let error = Folder::make(&temporary.path().join("a\"b")).unwrap_err();
-        assert!(error.to_string().contains("not plain text"), "{error}");
+        assert!(error.to_string().contains("configuration files"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
-//! Trials with what the host did around them: how fast the cores were before and after each, and when the subject's cores
-//! stood still in it. Loads are wanted at one speed, the reference, and played at the speed that the cores have.
+//! Trials with the state of the host around them: the speed of the cores before and after each, and when the
+//! subject's cores stood still. Loads are requested at the reference speed, and played at the speed that the
+//! cores have.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,25 +12,26 @@ use kqps_observation::{Cell, GaugeFacts, SpeedFacts, Trial};
 
 use crate::load::{Load, Pace};
 
-/// What is to be known of a core's speed shows in so long.
+/// One reading of the gauge takes this long, which is enough to show a core's speed.
 const READING: Duration = Duration::from_millis(10);
 
-/// Readings of which the median is the reference.
+/// The reference is the median of this many readings.
 const REFERENCE_READINGS: usize = 25;
 
-/// The cores of a trial.
+/// The cores that take part in a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The player's and the subject's, ascending; empty for all.
+    /// The cores of player and subject in rising order; empty for all.
     all: Vec<u32>,
-    /// The subject's; empty for all.
+    /// The subject's cores; empty for all.
     subject: Vec<u32>,
-    /// The subject's that are not the player's too: where a thread can wake before all others.
+    /// The subject's cores without the player's: on these, a thread can wake before all others.
     watched: Vec<u32>,
 }
 
 impl Cores {
-    /// Those that a player and a subject on this host were given. Where either was given none all cores are gauged.
+    /// The cores that a player and a subject on this host were given. If either was given none, all cores are
+    /// gauged.
     pub fn of(player_cpus: &[u32], subject_cpus: &[u32]) -> Self {
         let mut all = [player_cpus, subject_cpus].concat();
         all.sort_unstable();
@@ -41,7 +43,7 @@ impl Cores {
         Self { all, subject: subject_cpus.to_vec(), watched }
     }
 
-    /// Those of a cell; none where its subject is on another host.
+    /// The cores of a cell; `None` if its subject is on another host.
     pub fn of_cell(cell: &Cell) -> Option<Self> {
         (!cell.is_elsewhere()).then(|| Self::of(&cell.player_cpus, &cell.subject_cpus))
     }
@@ -51,14 +53,14 @@ impl Cores {
     }
 }
 
-/// The speeds that loads are counted at, one for each set of cores.
+/// The reference speeds of loads, one for each set of cores.
 #[derive(Debug, Default)]
 pub struct Gauges {
     references: RefCell<Vec<(Cores, f64)>>,
 }
 
 impl Gauges {
-    /// With the references that the trials of a run were counted at, so that it goes on as it began.
+    /// The references of a run's trials, so that a resumed run continues with the same ones.
     pub fn of_trials(cells: &[Cell], trials: &[RunTrial]) -> Self {
         let gauges = Self::default();
         for one in trials {
@@ -71,9 +73,9 @@ impl Gauges {
         gauges
     }
 
-    /// Plays a load that is wanted at the reference speed, and adds to the record what the host did. Where the cores cannot
-    /// be gauged or witnessed the record has none of it, and the load is played as it is. The subject's processes are empty
-    /// where nobody knows them.
+    /// Plays a load that is requested at the reference speed, and adds the state of the host to the record. If
+    /// the cores cannot be gauged or witnessed, the record lacks it, and the load is played unchanged.
+    /// `subject_pids` are the subject's processes, empty if they are unknown.
     pub fn play<E>(
         &self,
         cores: &Cores,
@@ -85,7 +87,7 @@ impl Gauges {
         let Ok((reference_turns_per_s, before)) = gauged else { return play(load) };
         let scale = before.of(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
         let (scaled, wanted_qps) = scaled(load, scale);
-        // Without the right to run first nothing is witnessed.
+        // Without the right to real-time priority, there is no witness.
         let witness =
             (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched, subject_pids).ok()).flatten();
         let played = play(&scaled);
@@ -104,7 +106,7 @@ impl Gauges {
         })
     }
 
-    /// The reference speed of these cores. It is found the first time that it is asked for, when nothing is at work there.
+    /// The reference speed of these cores. The first call measures it, when the cores are idle.
     fn reference(&self, cores: &Cores) -> io::Result<f64> {
         let known =
             self.references.borrow().iter().find(|(other, _)| other == cores).map(|(_, speed)| *speed);
@@ -128,8 +130,8 @@ impl Gauges {
     }
 }
 
-/// The load as it is played where cores are so many times as fast as the reference, and what was wanted where that differs: a
-/// rate that a study names is played as it is named.
+/// The load as it is played on cores with `scale` times the reference speed, and the requested rate if that
+/// differs. A rate that a study names is played as it is named.
 fn scaled(load: &Load, scale: f64) -> (Load, Option<f64>) {
     let is_sought =
         matches!(load.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine | Purpose::Latency);

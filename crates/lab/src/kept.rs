@@ -1,5 +1,6 @@
-//! A search of `kqps find` that is kept: a run with one subject's cell, and the echoes beside it, in a folder like any
-//! run's. kqps did not start that subject, so it cannot go on with the run; its page can be made again.
+//! A stored search of `kqps find`: a run with one subject's cell, and the echoes beside it, in a folder like
+//! that of any run. kqps did not start the subject, so it cannot resume the run, but it can write the page
+//! again.
 
 use std::path::Path;
 
@@ -11,10 +12,10 @@ use crate::folder::Folder;
 use crate::record;
 use crate::session::{LabError, claim, unix_ms};
 
-/// The name of such a run's study.
+/// The name of the study, as stored in the run.
 pub const NAME: &str = "kqps find";
 
-/// A folder that no other kqps writes to, before it is known what the run consists of.
+/// A folder that no other kqps writes to, before the cells of its run are known.
 #[derive(Debug)]
 pub struct Claimed {
     folder: Folder,
@@ -30,14 +31,17 @@ pub struct Kept {
 }
 
 impl Claimed {
-    /// A folder for a new run, which is made where it is missing. Refused are one that has a run, and one that has files
-    /// where those of a run would lie.
+    /// Claims a folder for a new run, and makes it if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the folder has a run, or has files in place of those of a run.
     pub fn new(folder: &Path) -> Result<Self, LabError> {
         let (folder, claim) = claim(folder)?;
         Ok(Self { folder, claim })
     }
 
-    /// Makes the store of a run, which has no trials yet.
+    /// Makes the store of a run, without trials.
     pub fn begin(self, run: Run) -> Result<Kept, LabError> {
         let run = Run { started_unix_ms: unix_ms(), ..run };
         self.folder.write(&self.folder.study(), record::of(&run).as_bytes())?;
@@ -47,7 +51,7 @@ impl Claimed {
 }
 
 impl Kept {
-    /// Its folder.
+    /// The folder of the run.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -57,7 +61,7 @@ impl Kept {
         &self.run
     }
 
-    /// Stores a trial of a cell, which has one start.
+    /// Stores a measured trial of a cell, which has one start.
     pub fn add(&mut self, cell: u32, purpose: Purpose, trial: &Trial) -> Result<(), StoreError> {
         self.commit(cell, purpose, Outcome::Measured(Box::new(trial.clone())))
     }
@@ -76,7 +80,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Marks the search as one that came to its end.
+    /// Marks the search as finished.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         let now = unix_ms();
         self.store.finish(now)?;

@@ -1,4 +1,4 @@
-//! What a new run is to be, and what this host makes of it: its cells, its plan, its record.
+//! Lays out a new run on this host: from the request to cells, a plan and a record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,59 +21,59 @@ use crate::study_file::{StudyFile, cells};
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, builtin, programs, version};
 
-/// What a new run is to be.
+/// The request for a new run.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Its folder, which must not hold a run yet.
+    /// The folder of the run. It must not hold a run yet.
     pub folder: PathBuf,
-    /// The study; none for the default study.
+    /// The study; `None` for the default study.
     pub study: Option<StudyFile>,
-    /// The subjects, in the order in which they are shown; those that cannot be started here are left out, with the
-    /// reason. In a study each is called by its word there, and has no settings of its own.
+    /// The subjects in the order in which they are shown. Those that cannot be started here are left out, with
+    /// the reason. In a study, each has the name that the study gives it, and no settings of its own.
     pub subjects: Vec<Configured>,
-    /// Servers that run already; all of them on this host, or none.
+    /// Servers that already run: either all on this host, or none.
     pub running: Vec<Running>,
-    /// The echo that runs beside those on another host.
+    /// The echo that runs beside the servers on another host.
     pub echo_target: Option<Target>,
     /// The user's query file, which all cells then play.
     pub queries: Option<PathBuf>,
-    /// How the player is set up.
+    /// The user's settings of the player.
     pub player: PlayerWish,
-    /// The I/O models of the echo that the default study is to have; empty for all.
+    /// The I/O models of the echo for the default study; empty for all.
     pub models: Vec<String>,
-    /// Seconds that it may take; none for what the study takes.
+    /// The budget, seconds; `None` for as long as the study takes.
     pub budget_s: Option<f64>,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Records of the generated zone.
+    /// Number of records in the generated zone.
     pub records: u64,
-    /// What was typed.
+    /// The command line, word by word.
     pub command: Vec<String>,
-    /// The program that is running.
+    /// The path of this kqps program.
     pub kqps: PathBuf,
-    /// Its version.
+    /// The version of this kqps program.
     pub version: String,
 }
 
-/// The seconds of a default study that is given none.
+/// The budget of the default study if the user gives none, seconds.
 pub const BUDGET_S: f64 = 120.0;
 
 /// A run before its first trial.
 #[derive(Clone, Debug, Default)]
 pub struct LaidOut {
-    /// Its cells.
+    /// The cells of the run.
     pub cells: Vec<Cell>,
-    /// What is left out, and why.
+    /// The parts that are left out → the reason.
     pub skipped: BTreeMap<String, String>,
-    /// What its study asks; none for the default study.
+    /// The question of its study; `None` for the default study.
     pub question: Option<Question>,
-    /// The subjects of its cells, by their names.
+    /// The definitions of the cells' subjects, by name.
     pub definitions: BTreeMap<String, Definition>,
-    /// How its time is spent.
+    /// How the run spends its time.
     pub spending: Spending,
 }
 
-/// What this host offers makes cells of a wish, and a plan of its time.
+/// Turns a request into cells and a plan of their time, with what this host offers.
 pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
     let subjects = find_subjects(wish)?;
     let lacking = probe::probe()
@@ -86,19 +86,19 @@ pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
     }
 }
 
-/// The subjects of a wish on this host.
+/// The subjects of a request on this host.
 #[derive(Default)]
 struct Subjects {
-    /// Those that can be started, in their order, each with its version where it tells it.
+    /// The subjects that can be started, in their order, each with its version if known.
     found: Vec<(Configured, Option<String>)>,
-    /// The others, and why not.
+    /// The other subjects → the reason.
     absent: BTreeMap<String, String>,
-    /// What is not known of those that can be started, and why not.
+    /// Unknown versions of subjects that can be started → the reason.
     without_version: BTreeMap<String, String>,
 }
 
 impl Subjects {
-    /// By their names, the echo among them, which every run may need.
+    /// The definitions by name. The echo is always among them, since every run may need it.
     fn definitions(&self) -> BTreeMap<String, Definition> {
         let found = self.found.iter().map(|(configured, _)| configured.definition.clone());
         let all = [builtin::echo()].into_iter().chain(found);
@@ -132,7 +132,7 @@ fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
     Ok(subjects)
 }
 
-/// Files and cells are told apart by the names of subjects.
+/// Names must be unique, since files and cells are identified by them.
 fn check_names(wish: &Wish) -> Result<(), LabError> {
     let echo = Configured::plain(builtin::echo());
     let known: Vec<&Configured> = wish.subjects.iter().chain([&echo]).collect();
@@ -157,7 +157,7 @@ fn check_names(wish: &Wish) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The default study: its size makes a plan, and the plan says whether latency is measured.
+/// The default study. Its size determines the plan, and the plan determines whether latency is measured.
 fn default_study(
     wish: &Wish,
     subjects: &Subjects,
@@ -198,13 +198,13 @@ fn default_study(
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
 }
 
-/// How many echoes have the I/O of a subject.
+/// The number of echoes that have the I/O of a subject.
 fn in_rounds(cells: &[Cell]) -> u32 {
     let is_wanted = |io: &str| cells.iter().any(|cell| cell.role == Role::Subject && cell.io == io);
     cells.iter().filter(|cell| cell.role == Role::EchoCeiling && is_wanted(&cell.io)).count() as u32
 }
 
-/// A budget that is too short for one block would either measure nothing or not be kept.
+/// Refuses a budget that is too short for one block: the run would either measure nothing or exceed it.
 fn enough(wish: &Wish, spending: &Spending) -> Result<(), LabError> {
     match wish.budget_s {
         Some(budget_s) if spending.over_budget => {
@@ -214,7 +214,6 @@ fn enough(wish: &Wish, spending: &Spending) -> Result<(), LabError> {
     }
 }
 
-/// The last part of a path.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
@@ -224,7 +223,7 @@ fn are_reasons_told() -> bool {
     probe::probe_one("drop-reasons").is_ok()
 }
 
-/// A study from a file: its cells as often as it says, or as often as the budget allows.
+/// A study from a file: its cells, as often as it says or as the budget allows.
 fn study_file(
     wish: &Wish,
     study: &StudyFile,
@@ -285,7 +284,7 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
         command: wish.command.clone(),
         started_unix_ms: unix_ms(),
         kqps_version: wish.version.clone(),
-        // Where nobody gave one, a long plan has the time that it takes.
+        // Without a budget from the user, a long plan gets the time that it needs.
         budget_s: wish
             .budget_s
             .or(wish.study.is_none().then_some(BUDGET_S.max(laid_out.spending.estimate_s.ceil()))),

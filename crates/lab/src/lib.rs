@@ -1,11 +1,11 @@
-//! The controller: a study becomes cells, a cell becomes starts of its subject, a start becomes trials.
+//! The controller: it turns a study into cells, a cell into starts of its subject, and a start into trials.
 //!
 //! For: what the default study measures, how a budget is spent, starting and stopping subjects, the order of
-//! trials, and going on after a death. Not for: sending queries (`player`), nor for what a trial means
-//! (`verdict`): the lab asks the search what it wants next, and obeys.
+//! trials, and resuming after a crash. Not for: sending queries (`player`), nor for the meaning of a trial
+//! (`verdict`). The lab asks the search for the next trial, and plays it.
 //!
-//! Invariant: the only crate that starts other programs. What a run wants next is a function of what its store
-//! holds, so that a run that was killed goes on without repeating or losing a committed trial.
+//! Invariant: the only crate that starts other programs. The next step of a run is a function of its store, so
+//! a run that was killed continues without repeating or losing a committed trial.
 
 pub mod budget;
 pub mod canary;
@@ -35,7 +35,7 @@ pub mod unit;
 pub mod warm_up;
 pub mod words;
 
-// What people write by hand is read in one way in all crates.
+// All crates read hand-written files in the same way.
 pub use kqps_dataset::toml_file;
 
 mod reasons;

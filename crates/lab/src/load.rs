@@ -1,4 +1,4 @@
-//! What the lab asks of the player: one load for one duration.
+//! A load, as the lab requests it from the player.
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{RunTrial, Trial};
@@ -7,44 +7,44 @@ use kqps_verdict::evidence;
 /// One load for one duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Who decides when the next query leaves.
+    /// What decides when the next query leaves.
     pub pace: Pace,
-    /// Seconds in which queries are sent.
+    /// Seconds during which queries are sent.
     pub duration_s: f64,
-    /// Why it is wanted.
+    /// The purpose of the trial.
     pub purpose: Purpose,
 }
 
-/// Who decides when the next query leaves.
+/// What decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// A schedule, at this many queries a second.
+    /// A schedule (open loop).
     Open {
         /// Queries a second.
         rate_qps: f64,
     },
-    /// The subject's replies.
+    /// The subject's replies (closed loop).
     Closed,
 }
 
-/// A trial and why it was made: all that the search and the plan of a unit need of a stored trial.
+/// A trial and its purpose: all that the search and the plan of a unit need of a stored trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played {
-    /// Its number in the run; 0 outside of one.
+    /// The number of the trial in the run; 0 outside of one.
     pub number: u64,
-    /// Why it was made.
+    /// The purpose of the trial.
     pub purpose: Purpose,
-    /// What was seen.
+    /// The record of the trial.
     pub trial: Trial,
 }
 
 impl Played {
-    /// What decides whether it counts.
+    /// The purpose and the record, which decide whether the trial counts.
     pub fn facts(&self) -> (Purpose, &Trial) {
         (self.purpose, &self.trial)
     }
 
-    /// The stored trial, if it was measured.
+    /// Converts a stored trial; `None` if it was not measured.
     pub fn of(stored: &RunTrial) -> Option<Self> {
         stored.measured().map(|trial| Self {
             number: stored.number,
@@ -54,8 +54,8 @@ impl Played {
     }
 }
 
-/// The trials that count: a trial that the player spoiled does not, so whatever asked for it asks for the same
-/// again. Redoing needs no memory but the stored trials.
+/// The trials that count. A trial that the player spoiled does not, so that whatever requested it requests it
+/// again. Repetition needs no state but the stored trials.
 pub fn counted(played: &[Played]) -> Vec<&Played> {
     evidence::counted(played, Played::facts)
 }

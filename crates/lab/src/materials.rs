@@ -1,5 +1,6 @@
-//! What the cells of a run play and serve: zones, and queries at random over their names, generated from a recipe
-//! and the run's seed. Servers that run already have zones of their own: they are played the user's query file.
+//! The zones and queries of a run's cells. Zones, and random queries over their names, are generated from a
+//! recipe and the run's seed. Servers that already run have zones of their own, so the user's query file is
+//! played at them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,42 +16,42 @@ use crate::folder::{Folder, FolderError};
 use crate::signing::{self, SigningError};
 use crate::subject::Zone;
 
-/// The factor of a subject's cell that names the recipe of its zones and queries; without one there is one zone of
-/// address records.
+/// The factor of a subject's cell that names the recipe of its zones and queries. Without it, there is one zone
+/// of address records.
 pub const RECIPE_FACTOR: &str = "dataset.recipe";
 
-/// The factor of how many zones load; as many as the recipe says, where nothing is said.
+/// The factor with the number of zones that load. Without it, the recipe decides.
 pub const ZONES_FACTOR: &str = "dataset.zones";
 
-/// The factor of how many records all zones have together; as many as the recipe says, where nothing is said.
+/// The factor with the total number of records in all zones. Without it, the recipe decides.
 pub const RECORDS_FACTOR: &str = "dataset.records";
 
-/// The factor of which names are asked for: `random` ones, or `one` again and again.
+/// The factor with the choice of names: `random` ones, or `one` name again and again.
 pub const NAMES_FACTOR: &str = "dataset.names";
 
-/// The factor that names the query file of the user's, which is played instead of generated queries.
+/// The factor with the name of the user's query file, which is played instead of generated queries.
 pub const FILE_FACTOR: &str = "dataset.file";
 
-/// The copy of that file in the folder of a run.
+/// The name of the copy of that file in the folder of a run.
 const KEPT: &str = "queries-of-the-user";
 
 /// The share of names that are not in the zone, without a recipe.
 const NXDOMAIN_SHARE: f64 = 0.05;
 
-/// Names of one length: queries of one length leave in one segmented send, which keeps the player far from its
-/// limit, and a server does not care.
+/// All names have one length, so that queries can leave in one segmented send. This keeps the player far from
+/// its limit, and makes no difference to a server.
 const LABEL_BYTES: u8 = 12;
 
-/// Records of the zone without a recipe, where nothing else is said.
+/// The number of records in the zone without a recipe, by default.
 const USUAL_RECORDS: u64 = 100_000;
 
-/// Queries in a file for every record: enough that a short file is not played from the cache alone.
+/// Queries in a file for every record, so that a short file is not played from the cache alone.
 const QUERIES_PER_RECORD: u64 = 2;
 
-/// Queries in a file at most.
+/// The most queries in a file.
 const QUERIES_MOST: u64 = 2_000_000;
 
-/// Which zones and queries a cell has.
+/// The zones and queries that a cell asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     recipe: Option<String>,
@@ -63,19 +64,19 @@ pub struct Wanted {
 /// The generated files of one recipe.
 #[derive(Clone, Debug)]
 pub struct Materials {
-    /// The zones, those that do not load included; the first one does.
+    /// The zones, including those that fail to load; the first one loads.
     pub zones: Vec<Zone>,
-    /// Queries with the rcode that is expected of each.
+    /// The path of the queries with the expected rcode of each.
     pub queries: PathBuf,
-    /// The same queries with no expectation: for an echo, which answers NOERROR to everything.
+    /// The path of the same queries without expectation: for an echo, which answers NOERROR to every query.
     pub plain: PathBuf,
-    /// One query for one name, which a cache has after the first time.
+    /// The path of one query for one name, which a cache holds after the first time.
     pub one: PathBuf,
-    /// Whether the queries are a file of the user's, so that none of them is without what is expected.
+    /// Whether the queries are a file of the user's, which always states what is expected.
     pub is_file: bool,
 }
 
-/// Why there is nothing to play.
+/// Why there are no queries or zones to use.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum MaterialsError {
@@ -92,7 +93,7 @@ pub enum MaterialsError {
 }
 
 impl Wanted {
-    /// What a cell's factors say.
+    /// Reads the factors of a cell.
     pub fn of(factors: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| factors.get(name).and_then(|word| word.parse().ok());
         Self {
@@ -103,7 +104,7 @@ impl Wanted {
         }
     }
 
-    /// The recipe; `seed` is the run's. What it says of zones and records, a cell may say better.
+    /// The recipe with the run's seed. The cell's numbers of zones and records override those of the recipe.
     pub fn recipe(&self, seed: u64) -> Result<Recipe, RecipeError> {
         let mut recipe = match &self.recipe {
             Some(name) => Recipe::named(name, &[])?,
@@ -117,8 +118,8 @@ impl Wanted {
         Ok(recipe)
     }
 
-    /// The name of the folder that has its files. It names all that they depend on, for one that is there is taken for
-    /// right: it may be of a run that could not begin, with another seed.
+    /// The name of the folder for its files. The name contains everything that they depend on, since existing
+    /// files are used as they are: they may be left from a run that could not begin, with another seed.
     fn folder(&self, seed: u64) -> String {
         let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
         let recipe = self.recipe.as_deref().unwrap_or("one-zone");
@@ -126,7 +127,7 @@ impl Wanted {
     }
 }
 
-/// The records of all zones that the cells of a run are given.
+/// The number of records in all zones that the cells of a run use.
 pub fn records_of(cells: &[Cell]) -> u64 {
     let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
     let generated = wanted.iter().filter(|wanted| !wanted.is_file);
@@ -134,7 +135,8 @@ pub fn records_of(cells: &[Cell]) -> u64 {
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
 }
 
-/// One zone of so many address records, at least 1, and queries for its names, a few of which do not exist.
+/// One zone with this many address records, at least 1, and queries for its names. A few of the names do not
+/// exist.
 pub fn one_zone(records: u64) -> Recipe {
     let outcomes =
         Outcomes { noerror: 1.0 - NXDOMAIN_SHARE, nxdomain: NXDOMAIN_SHARE, ..Outcomes::default() };
@@ -148,7 +150,7 @@ pub fn one_zone(records: u64) -> Recipe {
 }
 
 impl Materials {
-    /// The files of a recipe; those that are missing are generated. Programs that sign zones are given until `deadline`.
+    /// The files of a recipe; missing ones are generated. Programs that sign zones must end by `deadline`.
     pub fn make(
         folder: &Folder,
         wanted: &Wanted,
@@ -163,7 +165,7 @@ impl Materials {
         folder.make_folder(&place)?;
         let zones = place.join("zones");
         let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
-        // Each appears whole or not at all, so one that is there is right.
+        // A file appears whole or not at all, so an existing one is complete.
         if !zones.exists() {
             signing::zones_by(&recipe, &zones, deadline)?;
         }
@@ -186,8 +188,8 @@ impl Materials {
         Ok(Self { zones, queries, plain, one, is_file: false })
     }
 
-    /// The user's query file, of which the run keeps a copy. Readiness is asked for at the root, which any server answers
-    /// in some way.
+    /// The user's query file, of which the run stores a copy. The readiness probe asks for the root, which any
+    /// server answers in some way.
     fn of_file(folder: &Folder) -> Result<Self, MaterialsError> {
         let kept = folder.dataset().join(KEPT);
         File::open(&kept).map_err(unread(&kept))?;
@@ -195,8 +197,8 @@ impl Materials {
         Ok(Self { zones, queries: kept.clone(), plain: kept.clone(), one: kept, is_file: true })
     }
 
-    /// Copies the user's query file into the folder of a run, whole or not at all, so that the run can go on without
-    /// it.
+    /// Copies the user's query file into the folder of a run, whole or not at all, so that the run can be
+    /// resumed without the original.
     pub fn keep(folder: &Folder, queries: &Path) -> Result<(), MaterialsError> {
         folder.make_folder(&folder.dataset())?;
         let kept = folder.dataset().join(KEPT);
@@ -204,14 +206,14 @@ impl Materials {
         let unfinished = Unfinished::at(&beside);
         let copied = copy(queries, &beside).and_then(|()| std::fs::rename(&beside, &kept));
         if copied.is_err() {
-            // It may not be there.
+            // The file may not exist.
             let _ = std::fs::remove_file(&beside);
         }
         drop(unfinished);
         copied.map_err(|error| FolderError { act: "write", path: kept, error }.into())
     }
 
-    /// The files that the cells of a run play.
+    /// The files for the cells of a run.
     pub fn of_all(
         folder: &Folder,
         cells: &[Cell],
@@ -312,10 +314,10 @@ mod tests {
         assert!(error.to_string().contains("windows-mix"), "{error}");
     }
 
-    /// Names the folder in which this test program, started again, keeps a query file that never ends.
+    /// Names the folder in which this test program copies an endless query file when it is started again.
     const FOLDER: &str = "KQPS_KEEP_IN";
 
-    /// Not a test unless a folder was named: then it ends as after a signal, in the midst of the copy.
+    /// A test only if a folder is named: it then ends as after a signal, in the middle of the copy.
     #[test]
     fn keeps_in_a_child() {
         let Some(path) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };

@@ -1,9 +1,9 @@
-//! The order of a run: every block is a random permutation of all cells, and the same seed gives the same order
-//! again, so that a resumed run goes on as it began.
+//! The order of a run: every block is a random permutation of all cells. The same seed gives the same order, so
+//! that a resumed run continues as it began.
 
-/// The cells of one block, in the order in which they are measured.
+/// The cells of one block (from 0), as indices in the order in which they are measured.
 pub fn of_block(seed: u64, block: u32, cells: usize) -> Vec<usize> {
-    // Blocks must not share a stream: a run that skips to block 3 needs no knowledge of blocks 0 to 2.
+    // Each block has its own random stream: a run that begins at block 3 needs nothing of blocks 0 to 2.
     let mut random =
         fastrand::Rng::with_seed(seed ^ (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut order: Vec<usize> = (0..cells).collect();
@@ -11,7 +11,7 @@ pub fn of_block(seed: u64, block: u32, cells: usize) -> Vec<usize> {
     order
 }
 
-/// What decides between cells of a block that have as many trials: the least has its turn first.
+/// Decides between cells of a block with the same number of trials: the least value has the next turn.
 pub(crate) fn draw(seed: u64, block: u32, trials: usize, cell: usize) -> u64 {
     let round = (u64::from(block) + 1) << 32 | trials as u64;
     let mut random = fastrand::Rng::with_seed(seed ^ round.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ cell as u64);

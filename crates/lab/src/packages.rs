@@ -1,5 +1,5 @@
-//! Installing the Debian packages of missing name servers, for whoever runs kqps from a checkout: `cargo run` sets
-//! [`VARIABLE`], an installed kqps does not, so no one else is surprised. No service is started by it.
+//! Installs the Debian packages of missing name servers, for users who run kqps from a checkout. `cargo run`
+//! sets [`VARIABLE`]; an installed kqps does not, so no other user is surprised. It starts no service.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,8 @@ use kqps_kernel::interrupts::Interrupts;
 
 use crate::subject::{Definition, programs};
 
-/// Set to `debian` it allows packages to be installed. `.cargo/config.toml` does so for runs through cargo.
+/// The environment variable that permits the installation of packages if its value is `debian`.
+/// `.cargo/config.toml` sets it for runs through cargo.
 pub const VARIABLE: &str = "KQPS_INSTALL_SUBJECTS";
 
 /// Packages of subjects whose programs are not on this host, each once, in the order of the subjects.
@@ -28,7 +29,11 @@ pub fn missing(subjects: &[Definition]) -> Vec<String> {
     packages
 }
 
-/// Whether packages may and can be installed here: asked for, on Debian, by root. The reason where not.
+/// Whether packages may be installed here: requested by [`VARIABLE`], on Debian, as root.
+///
+/// # Errors
+///
+/// The first of these conditions that does not hold, as a reason in words.
 pub fn allowed() -> Result<(), String> {
     if std::env::var(VARIABLE).as_deref() != Ok("debian") {
         return Err("kqps installs nothing by itself".into());
@@ -43,8 +48,8 @@ pub fn allowed() -> Result<(), String> {
     }
 }
 
-/// Installs packages, and returns the reason for each that could not be. `tell` hears of each before it begins.
-/// `interrupts` end it after the step that is under way.
+/// Installs packages, and returns the failed ones, each with its reason. It passes each name to `tell` before
+/// it begins. `interrupts` end it after the current step.
 pub fn install(
     packages: &[String],
     interrupts: &Interrupts,
@@ -67,7 +72,7 @@ pub fn install(
         let mut outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
         if outcome.is_err() && !updated && !interrupts.is_asked() {
             updated = true;
-            // Lists that are missing or old are the usual cause; if this fails too, so will what follows.
+            // Missing or old package lists are the usual cause. If this fails too, the next attempt also fails.
             let _ = apt_get(&["update"]);
             outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
         }
@@ -95,14 +100,14 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     Err(format!("apt-get {} failed: {}", arguments[0], last.trim()))
 }
 
-/// While it lives, packages that are installed start no service.
+/// As long as it lives, installed packages start no service.
 #[derive(Debug)]
 struct Policy {
-    /// Ours, to be removed; none when the host has a policy of its own, which stays.
+    /// Our policy file, which is removed at the end; `None` if the host has a policy of its own, which stays.
     ours: Option<(PathBuf, Unfinished)>,
 }
 
-/// `invoke-rc.d` takes status 101 for "this action is not allowed".
+/// `invoke-rc.d` reads status 101 as "this action is not allowed".
 const POLICY: &str =
     "#!/bin/sh\n# Written by kqps while it installs name servers, and removed afterwards.\nexit 101\n";
 
@@ -113,7 +118,7 @@ impl Policy {
 
     fn set(path: &Path) -> io::Result<Self> {
         match fs::read_to_string(path) {
-            // One of ours that was left by a kqps that was killed.
+            // Left from a kqps that was killed.
             Ok(found) if found == POLICY => Ok(Self::ours(path)),
             Ok(_) => Ok(Self { ours: None }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -130,7 +135,7 @@ impl Policy {
 impl Drop for Policy {
     fn drop(&mut self) {
         if let Some((path, _)) = &self.ours {
-            // There is nobody to tell; the next run finds it and takes it for its own.
+            // The error has no reader. The next run finds the file and removes it as its own.
             let _ = fs::remove_file(path);
         }
     }

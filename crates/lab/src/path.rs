@@ -1,8 +1,8 @@
-//! What queries and replies travel over, as it was laid for one start of a subject: the host's own loopback, or
-//! a veth pair between two network namespaces, one for the subject and one for the player.
+//! The path of queries and replies, as laid for one start of a subject: the host's own loopback, or a veth pair
+//! between two network namespaces, one for the subject and one for the player.
 //!
-//! Nothing of a veth path has a name on the host, or is ever on it: it lives as long as a process in its
-//! namespaces, or the [`LaidPath`], and is gone with the last of them, whatever ended them.
+//! No part of a veth path has a name on the host or appears there. It exists as long as a process in its
+//! namespaces or the [`LaidPath`], and disappears with the last of them, however that ends.
 
 mod factors;
 
@@ -17,12 +17,12 @@ use kqps_observation::question::Path as Kind;
 
 pub use factors::{FactorError, PATH_FACTOR, kind, settings};
 
-/// A path that packets can pass.
+/// A path that is ready for packets.
 #[derive(Debug)]
 pub enum LaidPath {
     /// The host's loopback interface, which other traffic uses as well.
     Loopback,
-    /// A veth pair of its own.
+    /// A veth pair for this path alone.
     Veth(VethPath),
 }
 
@@ -34,7 +34,7 @@ pub struct VethPath {
 }
 
 /// From the network that is set aside for benchmarks (RFC 2544, appendix C.2.2). Every path has the same
-/// addresses, since none can see another's.
+/// addresses, since no path can see another.
 const SUBJECT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
@@ -49,7 +49,7 @@ pub enum PathError {
 }
 
 impl LaidPath {
-    /// Lays the path that a cell asks for; `study` is what its study says for all cells.
+    /// Lays the path that a cell asks for; `study` is the default of its study for all cells.
     pub fn of(study: Kind, cell: &Cell) -> Result<Self, PathError> {
         let settings = settings(&cell.factors)?;
         match kind(&cell.factors)?.unwrap_or(study) {
@@ -74,7 +74,7 @@ impl LaidPath {
         }
     }
 
-    /// Has a program begin its life where the subject's end of the path is.
+    /// Starts a program at the subject's end of the path.
     pub fn place_subject(&self, command: &mut Command) -> io::Result<()> {
         match self {
             Self::Loopback => Ok(()),
@@ -82,7 +82,7 @@ impl LaidPath {
         }
     }
 
-    /// Has a program begin its life where the player's end of the path is.
+    /// Starts a program at the player's end of the path.
     pub fn place_player(&self, command: &mut Command) -> io::Result<()> {
         match self {
             Self::Loopback => Ok(()),
@@ -90,8 +90,8 @@ impl LaidPath {
         }
     }
 
-    /// Opens a socket, or reads counters, at the subject's end. Not for starting programs: see
-    /// [`NetNs::within`].
+    /// Runs `act`, which opens a socket or reads counters, at the subject's end. It must not start programs:
+    /// see [`NetNs::within`].
     pub fn at_subject<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match self {
             Self::Loopback => act(),
@@ -99,7 +99,7 @@ impl LaidPath {
         }
     }
 
-    /// The same at the player's end.
+    /// As [`LaidPath::at_subject`], at the player's end.
     pub fn at_player<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match self {
             Self::Loopback => act(),
@@ -109,8 +109,12 @@ impl LaidPath {
 }
 
 impl VethPath {
-    /// Makes both namespaces and joins them. Needs the rights to administer the system and the network
-    /// (`CAP_SYS_ADMIN`, `CAP_NET_ADMIN`); `kqps probe` tells of them as `veth`.
+    /// Makes both namespaces and joins them.
+    ///
+    /// # Errors
+    ///
+    /// Without the rights to administer the system and the network (`CAP_SYS_ADMIN`, `CAP_NET_ADMIN`), which
+    /// `kqps probe` reports as `veth`.
     pub fn lay(settings: &VethSettings) -> io::Result<Self> {
         let path = Self { subject: NetNs::new()?, player: NetNs::new()? };
         let subject = End { namespace: &path.subject, address: SUBJECT };
@@ -119,12 +123,12 @@ impl VethPath {
         Ok(path)
     }
 
-    /// The subject's namespace.
+    /// The network namespace of the subject.
     pub fn subject(&self) -> &NetNs {
         &self.subject
     }
 
-    /// The player's namespace.
+    /// The network namespace of the player.
     pub fn player(&self) -> &NetNs {
         &self.player
     }

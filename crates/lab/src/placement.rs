@@ -1,5 +1,5 @@
-//! Which cores a cell's subject gets, and which are left to its player: sets over the machine's topology. A
-//! function of the topology alone.
+//! Chooses the cores of a cell's subject and of its player: sets over the machine's topology. A function of the
+//! topology alone.
 
 mod sets;
 
@@ -9,41 +9,45 @@ use kqps_host::{Topology, split};
 use kqps_observation::fingerprint::CoreFacts;
 use serde::Deserialize;
 
-/// The cores that a study wants for a subject.
+/// The cores that a study requests for a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CoreWish {
-    /// So many, the best that the topology offers.
+    /// This many, the best that the topology offers.
     Count(usize),
-    /// These.
+    /// These cores, by number.
     These(Vec<u32>),
-    /// Every set of at least and at most so many cores, each in a cell of its own.
+    /// Every set with a size from the first to the second number, each in a cell of its own.
     EverySet(usize, usize),
 }
 
-/// Which of the sets that a wish stands for are measured.
+/// Which of the requested sets are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// All.
+    /// All of them.
     All,
-    /// One of those whose cores share the same things with each other, with the player's cores and with the
-    /// interrupts: no experiment could tell them apart.
+    /// One of each kind: sets are of one kind if their cores share the same with each other, with the player's
+    /// cores and with the interrupts, so that no experiment could distinguish them.
     #[default]
     Distinct,
 }
 
-/// A subject's cores, and its player's.
+/// The cores of a subject and of its player.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
     /// The subject's cores.
     pub subject_cpus: Vec<u32>,
-    /// The player's cores: apart from the subject's wherever there are enough.
+    /// The player's cores: separate from the subject's if there are enough.
     pub player_cpus: Vec<u32>,
 }
 
 impl CoreWish {
-    /// Reads what a study says: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3`, `every set of
-    /// 1..4`, where `cores` at the end of a range is all there are.
+    /// Reads the words of a study: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3` or
+    /// `every set of 1..4`. The word `cores` at the end of a range stands for the number `cores`.
+    ///
+    /// # Errors
+    ///
+    /// The expected forms, as a sentence.
     pub fn read(word: &str, cores: usize) -> Result<Self, String> {
         let number = |text: &str| match text.trim() {
             "cores" => Ok(cores),
@@ -75,7 +79,7 @@ impl CoreWish {
     }
 }
 
-/// `0,2-3` as cores in order; none when it is no such list.
+/// Parses `0,2-3` into cores in rising order; `None` if it is malformed.
 fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
@@ -86,8 +90,12 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// The placements that a wish stands for, with so many cores for the player. An error says which core is
-/// missing; a wish for sets that are larger than the machine gives none.
+/// The placements that a request stands for, with `player_cores` cores for the player. A request for sets that
+/// are larger than the machine gives none.
+///
+/// # Errors
+///
+/// The core that is missing on this machine.
 pub fn place(
     topology: &Topology,
     wish: &CoreWish,
@@ -100,7 +108,7 @@ pub fn place(
             Ok(vec![Placed { subject_cpus: split.subject_cpus, player_cpus: split.player_cpus }])
         }
         CoreWish::These(cpus) => match cpus.iter().find(|&&cpu| core(topology, cpu).is_none()) {
-            Some(missing) => Err(format!("this machine does not have core {missing} for us")),
+            Some(missing) => Err(format!("core {missing} is not available on this machine")),
             None => Ok(vec![beside(topology, cpus.clone(), player_cores)]),
         },
         CoreWish::EverySet(least, most) => {
@@ -118,16 +126,16 @@ pub fn place(
     }
 }
 
-/// What of a wish is left out because there are too many sets, in words.
+/// The part of a request that is left out because there are too many sets, in words; `None` if nothing is.
 pub fn left_out(topology: &Topology, wish: &CoreWish) -> Option<String> {
     let CoreWish::EverySet(least, most) = wish else { return None };
     let cores = topology.cores.len();
     sets::left_out(cores, *least..=(*most).min(cores))
 }
 
-/// The player next to a subject on given cores: on the first cores that are neither the subject's nor siblings of
-/// those, and only where none are left on the subject's own. So it keeps its cores from cell to cell where it can,
-/// and what the subject's cores share with it is what differs.
+/// The player beside a subject on given cores. It uses the first cores that are neither the subject's nor
+/// siblings of them, and the subject's own only if no others are left. It then keeps its cores from cell to
+/// cell if possible, so that only the relation of the subject's cores to it differs.
 fn beside(topology: &Topology, subject_cpus: Vec<u32>, player_cores: usize) -> Placed {
     let is_sibling = |core: &CoreFacts| subject_cpus.iter().any(|cpu| core.smt.contains(cpu));
     let mut free: Vec<&CoreFacts> =
@@ -148,8 +156,8 @@ fn core(topology: &Topology, cpu: u32) -> Option<&CoreFacts> {
 /// What two cores share: a physical core, caches by name, a NUMA node.
 type Shared = (bool, Vec<String>, bool);
 
-/// What a placement looks like when cores have no numbers: each of the subject's cores with what it shares
-/// with the player's cores and with the interrupted ones, and what the subject's cores share with each other.
+/// A placement without core numbers: for each of the subject's cores, what it shares with the player's cores
+/// and with the interrupted ones; and what the subject's cores share with each other.
 type Signature = (Vec<(Vec<Shared>, Vec<Shared>, bool)>, Vec<Shared>, Vec<bool>);
 
 fn signature(topology: &Topology, placed: &Placed) -> Signature {
@@ -228,10 +236,10 @@ mod tests {
     fn all_sets_are_all_and_distinct_ones_differ_in_what_they_share() {
         assert_eq!(subjects(&CoreWish::EverySet(2, 2), Placement::All).len(), 28);
         assert_eq!(subjects(&CoreWish::EverySet(1, 3), Placement::All).len(), 8 + 28 + 56);
-        // The player is on core 0, or on core 1 where the subject has core 0. One core: the player's neighbour
-        // in the cache, or another.
+        // The player is on core 0, or on core 1 if the subject has core 0. One core: the player's neighbour in
+        // the cache, or another.
         assert_eq!(subjects(&CoreWish::EverySet(1, 1), Placement::Distinct), [vec![0], vec![2]]);
-        // Two: the player's neighbour and another; a pair that shares a cache; two that share none.
+        // Two cores: the player's neighbour and another; a pair that shares a cache; two that share none.
         assert_eq!(
             subjects(&CoreWish::EverySet(2, 2), Placement::Distinct),
             [vec![0, 1], vec![0, 2], vec![2, 4]]

@@ -1,5 +1,5 @@
-//! The player as a child: `kqps load … --json`, one process for one trial, so that a trial never inherits
-//! anything from the one before it.
+//! The player as a child process: `kqps load … --json`, one process for one trial, so that a trial inherits
+//! nothing from the one before.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -20,41 +20,42 @@ use crate::setup::{SPREAD_PREFIX, Setup};
 /// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const SLACK_S: f64 = 20.0;
 
-/// The status of a player that sent nothing, or whose queries nothing answered. It prints its record all the same.
+/// The exit status of a player that sent nothing, or that got no reply. It still prints its record.
 const NOTHING_ANSWERED: i32 = 1;
 
-/// How often the player looks whether the user wants an end.
+/// The interval at which the lab checks for an interrupt while the player runs.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A player that is aimed at a subject.
+/// A player with its target.
 #[derive(Clone, Debug)]
 pub struct Player<'a> {
-    /// The program that is running.
+    /// The path of this kqps program.
     pub kqps: &'a Path,
-    /// What queries and replies travel over.
+    /// The path of queries and replies.
     pub path: &'a LaidPath,
-    /// Where the queries go; several addresses are played at in turns.
+    /// The targets; several addresses are used in turn.
     pub targets: &'a [SocketAddr],
-    /// Whether the user has allowed targets that are neither this host's nor in the network for benchmarks.
+    /// Whether the user has allowed targets that are neither on this host nor in the network for benchmarks.
     pub is_allowed: bool,
-    /// The query file.
+    /// The path of the query file.
     pub queries: &'a Path,
-    /// Whether answers are held to what the file expects.
+    /// Whether answers are checked against the expectations of the file.
     pub checks: bool,
-    /// Sockets, window, timeout.
+    /// Sockets, window, timeout and further settings.
     pub setup: Setup,
     /// The player's cores.
     pub cpus: &'a [u32],
-    /// The subject's process, where it is known.
+    /// The process ID of the subject, if known.
     pub subject_pid: Option<u32>,
     /// The subject's cores.
     pub subject_cpus: &'a [u32],
-    /// The user's wish to end the run.
+    /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
 }
 
 impl Player<'_> {
-    /// Plays one trial. The kernel kills the player when the calling thread ends, so call it from the main one.
+    /// Plays one trial. The kernel kills the player when the calling thread ends, so the main thread must call
+    /// this.
     pub fn play(&self, load: &Load) -> Result<Trial, NoTrial> {
         let failed = |reason: String| NoTrial::Failed { reason, output: Vec::new() };
         let mut command = Command::new(self.kqps);
@@ -120,7 +121,7 @@ impl Player<'_> {
         let deadline = Instant::now() + limit;
         let mut asked_to_end = false;
         let mut too_long = false;
-        // Its standard output is closed when it ends.
+        // The player closes its standard output when it ends.
         let stdout = loop {
             match stdout.recv_timeout(LOOK) {
                 Ok(text) => break text,
@@ -165,7 +166,7 @@ impl Player<'_> {
     }
 }
 
-/// What a player that has ended leaves.
+/// The output of a player that ended.
 struct Said {
     status: ExitStatus,
     too_long: bool,
@@ -173,16 +174,16 @@ struct Said {
     stderr: String,
 }
 
-/// Reads a pipe to its end beside the caller, so that neither pipe of a child can fill up.
+/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up.
 fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before an error is all that there is to tell.
+            // After an error, the text so far is all that there is.
             let _ = pipe.read_to_end(&mut bytes);
         }
-        // The caller may have given up.
+        // The receiver may have given up.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver

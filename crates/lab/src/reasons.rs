@@ -1,6 +1,6 @@
-//! Which trial is repeated to learn the kernel's reasons for its drops: once for a cell, the first time that one of
-//! its units lost queries. A function of the stored trials, so that a run that was killed neither loses nor doubles
-//! it.
+//! Chooses the trial that is repeated for the kernel's reasons of its drops: once for a cell, the first time
+//! that one of its units lost queries. A function of the stored trials, so that a run that was killed neither
+//! loses nor repeats it.
 
 use kqps_observation::Run;
 use kqps_observation::run::Purpose;
@@ -9,24 +9,24 @@ use kqps_verdict::search::{Goal, Probe};
 
 use crate::load::{Load, Pace, Played, counted};
 
-/// Seconds that a repeated trial sends at most: reasons show at once, and all the rest waits.
+/// The most seconds that a repeated trial sends: reasons show at once, and the other cells wait.
 const LONGEST_S: f64 = 1.0;
 
-/// A trial that lost more than this, and more than one in [`LOST_SHARE`], is worth repeating: what a busy host
-/// loses now and then would not be lost again.
+/// A trial is worth repeating if it lost more than this, and more than one query in [`LOST_SHARE`]. A busy host
+/// loses fewer now and then, and would not lose them again.
 const LOST_LEAST: u64 = 10;
 const LOST_SHARE: u64 = 100_000;
 
-/// What a run calls the reasons among what it left out.
+/// The name of the reasons among the parts that a run left out.
 pub(crate) const NAME: &str = "drop reasons";
 
-/// Whether they were asked for in this cell, whatever came of it.
+/// Whether this cell already had such a trial, whatever its outcome.
 pub(crate) fn are_asked(run: &Run, cell: usize) -> bool {
     run.trials.iter().any(|one| one.cell as usize == cell && one.purpose.is_for_reasons())
 }
 
-/// The load of the trial that lost most, once more. A search crosses its bounds on purpose, so of that only the
-/// load of its upper bound is of interest, where it found one.
+/// The load of the trial that lost most, for a repetition. A search crosses its bounds on purpose, so of its
+/// trials only those at its upper bound count, if it found one.
 pub(crate) fn repeated(goal: &Goal, played: &[Played], upper_qps: Option<f64>) -> Option<Load> {
     let is_of_interest = |one: &&&Played| match (one.purpose, upper_qps) {
         (Purpose::Closed | Purpose::Rate, None) => true,
@@ -51,7 +51,7 @@ fn again(one: &Played) -> Load {
         (LoadMode::Open, Some(rate_qps)) => Pace::Open { rate_qps },
         _ => Pace::Closed,
     };
-    // What was measured is a little off what was asked for.
+    // The measured duration differs a little from the requested one.
     let duration_s = (load.duration_s.min(LONGEST_S) * 1e3).round() / 1e3;
     Load { pace, duration_s, purpose: Purpose::Reasons { of: one.number } }
 }

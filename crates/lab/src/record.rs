@@ -1,5 +1,5 @@
-//! The study as it was run, in words that a person can read: `study.toml` in the folder of a run. The store is
-//! what a resumed run reads.
+//! The text of `study.toml` in the folder of a run: the study as it was run, for a reader. A resumed run reads
+//! the store instead.
 
 use kqps_observation::{Cell, Run};
 use serde::Serialize;
@@ -17,13 +17,12 @@ struct Study<'a> {
     cells: &'a [Cell],
 }
 
-/// A command that a shell reads as these words.
+/// Quotes words as a shell command.
 fn typed(words: &[String]) -> String {
-    // No word of a command line has a zero byte, the only thing that cannot be quoted.
+    // A zero byte is the only thing that cannot be quoted, and no word of a command line has one.
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
 }
 
-/// The text of `study.toml`.
 pub(crate) fn of(run: &Run) -> String {
     let study = Study {
         name: &run.study,

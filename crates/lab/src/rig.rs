@@ -1,4 +1,4 @@
-//! The real thing behind a cell: its subject, started afresh, and a player that is aimed at it.
+//! The real subject of a cell, started afresh, and a player with it as its target.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,17 +22,17 @@ use crate::setup::Setup;
 use crate::subject::definition::ReadyKind;
 use crate::subject::{Definition, Setting, StartError, Subject};
 
-/// What is needed to start the subject of any cell.
+/// Everything that is needed to start the subject of any cell.
 pub(crate) struct Rig<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) cells: Vec<Cell>,
-    /// What the path of a cell is that says nothing of its own.
+    /// The path of a cell that names none.
     pub(crate) path: Kind,
     pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
     pub(crate) interrupts: &'a Interrupts,
-    /// How fast the cores are that trials are played on.
+    /// The reference speeds of the cores that play trials.
     pub(crate) gauges: Gauges,
 }
 
@@ -48,7 +48,7 @@ impl Rig<'_> {
         }
     }
 
-    /// Plays at a server that runs already, which the kernel's loopback or the network leads to.
+    /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
         let materials = &self.materials[&Wanted::of(&cell.factors)];
         Box::new(move |load: &Load| {
@@ -58,7 +58,7 @@ impl Rig<'_> {
                 targets: &[address],
                 is_allowed: true,
                 queries: &materials.queries,
-                // An echo answers NOERROR to everything, whatever the file expects.
+                // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
                 setup: Setup::of(cell),
                 cpus: &cell.player_cpus,
@@ -67,7 +67,7 @@ impl Rig<'_> {
                 interrupts: self.interrupts,
             };
             let trial = self.gauged(cell, &[], load, |load| player.play(load))?;
-            // A player that came too late to send anything says nothing of the server.
+            // If the player was too late to send anything, the trial says nothing about the server.
             let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
             match silence(&trial).filter(|_| was_tried) {
                 Some(why) => Err(NoTrial::failed(why)),
@@ -76,7 +76,7 @@ impl Rig<'_> {
         })
     }
 
-    /// Starts the subject of a cell, and plays at it.
+    /// Starts the subject of a cell, for trials.
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
@@ -110,8 +110,8 @@ impl Rig<'_> {
         }))
     }
 
-    /// Plays a load at what the cores of a cell are worth now. Warming up and looking for the reasons of drops give no figure,
-    /// so nothing is gauged there.
+    /// Plays a load, scaled to the present speed of the cell's cores. Warm-ups and trials for drop reasons give
+    /// no figure, so they are not gauged.
     fn gauged(
         &self,
         cell: &Cell,
@@ -127,7 +127,7 @@ impl Rig<'_> {
     }
 }
 
-/// A subject that was started, and what is asked of it.
+/// A subject that was started, with the queries for it.
 struct AtStarted<'a> {
     rig: &'a Rig<'a>,
     cell: &'a Cell,
@@ -165,7 +165,7 @@ impl Started for AtStarted<'_> {
             subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
         }
         match subject.ended() {
-            // Whatever the player saw of a subject that died under it is no measurement.
+            // A trial during which the subject died is no measurement.
             Some((reason, output)) if !matches!(played, Err(NoTrial::Interrupted)) => {
                 Err(NoTrial::Failed { reason: format!("{reason} during a trial"), output })
             }
@@ -178,8 +178,9 @@ impl Started for AtStarted<'_> {
     }
 }
 
-/// The queries of a cell, and whether answers are held to what they expect. A subject that may answer anything, as an echo
-/// does, cannot be held to the zone's rcodes; but to a file of the user's everything is held but an echo.
+/// The queries of a cell, and whether answers are checked against their expectations. A subject that may answer
+/// anything, such as an echo, gets queries without expectations. With the user's query file, only an echo is
+/// not checked.
 fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> (&'b Path, bool) {
     let queries = match definition.ready.kind {
         _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
@@ -189,10 +190,10 @@ fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> 
     (queries, !(materials.is_file && definition.is_echo()))
 }
 
-/// The factor of a subject's niceness, a setting of the host that ends with its processes.
+/// The factor with a subject's niceness, a setting of the host that ends with its processes.
 pub(crate) const NICE_FACTOR: &str = "host.nice";
 
-/// The niceness that a word means (setpriority(2)), or what was expected.
+/// Parses a niceness (setpriority(2)), or returns the accepted values as an error.
 pub(crate) fn niceness(word: &str) -> Result<i32, String> {
     let number = word.parse().ok().filter(|number| (-20..=19).contains(number));
     number.ok_or_else(|| format!("factor `{NICE_FACTOR}`: expected a number from -20 to 19, found `{word}`"))
@@ -203,7 +204,8 @@ fn renice(pid: u32, word: &str) -> Result<(), String> {
     niceness(word).and_then(set).map_err(|reason| format!("{NICE_FACTOR} = {word}: {reason}"))
 }
 
-/// A subject that is stopped as its definition says when it is no longer played at, in the time that is left for it.
+/// A subject that is stopped when it is dropped, as its definition says and within the time that is left for
+/// it.
 struct Stopped(Option<Subject>, Patience);
 
 impl Drop for Stopped {

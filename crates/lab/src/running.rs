@@ -1,36 +1,37 @@
-//! Servers that run already, on this host or another. A run plays at them with a query file of the user's, since it knows
-//! nothing of their zones, and neither starts nor stops them: a start is then one session with a server.
+//! Servers that already run, on this host or another. A run plays the user's query file at them, since it does
+//! not know their zones. It neither starts nor stops them, so each start is one session with a server.
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Target};
 
 use crate::setup::Setup;
 
-/// A server that runs already.
+/// A server that already runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// The name of its cell.
+    /// The name of the server's cell.
     pub name: String,
-    /// Where it answers.
+    /// The server's address, and whether it is on this host.
     pub target: Target,
 }
 
-/// How the player is set up at such servers, where the user says it: the way to them may be longer, and one thread too few.
+/// The user's settings of the player. The path to a server may be longer than on one host, and one thread may
+/// not suffice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlayerWish {
-    /// Sending threads, each on a core of its own where there are enough; none for one.
+    /// Sending threads, each on a core of its own if there are enough; `None` for one.
     pub senders: Option<u32>,
-    /// Seconds after which a reply is late; none for what is enough on one host.
+    /// Seconds after which a reply is late; `None` for the default, which suits one host.
     pub timeout_s: Option<f64>,
 }
 
 impl PlayerWish {
-    /// How many cores the player is to have.
+    /// The number of cores for the player.
     pub(crate) fn cores(self) -> usize {
         self.senders.unwrap_or(1) as usize
     }
 
-    /// The setup that this makes of another. Each thread has a window of one query at least.
+    /// Applies these settings to another setup. The window has at least one query for each thread.
     pub(crate) fn setup(self, like: Setup) -> Setup {
         Setup {
             senders: self.senders.or(like.senders),
@@ -41,11 +42,11 @@ impl PlayerWish {
     }
 }
 
-/// The echo's I/O model that most name servers come nearest to, taken for one of which nothing is known.
+/// The echo's I/O model that is nearest to most name servers, assumed for a server of which nothing is known.
 const USUAL_IO: &str = "mmsg";
 
 impl Running {
-    /// Its cell; the load, the player's cores and the factors are those of `like`.
+    /// The server's cell. The load, the player's cores and the factors are those of `like`.
     pub fn cell(&self, like: &Cell) -> Cell {
         Cell {
             name: self.name.clone(),
@@ -61,7 +62,7 @@ impl Running {
     }
 }
 
-/// The cell of the player's ceiling against an echo that runs beside the server, on its host.
+/// The cell of the player's ceiling against an echo beside the server, on the server's host.
 pub fn echo_cell(echo: Target, like: &Cell) -> Cell {
     Cell {
         name: format!("player ceiling, echo at {}", echo.address),

@@ -1,4 +1,4 @@
-//! A rate search over real trials: asks `verdict` what it wants next, has it played, and asks again.
+//! A rate search over real trials: it asks `verdict` for the next trial, has it played, and asks again.
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -9,22 +9,22 @@ use kqps_verdict::search::{Bounds, Goal, LATEST, Next, Probe, Start, bounds_foun
 
 use crate::load::{Load, Pace, Played};
 
-/// What a search wants.
+/// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
     /// A trial under this load.
     Trial(Load),
-    /// Nothing more: this is what it found.
+    /// The search is over, with this result.
     Done(Bounds),
 }
 
-/// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
+/// The next step of a search after its trials so far. Spoiled trials are requested again.
 pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
     let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
     let played: Vec<&Played> = all.iter().filter(|one| one.purpose.is_of_search()).collect();
     let mut probes: Vec<Probe> =
         counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
-    // Spoiled trials are no evidence, but the time that they took is gone.
+    // Spoiled trials are no evidence, but their time has passed.
     let spent_s = played.iter().map(|one| probe(one)).map(|probe| probe.wall_s).sum::<f64>();
     let counted_s = probes.iter().map(|probe| probe.wall_s).sum::<f64>();
     if let Some(last) = probes.last_mut() {
@@ -37,21 +37,25 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
         Next::Trial { rate_qps, duration_s, purpose } => {
             Wanted::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose })
         }
-        // What it found is by the trials that count at last, as the verdict has it: a spoiled one that there was no time to
-        // make anew is among them.
+        // The result rests on the trials that count in the end, as in the verdict. A spoiled trial counts if
+        // there was no time to repeat it.
         Next::Done(_) => Wanted::Done(so_far(goal, all)),
     }
 }
 
-/// What a search has found by now, whether or not it is over.
+/// The bounds from the trials so far, whether or not the search is over.
 pub fn so_far(goal: &Goal, played: &[Played]) -> Bounds {
     let sought: Vec<&Played> = played.iter().filter(|one| one.purpose.is_of_search()).collect();
     let at_last = counted_at_last(&sought, |one| one.facts()).into_iter();
     bounds_found(goal, &at_last.map(|one| Probe::of(&one.trial, goal, one.purpose)).collect::<Vec<_>>())
 }
 
-/// Searches until the bounds are found or `play` fails. `played` are the trials that the search has already,
-/// and those that it makes are added; `play` makes one and stores it before it returns.
+/// Searches until the bounds are found or `play` fails. `played` holds the trials of the search so far, and new
+/// ones are appended. `play` makes one trial and stores it before it returns.
+///
+/// # Errors
+///
+/// The first error of `play`.
 pub fn run<E>(
     goal: &Goal,
     start: &Start,
@@ -69,17 +73,23 @@ pub fn run<E>(
     }
 }
 
-/// A trial for a closer estimate, after so many that were played for it already. None once it is as close as the goal wants.
+/// A trial that refines the estimate, after `played` such trials. `None` once the estimate is as close as the
+/// goal asks.
 pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> {
     let rate_qps = estimate::load_beside(goal, estimate, played)?;
     Some(Load { pace: Pace::Open { rate_qps }, duration_s: goal.final_s, purpose: Purpose::Refine })
 }
 
-/// A search that is over may take so much more of its time for a closer estimate.
+/// A completed search may spend this share of its time again to refine its estimate.
 const REFINING: f64 = 0.5;
 
-/// Plays on beside what a search found, until the estimate is close enough, half as much time again is spent, or the goal's limit is
-/// exceeded as far as a search may. A search that showed that no load is any better is left at that.
+/// Plays further trials beside the result of a search. It ends when the estimate is close enough, when half of
+/// the search's time is spent again, or when the goal's limit is exceeded as far as a search may. It plays
+/// nothing if the search ended early because no other load would do better.
+///
+/// # Errors
+///
+/// The first error of `play`.
 pub fn refine<E>(
     goal: &Goal,
     found: &Bounds,
@@ -139,7 +149,7 @@ mod tests {
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut whole = Vec::new();
         run(&goal, &Start::default(), &mut whole, |load| subject.play(load)).unwrap();
-        // From each trial on the player spoils all, until the time is over in the midst of making one anew.
+        // From each trial on, the player spoils all of them, until the time ends during a repetition.
         for first in 1..whole.len() {
             let (mut played, mut count) = (Vec::new(), 0);
             let found = run(&goal, &Start::default(), &mut played, |load| {

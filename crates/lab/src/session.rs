@@ -1,5 +1,5 @@
-//! A run from its beginning, or from where it was left: its folder, its store, and the players and subjects that
-//! its cells stand for.
+//! A run from its beginning, or from where it was interrupted: its folder, its store, and the players and
+//! subjects of its cells.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::toml_file::{FileError, TomlError};
 
 pub use crate::layout::Wish;
 
-/// Why a run could not begin or go on.
+/// Why a run could not begin or be resumed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum LabError {
@@ -41,12 +41,12 @@ pub enum LabError {
     Materials(#[from] MaterialsError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path} is there already, and no run wrote it; name another folder", path = .path.display())]
+    #[error("{path} already exists, and no run wrote it; name another folder", path = .path.display())]
     Foreign { path: PathBuf },
     #[error("the run was made with a goal that this version does not know: {0}")]
     Goal(String),
     #[error(
-        "{path} holds a search of kqps find, which did not start its server and cannot go on with it; search again, \
+        "{path} holds a search of kqps find, which did not start its server and cannot resume it; search again \
          into another folder", path = .path.display()
     )]
     Search { path: PathBuf },
@@ -63,8 +63,8 @@ pub enum LabError {
     NothingToMeasure(String),
 }
 
-/// A folder for a new run, which is made where it is missing. Before anything is written there, since it may be another
-/// run's, or have files of the user's.
+/// Claims a folder for a new run, and makes it if it is missing. It must be called before anything is written
+/// there, since the folder may hold another run, or files of the user's.
 pub(crate) fn claim(folder: &Path) -> Result<(Folder, Claim), LabError> {
     let folder = Folder::make(folder)?;
     if let Some(path) = folder.foreign() {
@@ -74,8 +74,8 @@ pub(crate) fn claim(folder: &Path) -> Result<(Folder, Claim), LabError> {
     Ok((folder, claim))
 }
 
-/// Finds what makes a run impossible whatever else is installed: a budget that is too short even for the subjects that are
-/// there, or a folder that is taken.
+/// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
+/// present subjects, or a folder that is taken.
 pub fn check(wish: &Wish) -> Result<(), LabError> {
     if wish.folder.exists() {
         claim(&wish.folder)?;
@@ -100,7 +100,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Lays out a new run, generates what it plays, and makes its store. `began` is when its budget began.
+    /// Lays out a new run, generates its zones and queries, and makes its store. `began` is when its budget
+    /// began.
     pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
         let laid_out = lay_out(wish)?;
         let (folder, claim) = claim(&wish.folder)?;
@@ -113,7 +114,7 @@ impl Session {
         let run = new_run(wish, &laid_out);
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
         let materials = Materials::of_all(&folder, &laid_out.cells, wish.seed, deadline)?;
-        // A study's own text can be run again; of the default study there is none.
+        // The text of a study can be run again; the default study has none.
         let text = wish.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
         let store = claim.create(&run)?;
@@ -132,12 +133,12 @@ impl Session {
         Ok((session, spending))
     }
 
-    /// Opens a run to go on with it. Its plan is what the store says.
+    /// Opens a run to resume it. Its plan is the one in the store.
     pub fn resume(folder: &Path, kqps: PathBuf) -> Result<Self, LabError> {
         store_in(folder)?;
         let folder = Folder::open(folder)?;
         let store = Store::open(&folder.store())?;
-        // The lock on the store says that nobody else conducts this run, so these are nobody's.
+        // The lock on the store shows that no other kqps conducts this run, so these processes are left over.
         remains::end_all_under(folder.path());
         let run = store.run()?;
         if run.study == kept::NAME {
@@ -152,7 +153,7 @@ impl Session {
         Ok(Self { goal: goal_of(&run)?, folder, store, run, kqps, materials, definitions, clock: None })
     }
 
-    /// The same, with a budget that began then, where the run has one.
+    /// Sets when the budget began, if the run has one.
     pub(crate) fn since(self, began: Instant) -> Self {
         let clock = self.run.budget_s.map(|budget_s| (Clock::new(budget_s), began));
         Self { clock, ..self }
@@ -163,13 +164,13 @@ impl Session {
         &self.run
     }
 
-    /// Its folder.
+    /// The folder of the run.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Makes all trials that are missing. `interrupts` end it early: asked once, in order; asked again, the trial and its
-    /// subject are killed.
+    /// Makes all trials that are missing. The first of the `interrupts` ends the run in order; the second kills
+    /// the trial and its subject.
     pub fn conduct(
         &mut self,
         interrupts: &Interrupts,

@@ -1,5 +1,5 @@
-//! How the player is set up for a cell. It is kept in the cell's factors, so that the store alone tells how a
-//! figure came about, and a resumed run plays as it began.
+//! The settings of the player for a cell. They are stored in the cell's factors, so that the store alone
+//! explains a figure, and a resumed run plays as before.
 
 use std::collections::BTreeMap;
 
@@ -8,49 +8,50 @@ use kqps_observation::Cell;
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// How it sends; none for the best that the host offers.
+    /// The player's I/O; `None` for the best that the host offers.
     pub io: Option<String>,
-    /// Sending threads; none for one on each of the player's cores.
+    /// Sending threads; `None` for one on each of the player's cores.
     pub senders: Option<u32>,
-    /// Sockets of all threads.
+    /// Number of sockets, over all threads.
     pub sockets: u32,
-    /// Queries outstanding at most, in closed loop.
+    /// The most queries outstanding, in closed loop.
     pub window: u32,
-    /// Queries in one burst at most.
+    /// The most queries in one burst.
     pub burst: u32,
-    /// Seconds after which a reply is late; the player listens as long after its last query.
+    /// Seconds after which a reply is late. The player also listens this long after its last query.
     pub timeout_s: f64,
-    /// Whether each socket has a source address of its own, as far as they go, or all have the same one.
+    /// Whether each socket has a source address of its own, as far as there are addresses; false if all share
+    /// one.
     pub spreads_sources: bool,
 }
 
-/// The factor: how the player sends.
+/// The factor with the player's I/O.
 pub(crate) const IO: &str = "player.io";
-/// The factor: the player's threads.
+/// The factor with the number of the player's threads.
 pub(crate) const SENDERS: &str = "player.senders";
-/// The factor: the player's sockets.
+/// The factor with the number of the player's sockets.
 pub(crate) const SOCKETS: &str = "player.sockets";
-/// The factor: queries outstanding at most.
+/// The factor with the most queries outstanding.
 pub(crate) const WINDOW: &str = "player.window";
-/// The factor: queries in one burst at most.
+/// The factor with the most queries in one burst.
 pub(crate) const BURST: &str = "player.burst";
-/// The factor: seconds after which a reply is late.
+/// The factor with the seconds after which a reply is late.
 pub(crate) const TIMEOUT: &str = "player.timeout_s";
 
-/// The factor: whether sockets have source addresses of their own.
+/// The factor with the choice of source addresses.
 pub(crate) const SOURCES: &str = "player.sources";
 /// All sockets have the same source address.
 const ONE: &str = "one";
-/// The addresses are taken in turn.
+/// The sockets use the addresses in turn.
 pub(crate) const SPREAD: &str = "spread";
-/// What [`SOURCES`] can be.
+/// The values of [`SOURCES`].
 pub(crate) const SOURCES_WORDS: [&str; 2] = [ONE, SPREAD];
 
-/// Addresses of this host by themselves (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
+/// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
 pub(crate) const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
 impl Setup {
-    /// As several clients.
+    /// The settings of a player that looks like several clients.
     pub const MANY_FLOWS: Self = Self {
         io: None,
         senders: None,
@@ -61,7 +62,7 @@ impl Setup {
         spreads_sources: false,
     };
 
-    /// The settings as factors.
+    /// The settings as factors: name → value.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let io = self.io.clone().map(|io| (IO.to_string(), io));
         let senders = self.senders.map(|senders| (SENDERS.to_string(), senders.to_string()));
@@ -75,7 +76,7 @@ impl Setup {
         numbers.into_iter().chain(io).chain(senders).chain(sources).collect()
     }
 
-    /// The settings of a stored cell; where it has none, those of many flows.
+    /// The settings in a stored cell; those that it lacks are those of [`Setup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
         Self {
             io: factor(cell, IO),

@@ -1,8 +1,8 @@
-//! Signing generated zones. It is here, and not where zones are generated, because it starts another program:
+//! Signs generated zones. This is part of the lab and not of the generator, because it starts another program:
 //! BIND's `dnssec-signzone` or the `ldns-signzone` of ldns, whichever is installed.
 //!
-//! Keys are random, so that a zone that is signed twice is signed differently. A signed zone is therefore kept, in
-//! `kqps/signed/` of the user's cache folder under the hash of its recipe, and signing happens once.
+//! Keys are random, so that signing a zone twice gives different results. A signed zone is therefore stored in
+//! `kqps/signed/` of the user's cache folder, under the hash of its recipe, and signed only once.
 
 mod program;
 
@@ -36,8 +36,8 @@ impl SigningError {
     }
 }
 
-/// Writes the master file of a recipe that has one zone, signed if the recipe says so. The file appears whole or not
-/// at all.
+/// Writes the master file of a recipe that has one zone, signed if the recipe says so. The file appears whole
+/// or not at all.
 pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
     let Some(signing) = &recipe.signing else { return Ok(generate::zone(recipe, path)?) };
     let shelf = Shelf::of(recipe)?;
@@ -56,7 +56,11 @@ pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
     zones_by(recipe, folder, None)
 }
 
-/// The same. A program that still signs at the deadline is killed, which is an error.
+/// As [`zones`], with a deadline.
+///
+/// # Errors
+///
+/// Also if a program still signs at the deadline; it is then killed.
 pub fn zones_by(recipe: &Recipe, folder: &Path, deadline: Option<Instant>) -> Result<(), SigningError> {
     let Some(signing) = &recipe.signing else { return Ok(generate::zones(recipe, folder)?) };
     let shelf = Shelf::of(recipe)?;
@@ -74,7 +78,7 @@ fn absolute(origin: &str) -> String {
     format!("{}.", origin.trim_end_matches('.'))
 }
 
-/// Puts a copy of a file where the user wants it.
+/// Copies a file to the user's path.
 fn place(kept: &Path, path: &Path) -> io::Result<()> {
     let target = replaced_by(path)?;
     let path = target.as_path();
@@ -86,10 +90,10 @@ fn place(kept: &Path, path: &Path) -> io::Result<()> {
     copy.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Where the signed zones of one recipe are kept.
+/// The folder of the signed zones of one recipe.
 struct Shelf {
     folder: PathBuf,
-    /// The folder itself, where there is no cache folder: it goes when the zones are written.
+    /// Set if there is no cache folder: a temporary folder, which is removed when the zones are written.
     _passing: Option<(TempDir, Unfinished)>,
 }
 
@@ -106,14 +110,14 @@ impl Shelf {
         Ok(Self { folder, _passing: passing })
     }
 
-    /// A folder for what is needed while a zone is signed: keys, above all.
+    /// A folder for temporary files of signing, above all keys.
     fn scratch(&self) -> Result<(TempDir, Unfinished), SigningError> {
         let scratch =
             Unfinished::made(|| tempfile::Builder::new().prefix(".signing-").tempdir_in(&self.folder));
         scratch.map_err(SigningError::io(&self.folder))
     }
 
-    /// Signs a zone and keeps it.
+    /// Signs a zone and stores it in the cache.
     fn sign(
         &self,
         signing: &Signing,

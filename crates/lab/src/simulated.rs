@@ -1,4 +1,5 @@
-//! A subject and its player that exist only in tests: it answers everything up to its knee and drops the rest.
+//! A subject and its player that exist only in tests. The subject answers all queries up to its knee and drops
+//! the rest.
 
 use std::convert::Infallible;
 
@@ -9,7 +10,7 @@ use crate::load::{Load, Pace};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
-    /// Queries a second that it answers at most.
+    /// The most queries a second that the subject answers.
     pub(crate) knee_qps: f64,
     /// The player drops replies in trials above this rate.
     pub(crate) spoiled_above_qps: f64,
@@ -22,7 +23,7 @@ impl Default for Simulated {
 }
 
 impl Simulated {
-    // A result, so that it stands where a player that can fail would.
+    // A `Result`, so that it can replace a player that may fail.
     #[allow(clippy::unnecessary_wraps)]
     pub(crate) fn play(&self, load: &Load) -> Result<Trial, Infallible> {
         let (mode, rate_qps) = match load.pace {

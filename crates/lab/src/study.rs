@@ -1,4 +1,4 @@
-//! The default study: what it measures on a host, as a function of what the host offers.
+//! The default study: its cells on a host, as a function of what the host offers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::running::{self, PlayerWish, Running};
 use crate::setup::Setup;
 use crate::unit::LATENCY_FACTOR;
 
-/// Its name.
+/// The name of the study, as stored in the run.
 pub const NAME: &str = "default";
 
 /// Name servers and echoes have one worker each.
@@ -21,7 +21,7 @@ const WORKERS: u32 = 1;
 /// Shares of a subject's figure at which its latency is measured, in percent.
 const LATENCY_AT: &str = "25 50 75 90";
 
-/// An I/O model of the echo, and what it needs from the host, by the names of `kqps probe`.
+/// An I/O model of the echo, and the capabilities that it needs from the host, as `kqps probe` names them.
 struct Model {
     name: &'static str,
     needs: &'static [&'static str],
@@ -39,23 +39,24 @@ const MODELS: [Model; 9] = [
     Model { name: "uring", needs: &["uring"] },
 ];
 
-/// The names of the echo's I/O models.
+/// The names of the echo's I/O models, in the order in which they are measured.
 pub fn models() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
-/// The echo's I/O models that can show the player's own ceiling, the cheapest first: the first that works does.
+/// The echo's I/O models that can show the player's own ceiling, the cheapest first. The first one that works
+/// does.
 pub fn cheapest_first() -> impl Iterator<Item = &'static str> {
     CHEAPEST.into_iter()
 }
 
-/// The cheapest I/O model comes first: the player against it is the player's own ceiling.
+/// The cheapest I/O models, in order. The player against the first that works is the player's own ceiling.
 const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
 
-/// The echo's I/O model where nothing is said.
+/// The default I/O model of the echo.
 pub(crate) const ECHO_IO: &str = "blocking";
 
-/// Why the echo cannot have an I/O model here, if so.
+/// Why the echo cannot have an I/O model here; `None` if it can.
 pub(crate) fn why_not(io: &str, lacking: &BTreeMap<String, String>) -> Option<String> {
     let Some(model) = MODELS.iter().find(|model| model.name == io) else {
         let known = models().collect::<Vec<_>>().join(", ");
@@ -64,32 +65,32 @@ pub(crate) fn why_not(io: &str, lacking: &BTreeMap<String, String>) -> Option<St
     lacks(model, lacking).map(|(need, reason)| format!("no {need}: {reason}"))
 }
 
-/// What a model needs and the host lacks, with the reason.
+/// A capability that a model needs and the host lacks, with the reason.
 fn lacks<'a>(model: &Model, lacking: &'a BTreeMap<String, String>) -> Option<(&'static str, &'a String)> {
     model.needs.iter().find_map(|need| Some((*need, lacking.get(*need)?)))
 }
 
-/// The I/O model of the echo that costs a player least.
+/// The I/O model with which the echo costs a player least.
 pub(crate) fn cheapest(lacking: &BTreeMap<String, String>) -> &'static str {
     CHEAPEST.into_iter().find(|name| why_not(name, lacking).is_none()).unwrap_or(ECHO_IO)
 }
 
-/// What a study is laid out for.
+/// The input of the default study.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// Capability → the reason why the host lacks it.
     pub lacking: BTreeMap<String, String>,
-    /// The cores, for subjects that ask for more than one.
+    /// The topology, for subjects that ask for more than one core.
     pub topology: Topology,
-    /// The subjects that can be started, each with its version where it tells it.
+    /// The subjects that can be started, each with its version if known.
     pub subjects: Vec<(Configured, Option<String>)>,
-    /// Servers that run already.
+    /// Servers that already run.
     pub running: Vec<Running>,
-    /// The echo that runs beside those on another host.
+    /// The echo that runs beside the servers on another host.
     pub echo_target: Option<Target>,
-    /// The user's query file, by its name; none where queries are generated.
+    /// The name of the user's query file; `None` if queries are generated.
     pub queries: Option<String>,
-    /// How the player is set up.
+    /// The user's settings of the player.
     pub player: PlayerWish,
     /// The version of the reference echo.
     pub echo_version: Option<String>,
@@ -97,24 +98,24 @@ pub struct Given {
     pub player_cpus: Vec<u32>,
     /// The subject's cores.
     pub subject_cpus: Vec<u32>,
-    /// Records of the zone that subjects serve.
+    /// Number of records in the zone that subjects serve.
     pub zone_records: u64,
-    /// Whether latency by load is wanted.
+    /// Whether latency by load is measured.
     pub latency: bool,
-    /// The I/O models of the echo that are wanted; empty for all.
+    /// The requested I/O models of the echo; empty for all.
     pub models: Vec<String>,
 }
 
-/// What a study measures.
+/// The cells of the default study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
-    /// The cells.
+    /// The cells, in the order of the report.
     pub cells: Vec<Cell>,
     /// I/O model → the reason why it is left out.
     pub skipped: BTreeMap<String, String>,
 }
 
-/// Lays out the default study. Echoes on this host are a ceiling of what is measured on this host alone.
+/// Lays out the default study. Echoes on this host are ceilings only of subjects on this host.
 pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
     if given.running.iter().any(|running| !running.target.on_this_host) {
@@ -140,11 +141,11 @@ pub fn layout(given: &Given) -> Layout {
     layout
 }
 
-/// Why the player's ceiling is not known where it plays at another host.
+/// Why the player's ceiling is not known if it plays at another host.
 const NO_ECHO_THERE: &str = "no echo runs beside the server, so nothing shows that the player was not the limit, and the \
     grade is at best C. Start `kqps serve echo --io segment --listen ADDR:PORT` there, and give --echo-target ADDR:PORT";
 
-/// The player's own ceiling, and the echo under each model that is wanted.
+/// Adds the player's own ceiling, and the echo under each requested model.
 fn echoes(given: &Given, layout: &mut Layout) {
     let wanted =
         |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
@@ -157,7 +158,7 @@ fn echoes(given: &Given, layout: &mut Layout) {
             }
         }
     }
-    // The player has one ceiling, whichever echoes are wanted beside it.
+    // The player has one ceiling, whatever other echoes are requested.
     let cheapest = cheapest(&given.lacking);
     layout.cells.push(Cell {
         name: "player ceiling".into(),
@@ -182,7 +183,7 @@ fn echo(given: &Given, model: &str) -> Cell {
     }
 }
 
-/// How the player is set up, and what it plays.
+/// The factors of the player's settings and of its queries.
 fn factors(given: &Given) -> BTreeMap<String, String> {
     let mut factors = given.player.setup(Setup::MANY_FLOWS).factors();
     match &given.queries {
@@ -192,7 +193,7 @@ fn factors(given: &Given) -> BTreeMap<String, String> {
     factors
 }
 
-/// What the cells of all subjects have in common.
+/// The cell with the common properties of all subjects.
 fn subject_like(given: &Given) -> Cell {
     let mut factors = factors(given);
     if given.latency {

@@ -1,6 +1,6 @@
-//! A study in a file: what it asks, what it varies, how its cells are loaded, and what others found. The file's
-//! text becomes a [`StudyFile`] that was checked as far as text alone can be; [`cells`] makes cells of it on a
-//! given machine.
+//! A study in a file: its question, the factors that it varies, the load of its cells, and published figures.
+//! The file's text becomes a [`StudyFile`], which is checked as far as the text alone permits. [`cells`] then
+//! makes its cells on a given machine.
 
 mod ceilings;
 pub mod cells;
@@ -23,47 +23,47 @@ use crate::placement::Placement;
 use crate::subject::{Definition, builtin};
 use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
 
-/// A study as its file says.
+/// A study, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
-    /// Short: `isc-echo`.
+    /// A short name: `isc-echo`.
     pub name: String,
-    /// A headline.
+    /// The headline.
     pub title: String,
-    /// What is asked, in a sentence or two.
+    /// The question, in a sentence or two.
     pub question: String,
-    /// Who published the figures that are laid beside ours, and when.
+    /// The source and date of the published figures.
     #[serde(default)]
     pub source: String,
-    /// What queries and replies travel over.
+    /// The path of queries and replies.
     #[serde(default)]
     pub path: question::Path,
     /// Which of several sets of cores are measured.
     #[serde(default)]
     pub placement: Placement,
-    /// How often every cell is started.
+    /// How many times every cell is started.
     #[serde(default = "repetitions")]
     pub repetitions: u32,
-    /// How cells are loaded.
+    /// The load of the cells.
     #[serde(default)]
     pub load: Load,
-    /// The echo at this rate, every few cells; none for no canary.
+    /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
     #[serde(default)]
     pub canary_qps: Option<f64>,
-    /// Settings of every cell, unless an experiment says otherwise.
+    /// Settings of every cell, unless an experiment overrides them.
     #[serde(default)]
     pub fixed: IndexMap<String, Word>,
     /// Factor → value → the settings that this value stands for.
     #[serde(default)]
     pub bundles: BTreeMap<String, BTreeMap<String, IndexMap<String, Word>>>,
-    /// The matrices of the study.
+    /// The experiments of the study.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
-    /// The text that it was read from.
+    /// The text of the file.
     #[serde(skip)]
     pub text: String,
-    /// The file's name.
+    /// The name of the file.
     #[serde(skip)]
     pub file: String,
 }
@@ -72,23 +72,23 @@ pub struct StudyFile {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Short, and unique in its study.
+    /// A short name, unique in its study.
     pub name: String,
-    /// A headline.
+    /// The headline.
     pub title: String,
-    /// What it varies and why.
+    /// What the experiment varies, and why.
     #[serde(default)]
     pub about: String,
-    /// Names of subjects, or files with definitions; the echo where it says nothing.
+    /// Names of subjects, or of files with definitions; the echo by default.
     #[serde(default = "echo_alone")]
     pub subjects: Vec<String>,
-    /// Another path than the study's.
+    /// The path, if it differs from the study's.
     #[serde(default)]
     pub path: Option<question::Path>,
-    /// Another choice among sets of cores than the study's.
+    /// The choice of core sets, if it differs from the study's.
     #[serde(default)]
     pub placement: Option<Placement>,
-    /// Another load than the study's.
+    /// The load, if it differs from the study's.
     #[serde(default)]
     pub load: Option<Load>,
     /// Settings of all its cells.
@@ -97,59 +97,59 @@ pub struct Experiment {
     /// Factor → its values.
     #[serde(default)]
     pub factors: IndexMap<String, Vec<Word>>,
-    /// Cells that agree with all of one of these are left out.
+    /// Partial combinations. A cell that agrees with all of one of them is left out.
     #[serde(default)]
     pub exclude: Vec<BTreeMap<String, Word>>,
-    /// Why an experiment cannot be made as published, or at all: told in the report.
+    /// Why the experiment differs from the published one, or cannot be made at all; shown in the report.
     #[serde(default)]
     pub note: String,
-    /// Tables wanted.
+    /// The tables to show.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
-    /// Charts wanted.
+    /// The charts to show.
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
-    /// Charts of rates by the size of replies wanted.
+    /// The charts of rates by reply size to show.
     #[serde(default)]
     pub links: Vec<LinkChart>,
-    /// What others found.
+    /// Published figures.
     #[serde(default)]
     pub published: Vec<Published>,
 }
 
-/// How cells are loaded: exactly one of closed loop, rates and search.
+/// The load of cells: exactly one of closed loop, rates and search.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Seconds of one closed-loop trial.
     #[serde(default)]
     pub closed_s: Option<f64>,
-    /// Queries a second, one trial each.
+    /// Queries a second, one trial for each rate.
     #[serde(default)]
     pub rates_qps: Option<Vec<f64>>,
-    /// Seconds of each of those trials.
+    /// Seconds of each of these trials.
     #[serde(default)]
     pub seconds: Option<f64>,
     /// The preset of a rate search.
     #[serde(default)]
     pub search: Option<String>,
-    /// Shares of the rate found, at which latency is measured, percent.
+    /// Shares of the rate found at which latency is measured, percent.
     #[serde(default)]
     pub latency_at_percent: Vec<u32>,
 }
 
-/// A table of figures: factors down, one factor across.
+/// A table of figures: several factors as rows, one factor as columns.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// A headline.
+    /// The headline.
     pub title: String,
-    /// Factors whose values make the rows.
+    /// The row factors.
     pub rows: Vec<String>,
-    /// The factor whose values make the columns.
+    /// The column factor.
     #[serde(default)]
     pub columns: String,
-    /// What the cells show.
+    /// The figures to show.
     pub show: Vec<question::Figure>,
 }
 
@@ -157,58 +157,58 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
-    /// A headline.
+    /// The headline.
     pub title: String,
     /// The factor along the axis.
     pub x: String,
-    /// Factors whose combinations stand beside each other.
+    /// Factors whose combinations stand side by side.
     #[serde(default)]
     pub series: Vec<String>,
-    /// What is drawn.
+    /// The figures to draw.
     pub show: Vec<question::Figure>,
 }
 
-/// A chart of rates by the size of replies, beside what links carry.
+/// A chart of rates by reply size, beside the capacity of links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChart {
-    /// A headline.
+    /// The headline.
     pub title: String,
     /// The links, gigabits a second.
     pub gbit_per_s: Vec<f64>,
 }
 
-/// Figures that others found: one, or a row of them across one factor.
+/// Published figures: one, or a row of them across one factor.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What singles out the cells.
+    /// The factors that identify the cells.
     #[serde(default)]
     pub factors: BTreeMap<String, Word>,
-    /// The factor that the figures vary.
+    /// The factor that varies from figure to figure.
     #[serde(default)]
     pub across: Option<String>,
-    /// Its values; 1, 2, 3 and so on where nothing is said.
+    /// The values of that factor; by default 1, 2, 3 and so on.
     #[serde(default)]
     pub values: Vec<Word>,
-    /// Whether it is the best of all cells that the factors single out, and not one cell's.
+    /// Whether the figure is the best of all cells that the factors select, and not that of one cell.
     #[serde(default)]
     pub best: bool,
     /// Queries a second.
     pub rates_qps: Vec<f64>,
-    /// What is to be known about them.
+    /// A remark on the figures.
     #[serde(default)]
     pub note: String,
 }
 
-/// A value of a factor: a string, a number or a truth, kept as the word it is written as.
+/// A value of a factor: a string, a number or a boolean, stored as the word in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word(pub String);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a string, a number or a truth")]
+        #[serde(untagged, expecting = "expected a string, a number or a boolean")]
         enum Scalar {
             Truth(bool),
             Whole(i64),
@@ -230,7 +230,7 @@ impl fmt::Display for Word {
     }
 }
 
-/// How often a study that says nothing about it starts every cell: enough to publish (docs/METHOD.md).
+/// How many times a study starts every cell by default: enough to publish (docs/METHOD.md).
 fn repetitions() -> u32 {
     10
 }
@@ -241,6 +241,10 @@ fn echo_alone() -> Vec<String> {
 
 impl StudyFile {
     /// Reads a study from a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or its text is no valid study; with file, line and column.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         toml_file::open(path, Self::read)
     }
@@ -253,15 +257,19 @@ impl StudyFile {
         Ok(study)
     }
 
-    /// The preset of its rate searches; where it has none, the one that costs least is named.
+    /// The preset of its rate searches; without any search, the cheapest preset.
     pub(crate) fn goal(&self) -> &'static str {
         let mut loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
         let preset = loads.find_map(|load| load.search.as_ref()?.parse::<Preset>().ok());
         preset.unwrap_or(Preset::Quick).name()
     }
 
-    /// The subjects that it names, by the words it calls them: those that kqps knows, or files, which are looked
-    /// for beside the study. An error is also a setting that one of them does not have, or a value.
+    /// The subjects with the words by which the study calls them: built-in ones, or definition files, which are
+    /// searched beside the study.
+    ///
+    /// # Errors
+    ///
+    /// Also for a setting that one of the subjects does not have, or a value that it does not accept.
     pub fn subjects(&self) -> Result<Vec<(String, Definition)>, TomlError> {
         let mut found: BTreeMap<String, Definition> = BTreeMap::new();
         for experiment in &self.experiments {
@@ -289,7 +297,7 @@ impl StudyFile {
         })
     }
 
-    /// An error of this file, at the first place where `needle` stands.
+    /// An error in this file, at the first occurrence of `needle`.
     pub(crate) fn wrong(&self, needle: &str, what: impl Into<String>) -> TomlError {
         TomlError::at_text(&self.file, &self.text, needle, what)
     }
@@ -305,14 +313,14 @@ impl StudyFile {
     }
 }
 
-/// The studies that the program carries, by name.
+/// A study that the program contains, by name; `None` if there is no such study.
 pub fn builtin(name: &str) -> Option<StudyFile> {
     let (file, text) = BUILTIN.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(name))?;
     let read = StudyFile::read(&format!("studies/{file}"), text);
     Some(read.unwrap_or_else(|error| panic!("a study within kqps is wrong: {error}")))
 }
 
-/// The names of the studies that the program carries.
+/// The names of the studies that the program contains.
 pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }

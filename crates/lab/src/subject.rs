@@ -36,24 +36,24 @@ use setting::SettingError;
 use template::Values;
 pub use zones::Zone;
 
-/// What a subject is told at its start.
+/// The parameters of a subject's start.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
-    /// The path at whose end it is started, and listens on ports that are chosen for it.
+    /// The path at whose end the subject is started. It listens on ports that are chosen for it.
     pub path: &'a LaidPath,
-    /// Its folder: its configuration, its state, and what it prints. It is made.
+    /// The folder of its configuration, its state and its output. It is made.
     pub folder: &'a Path,
-    /// The zones that it serves, at least one. The first is the one whose SOA it is asked for.
+    /// The zones to serve, at least one. The readiness probe asks for the SOA of the first.
     pub zones: &'a [Zone],
-    /// The program that is running, for the reference echo.
+    /// The path of this kqps program, for the reference echo.
     pub kqps: &'a Path,
     /// The echo's I/O model.
     pub io: &'a str,
-    /// How many workers answer queries.
+    /// Number of workers that answer queries.
     pub workers: u32,
-    /// The cores it may use; empty for all.
+    /// The cores that it may use; empty for all.
     pub cpus: &'a [u32],
-    /// What its definition lets a study vary: setting → value. What is not here has its default.
+    /// Setting → value, for settings that its definition declares. Others have their defaults.
     pub settings: &'a BTreeMap<String, String>,
 }
 
@@ -63,33 +63,33 @@ pub enum StartError {
     /// Its folder or its files could not be written, or no port was free.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The failed action.
         what: String,
-        /// The system's word.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A program that it needs is missing.
+    /// A program that the subject needs is missing.
     #[error("`{program}` is not on the PATH{}", .package.as_ref().map(|package| format!("; the Debian package {package} has it")).unwrap_or_default())]
     Missing {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// Where it can be had.
+        /// The Debian package that has it, if known.
         package: Option<String>,
     },
-    /// It cannot be started as it was to be.
+    /// It cannot be started with these settings.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// It ended before it was ready.
     #[error("{title} {how} before it was ready")]
     Died {
-        /// The subject, as people write it.
+        /// The subject's title.
         title: String,
-        /// How it ended.
+        /// How it ended, in words.
         how: String,
-        /// The last lines that it printed.
+        /// The last lines of its output.
         output: Vec<String>,
     },
-    /// It lived, but did not become ready.
+    /// It ran, but did not become ready in time.
     #[error(
         "{title} was not ready after {}{}: {}",
         crate::words::time(*.within_s),
@@ -97,24 +97,24 @@ pub enum StartError {
         .said.as_deref().unwrap_or("it did not answer")
     )]
     NotReady {
-        /// The subject, as people write it.
+        /// The subject's title.
         title: String,
         /// The time limit, seconds.
         within_s: f64,
-        /// Whether that is its share of a budget, and less than its definition allows.
+        /// Whether the limit is a share of the budget, and less than its definition allows.
         is_share: bool,
-        /// What is wrong with its last answer; none when there was none.
+        /// What is wrong with its last answer; `None` if there was none.
         said: Option<String>,
-        /// The last lines that it printed.
+        /// The last lines of its output.
         output: Vec<String>,
     },
-    /// The user ended the run while it was starting.
+    /// The user ended the run while the subject was starting.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl StartError {
-    /// The last lines that the subject printed.
+    /// The last lines of the subject's output; empty if it never ran.
     pub fn output(&self) -> &[String] {
         match self {
             Self::Died { output, .. } | Self::NotReady { output, .. } => output,
@@ -123,7 +123,7 @@ impl StartError {
     }
 }
 
-/// A subject that answers.
+/// A running subject that answers.
 #[derive(Debug)]
 pub struct Subject {
     definition: Definition,
@@ -135,12 +135,16 @@ pub struct Subject {
     interrupts: Interrupts,
 }
 
-/// How long a server that does not answer yet is left alone.
+/// The pause between two probes of a server that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Subject {
-    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running. `interrupts` end the
-    /// wait, and when they are urgent, its orderly stop as well.
+    /// Starts a subject and waits until it is ready. `interrupts` end the wait; urgent ones also shorten its
+    /// orderly stop.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready. Nothing of it is then left running.
     pub fn start(
         definition: &Definition,
         setting: &Setting<'_>,
@@ -149,7 +153,8 @@ impl Subject {
         Self::start_within(definition, setting, interrupts, None)
     }
 
-    /// The same, with no more than `share` for becoming ready, which may be less than its definition allows.
+    /// As [`Subject::start`], with at most `share` to become ready, which may be less than its definition
+    /// allows.
     pub fn start_within(
         definition: &Definition,
         setting: &Setting<'_>,
@@ -185,7 +190,7 @@ impl Subject {
         Ok(Self { definition, process, folder, addresses, values, ready_s, interrupts })
     }
 
-    /// Where it answers: one address, or several in the order of their ports.
+    /// Its addresses: one, or several in the order of their ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -200,24 +205,24 @@ impl Subject {
         self.ready_s
     }
 
-    /// The process that was started.
+    /// The ID of the process that was started.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Confines all threads that it has by now to its cores: some are started with the first query, and some
+    /// Confines all of its present threads to its cores: some threads start with the first query, and some
     /// choose cores for themselves.
     pub fn confine(&self) -> io::Result<()> {
         self.process.confine()
     }
 
-    /// None while it lives; else how it ended, and the last lines that it printed.
+    /// `None` while it runs; then how it ended, and the last lines of its output.
     pub fn ended(&mut self) -> Option<(String, Vec<String>)> {
         let how = self.process.ended()?;
         Some((format!("{} {how}", self.definition.title), self.process.kill()))
     }
 
-    /// Tells it to read its zone again. It may go on with that after this returns.
+    /// Asks it to read its zone again. It may still be reading after this returns.
     pub fn reload(&self) -> Result<(), ReloadError> {
         let title = &self.definition.title;
         match &self.definition.reload {
@@ -231,7 +236,7 @@ impl Subject {
         self.stop_within(None);
     }
 
-    /// The same, with no more than `share` for stopping, which may be less than its definition allows.
+    /// As [`Subject::stop`], with at most `share` to stop, which may be less than its definition allows.
     pub fn stop_within(self, share: Option<Duration>) {
         let within = self.definition.stop.within();
         let within = share.map_or(within, |share| share.min(within));

@@ -1,5 +1,5 @@
-//! One cell in one block: which trials it has, and which it wants next. A function of the stored trials, so that
-//! a run which was killed goes on where it was.
+//! One cell in one block: its trials, and its next trial. A function of the stored trials, so that a run that
+//! was killed continues where it was.
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, CellLoad, Run};
@@ -15,57 +15,58 @@ use crate::search::{self, Wanted};
 /// The trial that finds a ceiling.
 const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
 
-/// Seconds of an echo's trial beside others. It has only a rate, which the host changes the less meanwhile the shorter it is.
+/// Seconds of an echo's trial beside others. It only gives a rate. The shorter it is, the less the host changes
+/// meanwhile.
 const BESIDE_OTHERS_S: f64 = 0.1;
 
-/// The factor of a cell that says at which shares of its figure latency is measured, in percent.
+/// The factor of a cell with the shares of its figure at which latency is measured, in percent.
 pub const LATENCY_FACTOR: &str = "latency_at_percent";
 
-/// What a unit wants next.
+/// The next step of a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// A trial under this load.
     Trial(Load),
-    /// Nothing: it is over.
+    /// The unit is over.
     Over(Ending),
 }
 
 /// How a unit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// A closed loop measured a rate, correct answers a second.
+    /// A closed loop measured this rate, correct answers a second.
     Closed(f64),
     /// All fixed rates were played.
     Played,
     /// A search found these bounds.
     Found(Bounds),
-    /// A trial could not be measured: why.
+    /// A trial could not be measured, for this reason.
     Failed(String),
 }
 
-/// One cell in one block, and the trials that it has.
+/// One cell in one block, with its trials.
 #[derive(Clone, Debug)]
 pub struct Unit {
     role: Role,
     load: CellLoad,
-    /// Trials under each load that was given.
+    /// Number of trials under each given load.
     rounds: usize,
     goal: Goal,
     start: Start,
-    /// Shares of the figure at which latency is wanted, above 0, below 1.
+    /// Shares of the figure at which latency is measured, above 0 and below 1.
     latency_at: Vec<f64>,
     played: Vec<Played>,
     failed: Option<String>,
-    /// Whether its search was cut short: then it is over with what it has.
+    /// Whether its search was cut short, and is therefore over.
     is_cut: bool,
-    /// Whether a trial of this unit that lost queries is to be repeated for the kernel's reasons.
+    /// Whether a trial of this unit that lost queries should be repeated for the kernel's reasons.
     wants_reasons: bool,
 }
 
 impl Unit {
-    /// The unit as the store has it. A search begins at the bounds that the newest block before it found.
+    /// The unit from the store. A search begins at the bounds that the newest block before it found.
     pub fn of(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
-        // Each of those searches began at the bounds before it in turn, so they are gone through in order.
+        // Each of those searches began at the bounds of the block before, so they are replayed in order.
         let searches = if is_search(&run.cells[cell]) { block } else { 0 };
         let bounds = (0..searches).fold(None, |before, earlier| {
             Self::after(before, run, goal, cell, earlier).bounds_qps().or(before)
@@ -73,7 +74,7 @@ impl Unit {
         Self::after(bounds, run, goal, cell, block)
     }
 
-    /// The unit as the store has it, after a block that found these bounds, queries a second.
+    /// The unit from the store, after a block that found these bounds, queries a second.
     fn after(bounds_qps: Option<(f64, f64)>, run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
         let facts = &run.cells[cell];
         let stored = || run.trials_of(cell).filter(move |trial| trial.block == block);
@@ -87,7 +88,7 @@ impl Unit {
             rounds: comparison::rounds(facts),
             goal: goal.clone(),
             start: Start { bounds_qps },
-            // Once is enough, and the first block is the one that is never dropped.
+            // Once is enough, and the first block is never dropped.
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
             played: stored().filter_map(Played::of).filter(is_relevant).collect(),
             failed,
@@ -96,7 +97,7 @@ impl Unit {
         }
     }
 
-    /// What it wants next: first all that its figures need, and then the reasons of its losses.
+    /// The next step: first the trials that its figures need, then the one for the reasons of its losses.
     pub fn next(&self) -> Next {
         let next = self.next_of_figures();
         match &next {
@@ -107,18 +108,18 @@ impl Unit {
         }
     }
 
-    /// Ends its search with what it has.
+    /// Ends its search with the trials so far.
     pub fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Goes without all that its figure does not rest on.
+    /// Leaves out all trials that its figure does not rest on.
     pub fn leave_extras(&mut self) {
         self.latency_at.clear();
         self.wants_reasons = false;
     }
 
-    /// Goes without the reasons of its losses.
+    /// Leaves out the trial for the reasons of its losses.
     pub fn leave_reasons(&mut self) {
         self.wants_reasons = false;
     }
@@ -138,7 +139,7 @@ impl Unit {
         }
     }
 
-    /// Adds a trial that was made.
+    /// Adds a trial that was made, unless it is a warm-up or one for the reasons of losses.
     pub fn add(&mut self, played: Played) {
         self.wants_reasons &= !played.purpose.is_for_reasons();
         if is_relevant(&played) {
@@ -146,23 +147,23 @@ impl Unit {
         }
     }
 
-    /// Adds that a trial could not be made.
+    /// Records that a trial could not be made.
     pub fn fail(&mut self, reason: String) {
         self.failed = Some(reason);
     }
 
-    /// How many trials it has, without those that warmed up or told the reasons of losses.
+    /// The number of its trials, without warm-ups and without those for the reasons of losses.
     pub fn trials(&self) -> usize {
         self.played.len()
     }
 
-    /// How many of them were made for a closer estimate.
+    /// The number of its trials that refine the estimate.
     pub fn refined(&self) -> usize {
         self.played.iter().filter(|one| one.purpose == Purpose::Refine).count()
     }
 
-    /// The trial that an echo has beside others whose rate is a share of its own: short, so that the host changes little from the one
-    /// to the other, but as many times its latency as rates are counted over.
+    /// The trial of an echo beside the searches that are compared with it. It is short, so that the host
+    /// changes little between the two, but lasts a sufficient multiple of the echo's latency.
     pub(crate) fn ceiling_beside(&self) -> Load {
         let least_us = self.played.iter().filter_map(|one| one.trial.latency_us.min).min();
         let latency_s = least_us.map_or(0.0, |us| us as f64 / 1e6);
@@ -170,12 +171,12 @@ impl Unit {
         Load { duration_s, ..CEILING }
     }
 
-    /// Whether it searches for a rate, which takes many trials; other loads take as many as they say.
+    /// Whether it searches for a rate, which takes a varying number of trials; other loads have a fixed one.
     pub fn is_search(&self) -> bool {
         self.role == Role::Subject && self.load == CellLoad::Search
     }
 
-    /// Where a start has several trials, one that was spoiled is not made again, unless no other counts.
+    /// In a start with several trials, a spoiled one is not repeated, unless no other counts.
     fn next_of_closed(&self, load: Load) -> Next {
         let counted = counted(&self.played);
         if counted.is_empty() || self.played.len() < self.rounds {
@@ -213,7 +214,8 @@ impl Unit {
         }
     }
 
-    /// The rate that latency is measured at parts of, once the search is over. What follows must not move it.
+    /// The rate at parts of which latency is measured, once the search is over. Later trials must not change
+    /// it.
     fn figure_qps(&self, bounds: &Bounds) -> Option<f64> {
         if bounds.throughput_qps.is_some() {
             return bounds.throughput_qps;
@@ -223,8 +225,8 @@ impl Unit {
         Some(estimate::of_search(&self.goal, &sought, Speed::Reference)?.interval().median)
     }
 
-    /// Where a search of the next block begins: at these bounds, or where they are not known, a goal's width beside what all of
-    /// its trials say.
+    /// Where the search of the next block begins: at these bounds or, if they are not known and the search was
+    /// cut short, a goal's width beside the estimate from all of its trials.
     fn bounds_qps(&self) -> Option<(f64, f64)> {
         let Next::Over(Ending::Found(bounds)) = self.next_of_figures() else { return None };
         let figure_qps = || if self.is_cut { self.figure_qps(&Bounds::default()) } else { None };
@@ -233,12 +235,12 @@ impl Unit {
     }
 }
 
-/// What a run calls a search that it cut short.
+/// The name, in a run, of the rest of a search that was cut short.
 pub(crate) fn rest_of_search(run: &Run, cell: usize, block: u32) -> String {
     format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name)
 }
 
-/// Whether what a unit wants next depends on a trial.
+/// Whether the next step of a unit depends on a trial.
 fn is_relevant(trial: &Played) -> bool {
     trial.purpose != Purpose::WarmUp && !trial.purpose.is_for_reasons()
 }

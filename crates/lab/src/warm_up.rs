@@ -1,5 +1,4 @@
-//! Warming a fresh start of a subject up: for a moment, or, where its cell asks for that, until its rate holds
-//! still.
+//! Warms up a fresh start of a subject: for a moment or, if its cell asks for it, until its rate is steady.
 
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
@@ -7,22 +6,22 @@ use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
 
 use crate::load::{Load, Pace};
 
-/// The factor of a cell that asks for a steady state: how long warming up may take at most, as `60s`.
+/// The factor of a cell that asks for a steady state, with the longest warm-up, as `60s`.
 pub const STEADY_FACTOR: &str = "steady";
 
-/// The longest that a subject is warmed up, whatever its cell says, seconds.
+/// The longest warm-up of any cell, seconds.
 const LONGEST_S: f64 = 60.0;
 
 /// Seconds of a warm-up that only fills caches and wakes threads.
 const SHORT_S: f64 = 0.3;
 
-/// Seconds of one trial on the way to a steady state: what is looked at, and a second to get going.
+/// Seconds of one trial on the way to a steady state: the bins that are judged, and a second to start.
 const STEP_S: f64 = BINS as f64 + 1.0;
 
 /// The warm-up of one start.
 #[derive(Clone, Copy, Debug)]
 pub struct WarmUp {
-    /// Seconds that it may still take; none when it is a short one, or over.
+    /// Seconds that it may still take; 0 for cells without a warm-up, or once it is over.
     left_s: f64,
     step_s: f64,
 }
@@ -39,8 +38,8 @@ impl WarmUp {
         }
     }
 
-    /// The next trial of it, after the last one if there was one; none when the subject is warm, or the time is
-    /// up. A rest that is too short to be judged is not begun.
+    /// The next trial of the warm-up, after the last one if there was one. `None` if the subject is warm or the
+    /// time is over. Time that is too short for a judgement is not used.
     pub fn next(&mut self, last: Option<&Trial>) -> Option<Load> {
         let is_steady = |trial| steadiness(full_bins(trial)) == Steadiness::Steady;
         if self.left_s < self.step_s || last.is_some_and(is_steady) {
@@ -51,19 +50,20 @@ impl WarmUp {
     }
 }
 
-/// How long warming up for a steady state may take; none where none is asked for, or where it would be too short
-/// to tell.
+/// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too
+/// short to judge.
 fn longest_s(cell: &Cell) -> Option<f64> {
     let longest_s = seconds(cell.factors.get(STEADY_FACTOR)?)?;
     (longest_s >= STEP_S).then_some(longest_s)
 }
 
-/// Seconds that warming up for a steady state takes at least; 0 for a cell that does not ask for one.
+/// The least seconds of a warm-up for a steady state; 0 for a cell that does not ask for one.
 pub fn at_least_s(cell: &Cell) -> f64 {
     longest_s(cell).map_or(0.0, |_| STEP_S)
 }
 
-/// A duration as a study writes it: `60s`, `1m`, or a bare number of seconds; none when it is something else.
+/// Parses a duration as a study writes it, in seconds: `60s`, `1m`, or a number of seconds without a unit;
+/// `None` if it is malformed or not above 0.
 pub fn seconds(text: &str) -> Option<f64> {
     let (number, unit_s) = match text.strip_suffix('m') {
         Some(minutes) => (minutes, 60.0),
@@ -82,7 +82,7 @@ mod tests {
         Cell { factors: factors.into_iter().collect(), ..Cell::default() }
     }
 
-    /// A warm-up in which the rate of every second is told by `rate`: the seconds of its trials.
+    /// The seconds of the trials of a warm-up; `rate` returns the rate of every second.
     fn played(cell: &Cell, rate: impl Fn(u64) -> u64) -> Vec<f64> {
         let (mut warm_up, mut last, mut seconds) = (WarmUp::of(cell), None, Vec::new());
         let mut at_s = 0;

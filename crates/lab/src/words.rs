@@ -1,6 +1,6 @@
-//! Amounts in the words of people, for messages and plans.
+//! Formats amounts in words, for messages and plans.
 
-/// A time as people say it: `45 s`, `1 min 42 s`, `8 h 41 min`.
+/// A time in words: `45 s`, `1 min 42 s`, `8 h 41 min`.
 pub fn time(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);

@@ -1,5 +1,5 @@
-//! Searches as `kqps find` makes them, on a simulated host that stands still now and then: what they find is neither too low nor
-//! too high.
+//! Searches as `kqps find` makes them, on a simulated host that stands still now and then: their figures are
+//! neither too low nor too high.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,8 @@ mod played;
 use host::{Host, Kind};
 use played::Stage;
 
-/// The figure of one search on a host with a stall of 1 to 5 ms once a second, as a share of what the subject answers.
+/// The figure of one search on a host with a stall of 1 to 5 ms once a second, as a share of the subject's true
+/// rate.
 fn figure(seed: u64) -> f64 {
     let mut rng = Rng::with_seed(seed);
     let goal = Preset::Quick.goal();

@@ -1,4 +1,4 @@
-//! A veth path: what passes over it is counted to the packet, and nothing of it outlives its processes.
+//! A veth path: every packet that passes over it is counted, and nothing of it outlives its processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use kqps_kernel::process::{self, Signal};
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_lab::subject::{Definition, Setting, Subject, Zone};
 
-/// A path, if this process may lay one.
+/// A path, if this process has the rights to lay one.
 fn laid() -> Option<LaidPath> {
     match kqps_kernel::probe::probe_one("veth") {
         Ok(()) => Some(LaidPath::Veth(VethPath::lay(&VethSettings::default()).unwrap())),
@@ -27,13 +27,13 @@ fn laid() -> Option<LaidPath> {
     }
 }
 
-/// Packets that the device of the calling thread's namespace has received and sent.
+/// Packets that the device in the calling thread's namespace has received and sent.
 fn passed() -> io::Result<(u64, u64)> {
     let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
     let line =
         devices.lines().find_map(|line| line.trim().strip_prefix(DEVICE)).ok_or(io::ErrorKind::NotFound)?;
     let counters: Vec<u64> = line.split([' ', ':']).filter_map(|word| word.parse().ok()).collect();
-    // Bytes and packets received begin the line, those sent follow eight fields later (proc(5)).
+    // The bytes and packets received come first in the line, those sent follow eight fields later (proc(5)).
     Ok((counters[1], counters[9]))
 }
 
@@ -61,10 +61,10 @@ fn what_is_sent_is_counted_to_the_packet() {
     assert_eq!(counters(), ((100, 1000), (1000, 100)));
 }
 
-/// Set in the environment of this very test program to make it a server: the address that it listens on.
+/// The environment variable that turns this test program into a server, with the address to listen on.
 const SERVE: &str = "KQPS_SERVE_ON";
 
-/// Not a test unless an address was given: then it answers whatever comes.
+/// A test only if an address is given: it then answers every query.
 #[test]
 fn fake_server() {
     let Ok(address) = std::env::var(SERVE) else { return };
@@ -118,10 +118,10 @@ within_s = 1
     subject.stop();
 }
 
-/// Set in the environment of this very test program to make it hold a path.
+/// The environment variable that makes this test program hold a path.
 const HOLD: &str = "KQPS_HOLD_A_PATH";
 
-/// Not a test unless it was asked for: then it lays a path, puts a child at either end, tells their process
+/// A test only if it is requested: it then lays a path, starts a child at either end, prints their process
 /// IDs, and stays.
 #[test]
 fn holder() {
@@ -140,7 +140,7 @@ fn holder() {
     io::stdin().read_to_end(&mut nothing).unwrap();
 }
 
-/// A holder at work, and its children at the subject's and at the player's end.
+/// A running holder, and its children at the subject's and at the player's end.
 fn held() -> (Child, [u32; 2]) {
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "holder", "--nocapture"])
@@ -150,14 +150,14 @@ fn held() -> (Child, [u32; 2]) {
         .spawn()
         .unwrap();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    // What runs the tests prints on the same line.
+    // The test harness prints on the same line.
     let told = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("children ")?.1.to_string()));
     let told = told.expect("the holder laid no path");
     let mut pids = told.split_whitespace().map(|word| word.parse().unwrap());
     (holder, [pids.next().unwrap(), pids.next().unwrap()])
 }
 
-/// Processes that are in a network namespace.
+/// The processes in a network namespace.
 fn inhabitants(namespace: u64) -> Vec<String> {
     let is_in = |process: &fs::DirEntry| {
         fs::metadata(process.path().join("ns/net")).is_ok_and(|metadata| metadata.ino() == namespace)
@@ -166,7 +166,7 @@ fn inhabitants(namespace: u64) -> Vec<String> {
     processes.map(|process| process.file_name().display().to_string()).collect()
 }
 
-/// Waits for something that is about to happen; fails when it does not for a long time.
+/// Waits for an event that is imminent; fails if it does not come for a long time.
 fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !happened() {
@@ -180,7 +180,7 @@ fn nothing_is_left_of_it_after_a_kill() {
     if laid().is_none() {
         return;
     }
-    // The end that is kept open here shows that the other one is gone: its device goes with its peer's.
+    // One end is kept open here, and shows that the other one is gone: a device disappears with its peer.
     for kept in 0..2 {
         let (mut holder, children) = held();
         let ends = children.map(|pid| NetNs::of_process(pid).unwrap());

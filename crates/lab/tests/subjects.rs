@@ -1,5 +1,5 @@
-//! Subjects that misbehave: what becomes of them, and that nothing of them is left. The real name servers are in
-//! the tests of the program.
+//! Subjects that misbehave: how kqps handles them, and that no process of them is left. The tests of the
+//! program use real name servers.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -21,7 +21,7 @@ $TTL 3600
 ns1 A 192.0.2.1
 ";
 
-/// Set in the environment of this very test program to make it a fake server; the port follows the mode.
+/// The environment variable that turns this test program into a fake server; the port follows the mode.
 const FAKE: &str = "KQPS_FAKE_SUBJECT";
 
 struct Rig {
@@ -54,7 +54,7 @@ impl Rig {
     }
 }
 
-/// This program as a fake server, with `before` put in front of its start in the shell.
+/// This program as a fake server, with `before` in front of its start in the shell.
 fn fake(mode: &str, before: &str, within_s: f64) -> Definition {
     let program = std::env::current_exe().unwrap();
     let text = format!(
@@ -77,7 +77,7 @@ within_s = 0.2
     Definition::read("fake.toml", &text).unwrap()
 }
 
-/// Not a test unless a fake was asked for: then it answers queries, as the mode says.
+/// A test only if a fake is requested: it then answers queries, as the mode says.
 #[test]
 fn fake_server() {
     let Ok(word) = std::env::var(FAKE) else { return };
@@ -100,18 +100,18 @@ fn fake_server() {
     }
 }
 
-/// Whether a process of a group still lives.
+/// Whether a process of a group still runs.
 fn lives(group: u32) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { return false };
-        // State, parent and group follow the name, which is in brackets and may hold anything.
+        // State, parent and group follow the name, which is in parentheses and may contain anything.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         fields.first() != Some(&"Z") && fields.get(2) == Some(&&*group.to_string())
     })
 }
 
-/// Waits for something that is about to happen; fails when it does not for a long time.
+/// Waits for an event that is imminent; fails if it does not come for a long time.
 fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !happened() {
@@ -120,7 +120,7 @@ fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// The last core, which is not the one that a server takes first when it chooses for itself.
+/// The last core, which is not the one that a server chooses first by itself.
 fn last_core() -> u32 {
     *kqps_kernel::affinity::allowed().unwrap().last().unwrap()
 }
@@ -268,7 +268,7 @@ fn the_user_may_end_the_wait_for_it() {
     assert!(matches!(error, StartError::Interrupted));
 }
 
-/// The shell that starts a fake names the signal that ended it.
+/// The shell that starts a fake reports the signal that ended it.
 #[test]
 fn a_killed_one_is_told_as_killed() {
     let rig = Rig::new();

@@ -1,10 +1,10 @@
-//! How figures are written, the same everywhere on the page: three significant digits and a unit that keeps
-//! the number below a thousand. What is absent or not finite is a dash.
+//! Formats figures, the same everywhere on the page: three significant digits and a unit that keeps the
+//! number below a thousand. A figure that is absent or not finite is a dash.
 
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// Stands where there is no figure.
+/// Stands for an absent figure.
 pub(crate) const NONE: &str = "–";
 
 /// Queries a second: `213 kqps`, `1.24 Mqps`.
@@ -15,7 +15,7 @@ pub(crate) fn rate(qps: f64) -> String {
     }
 }
 
-/// Queries a second on an axis, without digits that say nothing: `200 kqps`.
+/// Queries a second on an axis, without trailing zeros: `200 kqps`.
 pub(crate) fn rate_tick(qps: f64) -> String {
     let text = tick(qps);
     if qps == 0.0 || text == NONE { text } else { format!("{text}qps") }
@@ -36,7 +36,7 @@ pub(crate) fn tick(value: f64) -> String {
     }
 }
 
-/// An interval of rates with its unit told once: `205 to 219 kqps`.
+/// An interval of rates with one unit: `205 to 219 kqps`.
 pub(crate) fn rate_interval(low_qps: f64, high_qps: f64) -> String {
     let (low, high) = (rate(low_qps), rate(high_qps));
     match (low.split_once('\u{a0}'), high.split_once('\u{a0}')) {
@@ -52,7 +52,7 @@ pub(crate) fn time_us(time_us: f64) -> String {
     if !time_us.is_finite() {
         return NONE.to_owned();
     }
-    // Above 999.5 the next unit is due, or rounding would print 1000.
+    // From 999.5 on the next unit is used, since rounding would print 1000.
     if time_us < 999.5 {
         format!("{}\u{a0}µs", significant(time_us).trim_end_matches(".00").trim_end_matches(".0"))
     } else if time_us < 999_500.0 {
@@ -62,7 +62,7 @@ pub(crate) fn time_us(time_us: f64) -> String {
     }
 }
 
-/// Microseconds on an axis, without digits that say nothing: `1 ms`.
+/// Microseconds on an axis, without trailing zeros: `1 ms`.
 pub(crate) fn time_tick(value_us: f64) -> String {
     let text = time_us(value_us);
     match text.split_once('\u{a0}') {
@@ -91,18 +91,19 @@ pub(crate) fn duration_s(seconds: f64) -> String {
     }
 }
 
-/// CPU time, which has three digits however long it is: `0.85 s`, `16.8 s`, `125 s`.
+/// CPU seconds with three digits, however many they are: `0.85 s`, `16.8 s`, `125 s`.
 pub(crate) fn cpu_s(seconds: f64) -> String {
     if seconds.is_finite() { format!("{}\u{a0}s", significant(seconds)) } else { NONE.to_owned() }
 }
 
-/// A share from 0 to 1: `46 %`, `1.2 %`, `99.98 %`; never rounded to 0 % or 100 % when it is neither.
+/// A share from 0 to 1: `46 %`, `1.2 %`, `99.98 %`. It is never rounded to 0 % or 100 % unless it is exactly
+/// that.
 pub(crate) fn percent(share: f64) -> String {
     if !share.is_finite() {
         return NONE.to_owned();
     }
     let percent = share * 100.0;
-    // Digits count where little is bad: near 0, and between 99 and 100.
+    // Digits matter near 0, and between 99 and 100.
     let small = if (99.0..100.0).contains(&percent) { 100.0 - percent } else { percent.abs() };
     let decimals = match small {
         0.0 => 0,
@@ -121,7 +122,7 @@ pub(crate) fn percent_tick(share: f64) -> String {
     if share.is_finite() { format!("{:.0}\u{a0}%", share * 100.0) } else { NONE.to_owned() }
 }
 
-/// The share of a core's time: `97 %`, `< 1 %`. The kernel counts it too coarsely for more digits.
+/// The share of a core's time: `97 %`, `< 1 %`. The kernel counts too coarsely for more digits.
 pub(crate) fn busy(share: f64) -> String {
     match share * 100.0 {
         percent if !percent.is_finite() => NONE.to_owned(),
@@ -156,7 +157,7 @@ pub(crate) fn bytes(value: u64) -> String {
     format!("{digits}\u{a0}{}", UNITS[unit])
 }
 
-/// A moment in universal time: `2026-11-21 22:05:09 UTC`.
+/// A moment in UTC: `2026-11-21 22:05:09 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     i64::try_from(unix_ms / 1000)
@@ -187,7 +188,7 @@ pub(crate) fn cpus(cpus: &[u32]) -> String {
     if joined.is_empty() { NONE.to_owned() } else { joined }
 }
 
-/// A command that a shell reads as these words.
+/// Quotes words as a shell command.
 pub(crate) fn command(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
@@ -200,7 +201,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// At most `longest` characters, the last of them an ellipsis where the text was longer.
+/// At most `longest` characters. If the text was longer, the last one is an ellipsis.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();
@@ -209,7 +210,7 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Three significant digits and the decimal prefix.
+/// Three significant digits and the decimal prefix; `None` if the value is not finite.
 fn scaled(value: f64) -> Option<(String, &'static str)> {
     if !value.is_finite() {
         return None;
@@ -226,12 +227,12 @@ fn scaled(value: f64) -> Option<(String, &'static str)> {
     })
 }
 
-/// Three significant digits of a number below a tenth, however small, without zeros at the end.
+/// Three significant digits of a number below a tenth, however small, without trailing zeros.
 fn small(value: f64) -> String {
     let decimals = 2 - value.abs().log10().floor() as i32;
     let text = format!("{value:.0$}", decimals.clamp(3, 12) as usize);
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    // Below that nothing is measured.
+    // No measured figure is smaller.
     if text.trim_start_matches('-') == "0" { "0".to_owned() } else { text.to_owned() }
 }
 

@@ -1,10 +1,10 @@
-//! What a person sees: one self-contained HTML page of a run and its verdict.
+//! The HTML page of a run and its verdict: one self-contained file.
 //!
 //! For: the answer first, and then everything that it rests on, down to the last trial; readable on a phone, in
-//! the dark and on paper. Not for: figures that are not in the run or the verdict already.
+//! dark mode and on paper. Not for: figures that are in neither the run nor the verdict.
 //!
-//! Invariant: it computes nothing that is claimed, it formats. The page needs no network, runs no script, and
-//! shows whatever text a run holds as text.
+//! Invariant: it formats, and computes no figure that it claims. The page needs no network, runs no script, and
+//! shows all text of a run as text.
 
 mod chart;
 mod format;

@@ -1,4 +1,4 @@
-//! The page as a whole: what the template asks for, and the template.
+//! The page as a whole: the data for the template, and the template.
 
 use askama::Template;
 use kqps_observation::Run;
@@ -16,11 +16,11 @@ use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
 use crate::section::{Panel, comparison, cpu, latency, loss, rates, speeds, trials};
 
-/// The study of a run that `kqps find` kept.
+/// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";
 
-/// The page of a run, finished or not: one HTML document without scripts, which fetches nothing. Text from outside is
-/// escaped where it stands, and its control characters show as their numbers.
+/// The page of a run, finished or not: one HTML document without scripts, which fetches nothing. Text from
+/// outside is escaped where it appears, and its control characters appear as numbers.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(left_open::of_run(run, verdict));
@@ -59,7 +59,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     visible(&html).into_owned()
 }
 
-/// What the page is called: what a comparison came to, what a study is called, or what the page tells.
+/// The title of the page: the outcome of a comparison, the title of a study, or the main result.
 fn headline(run: &Run, verdict: &RunVerdict) -> String {
     if let Some(comparison) = verdict.comparisons.first() {
         return comparison.to_string();
@@ -68,20 +68,21 @@ fn headline(run: &Run, verdict: &RunVerdict) -> String {
     title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(run, verdict))
 }
 
-/// Only a run that kqps can go on with names the way to do so: the server of a search was not started by kqps.
+/// The sentence about an unfinished run. It names `--resume` only if kqps can resume the run: kqps did not
+/// start the server of a search.
 fn unfinished(run: &Run) -> &'static str {
     match (run.finished_unix_ms, run.study.as_str()) {
         (Some(_), _) => "",
         (None, OF_FIND) => {
-            "This search did not come to its end. What follows was measured until then, and is no less true for that."
+            "This search did not finish. All that follows rests on the trials until then, which remain valid."
         }
         (None, _) => {
-            "This run did not come to its end. What follows was measured until then; `--resume` goes on from there."
+            "This run did not finish. All that follows rests on the trials until then; `--resume` continues it."
         }
     }
 }
 
-/// Everything that the template lays out, ready to be read.
+/// The data for the template.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page<'a> {
@@ -96,11 +97,11 @@ struct Page<'a> {
     answers: Vec<Answer>,
     common_reasons: Vec<Prose>,
     player_ceiling: Option<String>,
-    /// What is to be said of a run that did not come to its end; empty of others.
+    /// The sentence about an unfinished run; empty for others.
     unfinished: Prose,
     terms: &'static [Term],
     warnings: Vec<(&'static str, &'static str)>,
-    /// Whether a subject's echo was measured, too: a comparison has none.
+    /// Whether the echo of any subject was measured; a comparison has none.
     has_ceiling: bool,
     rates: String,
     ceilings: String,

@@ -1,5 +1,5 @@
-//! Sentences of the verdict on the page, with the commands in it, which stand between backticks, set as such, and the
-//! warning that it begins with linked to what it means.
+//! Sentences of the verdict on the page. Commands between backticks become code, and the warning at the
+//! beginning becomes a link to its meaning.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use askama::filters::{Escaper as _, Html, HtmlSafe};
 
 use crate::section::glossary::{anchor, leading_warning};
 
-/// Displayed as HTML.
+/// A sentence that `Display` writes as HTML.
 #[derive(Clone, Debug)]
 pub(crate) struct Prose(pub(crate) String);
 

@@ -1,5 +1,5 @@
-//! The page as a reader sees it: in a browser, on a desk and on a phone, by day and by night, and on paper.
-//! Pictures are kept under `target/report-screenshots`.
+//! The page as a reader sees it in a browser: on a desktop and on a phone, in light and dark mode, and on
+//! paper. Screenshots are stored under `target/report-screenshots`.
 
 mod support;
 
@@ -14,10 +14,10 @@ use support::browser::{Browser, Screen};
 use support::starts::{expect_bounds, lines_of};
 use support::{comparison, sample, study};
 
-/// Looks over the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.
+/// Checks the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.
 const CHECKS: &str = include_str!("support/checks.js");
 
-/// The narrowest phone, in pixels. It looks like the others, so no picture of it is kept.
+/// The narrowest phone, in pixels. It looks like the others, so no screenshot of it is stored.
 const NARROWEST: u32 = 360;
 
 const SCREENS: [(&str, Screen); 5] = [
@@ -31,7 +31,7 @@ const SCREENS: [(&str, Screen); 5] = [
 /// A sheet of A4 between its margins, 182 mm wide.
 const PAPER: Screen = Screen { width: 688, height: 1000, phone: false, dark: false };
 
-/// Writes the page of a run where its pictures will lie.
+/// Writes the page of a run to the folder of its screenshots.
 fn written(name: &str, run: &Run) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let directory = target.join("report-screenshots");
@@ -61,7 +61,7 @@ fn it_is_readable_on_every_screen_and_fetches_nothing() {
     assert!(browser.requested.iter().all(|address| *address == page), "{:?}", browser.requested);
 }
 
-/// Drop reasons stand beside the losses, with the trial that told them, or why none did.
+/// Drop reasons stand beside the losses, with the trial that counted them, or with why there are none.
 fn expect_reasons(browser: &mut Browser) {
     let rows = "[...document.querySelectorAll('table.reasons tbody tr')]\
         .map(row => [...row.children].map(cell => cell.textContent.replace(/\\s/g, '')))";
@@ -94,7 +94,7 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
         subjects.iter().filter(|one| one.figure_qps.is_some()).map(|one| one.starts.len()).sum();
     assert_eq!(charts["rates"]["dots"], starts, "a dot for each start");
     assert_eq!(charts["ceilings"]["bars"], verdict.ceilings.echoes.len() + 1);
-    // Two starts of every echo but the cheapest, whose bar is cut, as is the player's.
+    // Two starts of every echo except the cheapest, whose bar is cut like the player's.
     assert_eq!(charts["ceilings"]["dots"], (verdict.ceilings.echoes.len() - 1) * 2);
     assert_eq!(charts["speeds"]["lines"], 2, "a row for each core");
     for subject in subjects {
@@ -147,16 +147,16 @@ fn a_refused_figure_shows_what_was_seen_and_no_bar() {
 fn an_unfinished_run_shows_what_was_measured_until_then() {
     let mut run = sample::run();
     run.finished_unix_ms = None;
-    // In the midst of the first search of nsd: the overload, and three trials.
+    // During the first search of nsd: the overload, and three trials.
     let first = run.trials.iter().position(|one| run.cells[one.cell as usize].name == "nsd").unwrap();
     run.trials.truncate(first + 4);
     let page = kqps_report::page(&run, &judge(&run));
-    assert!(page.contains("did not come to its end") && page.contains("<code>--resume</code>"));
+    assert!(page.contains("did not finish") && page.contains("<code>--resume</code>"));
     let told = page.split("start 1: ").nth(1).unwrap();
     assert!(told.starts_with("no load is known to hold: up to "), "{told:.200}");
     run.study = "kqps find".into();
     let page = kqps_report::page(&run, &judge(&run));
-    assert!(page.contains("This search did not come to its end") && !page.contains("--resume"));
+    assert!(page.contains("This search did not finish") && !page.contains("--resume"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_rate_that_was_chosen_is_no_finding() {
     let run = study::run();
     let page = kqps_report::page(&run, &judge(&run));
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is not told"));
-    // A closed loop finds a rate; where the study chose it, what a reply took is told.
+    // A closed loop finds a rate. If the study chose the rate, the page shows latency.
     let found = [
         "Fastest, with io",
         "Slowest, with io",
@@ -271,7 +271,7 @@ fn a_rate_that_was_chosen_is_no_finding() {
     assert_eq!(page.matches("Fastest, with").count(), 1);
 }
 
-/// Charts along a factor have a mark for each figure, and those of words a bar.
+/// Charts along a factor have a mark for each figure, and charts of words a bar.
 fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
     let measured = |io: &str| {
         let of_model = |name: &str| name.starts_with(&format!("echo {io} "));
@@ -373,6 +373,6 @@ fn a_run_that_was_killed_at_once_has_a_page_too() {
         assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "{name}");
         let said = browser.evaluate("document.body.textContent");
         let said = said.as_str().unwrap();
-        assert!(said.contains("did not come to its end") && !said.contains("NaN"), "{said}");
+        assert!(said.contains("did not finish") && !said.contains("NaN"), "{said}");
     }
 }

@@ -1,5 +1,5 @@
-//! What to do about the doubts in the figures of a run: the few sentences that are worth reading first. Every doubt is told
-//! in full by its reason; here doubts that ask for the same are one.
+//! What to do about the doubts in the figures of a run: the few sentences that a reader should see first. The
+//! reason of each doubt states it in full. Here, doubts that ask for the same action share one sentence.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,57 +7,57 @@ use crate::grade::Grade;
 use crate::judge::{CellVerdict, SearchVerdict};
 use crate::warning::Code;
 
-/// What can be done about a doubt.
+/// An action that removes a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// See that the zones fit the queries.
+    /// Check that the zones fit the queries.
     CheckZones,
-    /// Switch off what limits responses.
+    /// Switch off rate limits on responses.
     LiftLimit,
-    /// Learn why the kernel refused to send.
+    /// Find out why the kernel refused to send.
     CheckRoute,
-    /// More threads for the player.
+    /// Give the player more threads.
     MoreThreads,
-    /// Keep the player's cores free.
+    /// Keep other work off the player's cores.
     PinPlayer,
-    /// More room for replies.
+    /// Give the player more sockets or larger receive buffers.
     MoreSockets,
-    /// Cores of their own for both sides.
+    /// Put the player and the subject on separate cores.
     PinApart,
-    /// Say which cores the subject has.
+    /// State which cores the subject uses, or confine it to them.
     SayCores,
     /// Play from another host.
     SecondHost,
-    /// Stop what else runs.
+    /// Stop other programs on this host.
     QuietHost,
-    /// Keep the clock of the cores.
+    /// Fix the clock of the cores.
     FixClock,
-    /// Spread flows over workers.
+    /// Use more sockets, so that flows spread over the subject's workers.
     SpreadFlows,
     /// Warm up for longer.
     WarmUp,
-    /// Try greater loads.
+    /// Let the search try greater loads.
     GreaterLoads,
-    /// Look where queries vanish.
+    /// Look for a packet filter or a rate limit that drops queries.
     FindFilter,
-    /// Measure the echo, too.
+    /// Measure an echo as well.
     MeasureEcho,
-    /// Give the run more time, and so more starts and closer bounds.
+    /// Give the run more time. It then makes more starts and finds closer bounds.
     MoreTime,
 }
 
-/// What to do about one reason.
+/// The action that one reason for a grade asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Advice {
     /// How grave the reason is: 0 refuses the figure, and 5 leaves the grade as it is.
     pub gravity: u8,
-    /// What to do.
+    /// The action that removes the reason.
     pub action: Action,
 }
 
 impl Action {
-    /// What a warning asks for.
+    /// The action that a warning asks for.
     pub(crate) fn of_warning(code: Code) -> Self {
         match code {
             Code::WrongAnswers => Self::CheckZones,
@@ -78,7 +78,7 @@ impl Action {
         }
     }
 
-    /// One sentence, about these servers.
+    /// One sentence of advice. `whom` names the servers that it concerns.
     pub fn sentence(self, whom: &str) -> String {
         match self {
             Self::CheckZones => {
@@ -116,19 +116,19 @@ impl Action {
     }
 }
 
-/// What to do about one or several servers.
+/// One action and the servers that need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// The gravest reason for it, as in [`Advice::gravity`].
+    /// The gravest reason for the action, as in [`Advice::gravity`].
     pub gravity: u8,
     /// The names of the servers.
     pub whom: Vec<String>,
 }
 
-/// What to do about these figures, each once: the gravest first, then what concerns most servers. Why a figure is refused
-/// stands in its place, with what to do, and is not repeated.
+/// The actions for these figures, each once. The gravest come first, then those that concern most servers. The
+/// reason for a refused figure is left out, since the report prints it with its advice in place of the figure.
 pub fn of_subjects(subjects: &[CellVerdict]) -> Vec<Told> {
     let mut all = Vec::new();
     for subject in subjects {
@@ -137,7 +137,7 @@ pub fn of_subjects(subjects: &[CellVerdict]) -> Vec<Told> {
     in_order(all)
 }
 
-/// The same of one search.
+/// The actions for one search, as [`of_subjects`] orders them.
 pub fn of_search(verdict: &SearchVerdict) -> Vec<Told> {
     let mut all = Vec::new();
     add(&mut all, "the server", verdict.grade, &verdict.advice);
@@ -163,11 +163,12 @@ fn in_order(mut all: Vec<Told>) -> Vec<Told> {
     all
 }
 
-/// As many servers are named.
+/// A sentence names up to this many servers and counts more of them.
 const NAMED: usize = 3;
 
 impl Told {
-    /// One sentence, where so many servers were measured.
+    /// One sentence of advice. `measured` is the number of servers in the run: if all of them need the action,
+    /// it says "all servers".
     pub fn sentence(&self, measured: usize) -> String {
         let count = self.whom.len();
         let whom = match self.whom.as_slice() {

@@ -1,5 +1,5 @@
-//! What ended the climb, by name: the CPU of both sides and the drop counters of the trials at and just above
-//! the upper bound.
+//! Names what ended the climb. The evidence is the CPU time of both sides and the drop counters, in the trials
+//! at and just above the upper bound.
 
 use std::fmt;
 
@@ -11,44 +11,48 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::disturbed;
 use crate::warning;
 
-/// What was used up.
+/// The resource that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// The player could not send or receive more.
     Player,
-    /// Something between the two: a network card, the kernel's backlog, a filter.
+    /// Something between the player and the subject: a network card, the kernel's backlog, a filter.
     Path,
-    /// A thread of the subject had a whole core and wanted more.
+    /// A thread of the subject used a whole core and needed more.
     SubjectCpu,
-    /// The subject's socket buffer overflowed although its threads had time to spare.
+    /// The subject's socket buffer overflowed although its threads had CPU time left.
     SubjectSocketBuffer,
-    /// The same, and a witness saw that its core was free for it: the subject stood still by itself.
+    /// The subject's socket buffer overflowed, and a witness thread saw that the subject's core was free: the
+    /// subject stood still by itself.
     SubjectStill,
     /// The host spoiled every trial that failed.
     Host,
-    /// Other programs had the subject's cores for more than a tenth of the time, and the subject had the rest.
+    /// Other programs used the subject's cores for more than a tenth of the time, and the subject used the
+    /// rest.
     SubjectCoreShared,
     /// The kernel had no memory left for packets.
     Memory,
-    /// Nothing that was watched: the figure is no capacity.
+    /// No resource that was watched ran out: the figure is no capacity.
     NoneSaturated,
-    /// Not the player, and the subject was not watched or did not live to be read; or no trial shows it.
+    /// Not the player. Either the subject was not watched, or it ended before its last reading, or no trial
+    /// shows the cause.
     Unknown,
 }
 
-/// The bottleneck and what shows it.
+/// The bottleneck and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// What was used up.
+    /// The resource that ran out.
     pub resource: Resource,
-    /// The busiest thread of the subject, where it is known.
+    /// The busiest thread of the subject, if known.
     pub thread: Option<BusyThread>,
-    /// How busy the busiest player thread or its core was, 0 to 1, where it is known.
+    /// How busy the busiest player thread or its core was, 0 to 1, if known.
     pub player_busy: Option<f64>,
-    /// The share of the bad queries that this resource accounts for, where losses show it, 0 to 1.
+    /// The share of the bad queries that this resource accounts for, 0 to 1; `None` if the losses do not show
+    /// it.
     pub share_of_bad: Option<f64>,
-    /// How many trials show it.
+    /// Number of trials that were examined.
     #[serde(default)]
     pub trials: u32,
 }
@@ -56,11 +60,11 @@ pub struct Bottleneck {
 /// A thread of the subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BusyThread {
-    /// Its name, as the kernel knows it.
+    /// The thread's name, as the kernel reports it.
     pub name: String,
-    /// Its thread ID.
+    /// The thread ID.
     pub tid: u32,
-    /// The share of the time that it was on a core, 0 to 1.
+    /// The share of the trial's time that the thread ran on a core, 0 to 1.
     pub busy: f64,
 }
 
@@ -89,7 +93,7 @@ impl fmt::Display for Bottleneck {
             Resource::Host => {
                 write!(
                     f,
-                    "the host, which disturbed every trial that failed: what the subject lacked is not seen"
+                    "the host, which disturbed every trial that failed: what the subject lacked is not known"
                 )
             }
             Resource::SubjectCoreShared => {
@@ -107,12 +111,12 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// A thread this busy over a whole trial is at its limit. Less than the limit for warnings, since CPU time is
-/// counted in hundredths of a second and trials may last half of one.
+/// A thread this busy over a whole trial is at its limit. The value is less than the limit for warnings, since
+/// the kernel counts CPU time in hundredths of a second and a trial may last half a second.
 pub(crate) const SATURATED: f64 = 0.9;
 
-/// Names the bottleneck from the trials that failed at and just above the upper bound. Without any it is not
-/// known.
+/// Names the bottleneck from the trials that failed at and just above the upper bound. Without such trials the
+/// result is [`Resource::Unknown`].
 pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck {
     let failed: Vec<&Trial> = failed.into_iter().collect();
     let losses = Losses::of(&failed);
@@ -165,21 +169,21 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     found(Resource::NoneSaturated, None)
 }
 
-/// The cores that a witness watched, the subject's.
+/// The cores that a witness watched, which are the subject's.
 fn watched_cores(trial: &Trial) -> impl Iterator<Item = &CpuFacts> {
     let watched = trial.stalls.iter().flat_map(|stalls| &stalls.cores);
     watched.filter_map(|cpu| trial.host.cpus.iter().find(|core| core.cpu == *cpu))
 }
 
-/// Whether the subject's cores had next to no time left.
+/// Whether the subject's cores were almost never idle.
 fn has_full_cores(trial: &Trial) -> bool {
     let mut cores = watched_cores(trial).peekable();
     cores.peek().is_some() && cores.all(|core| core.idle < 1.0 - SATURATED)
 }
 
-/// Whether others than the subject had so much of its cores that the subject, which had the rest, was at no limit of its own. A
-/// kernel that measures interrupt time keeps it out of every thread's time, and out of this; any other books it on the thread
-/// that was interrupted.
+/// Whether other programs used so much of the subject's cores that the subject, which had the rest, was at no
+/// limit of its own. If the kernel measures interrupt time, neither the thread times nor this result include
+/// it. Otherwise the kernel books interrupts on the thread that was interrupted.
 fn was_shared(trial: &Trial) -> bool {
     let Some(subject) = watched(trial) else { return false };
     let measures_interrupts = trial.host.cpus.iter().any(|core| core.irq > 0.0);
@@ -193,12 +197,12 @@ fn was_shared(trial: &Trial) -> bool {
     others_s > (1.0 - SATURATED) * cores * trial.host.wall_s
 }
 
-/// The subject, where it was watched and lived to be read at the end.
+/// The subject's facts, if it was watched and still ran at the last reading.
 fn watched(trial: &Trial) -> Option<&SubjectFacts> {
     trial.subject.as_ref().filter(|subject| subject.was_seen())
 }
 
-/// Bad queries of several trials, and where they were lost.
+/// Bad queries of several trials, by the place where they were lost.
 struct Losses {
     bad: u64,
     player: u64,
@@ -242,8 +246,9 @@ impl Losses {
     }
 }
 
-/// How busy the subject's busiest thread was, on average over the trials. Each trial is asked anew, since every
-/// start has threads of its own; the one of the last trial is named. A trial that lists no thread saw none busy.
+/// How busy the subject's busiest thread was, as a mean over the trials. Every start has threads of its own, so
+/// each trial has its own busiest thread, and the result names that of the last trial. A trial that lists no
+/// thread counts as 0.
 fn busiest_of_subject(trials: &[&Trial]) -> Option<BusyThread> {
     let busiest =
         |subject: &SubjectFacts| subject.threads.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)).cloned();

@@ -1,15 +1,17 @@
-//! Whether B is faster than A, slower, the same, or whether that cannot be told yet: a function of the ratios of
-//! B to A, block by block, and of the ratios of A to itself.
+//! Decides whether B is faster than A, slower, equivalent, or whether more blocks are needed. The decision is a
+//! function of the ratios of B to A, block by block, and of the ratios of A to itself.
 //!
 //! The rule, for each comparison:
 //!
 //! - **equivalent**: the interval of the ratio lies inside ± MDE.
-//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is 0.6 of the MDE away from 1, or farther.
-//! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
-//!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
+//! - **faster**, **slower**: the interval does not lie inside ± MDE, it excludes 1, and the ratio is at least
+//!   0.6 of the MDE away from 1.
+//! - **inconclusive**: everything else, with the number of blocks that would probably settle it, or with the
+//!   least number. A comparison is always inconclusive if the trials show that the ratios are not those of the
+//!   subjects: no number of blocks would settle that.
 //!
-//! The MDE is the least difference that as many blocks find in 95 of 100 comparisons. `tests/compare` counts how often this
-//! holds.
+//! The MDE (minimum detectable effect) is the least difference that as many blocks find in 95 of 100
+//! comparisons. `tests/compare` counts how often this holds.
 
 mod conditions;
 mod doubts;
@@ -33,30 +35,31 @@ pub use facts::{Pairing, Part, between_runs, figures_of, of_run, of_run_for, wit
 /// Fewer blocks than this give no verdict.
 pub const LEAST_BLOCKS: u32 = 6;
 
-/// How often a comparison of equals, or one among all that are made together, may be called different.
+/// The probability, 0 to 1, that a comparison of equals is called different. For comparisons that are made
+/// together, it is the probability that any of them is.
 pub const ERROR_RATE: f64 = 0.05;
 
-/// A difference is claimed from this share of the MDE on. A difference as large as the MDE seldom shows as less than this; one of
-/// a quarter of the MDE seldom shows as more.
+/// A claim of a difference needs a ratio at least this share of the MDE away from 1. A difference as large as
+/// the MDE seldom shows as less than this, and a quarter of the MDE seldom shows as more.
 const CLAIMED: f64 = 0.6;
 
-/// What is compared.
+/// The figure that a comparison is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Correct answers a second in a closed loop.
     #[default]
     AnsweredRate,
-    /// The highest reliable rate that a search found, queries a second.
+    /// The highest reliable rate that a search found, in queries a second.
     ReliableRate,
-    /// CPU time of the subject for an answer, at a fixed rate.
+    /// CPU time of the subject per correct answer, at a fixed rate.
     CpuPerAnswer,
     /// The 99th percentile of latency, at a fixed rate.
     P99Latency,
 }
 
 impl Figure {
-    /// Whether the subject with the greater figure is the faster one.
+    /// Whether the subject with the greater figure is faster.
     pub fn more_is_faster(self) -> bool {
         matches!(self, Self::AnsweredRate | Self::ReliableRate)
     }
@@ -73,34 +76,34 @@ impl fmt::Display for Figure {
     }
 }
 
-/// What was seen of one pair of subjects. A ratio is the figure of B divided by that of A, each from one start,
-/// the two made next to each other. A ratio that is not above 0 and finite is left out.
+/// The observations of one pair of subjects. A ratio is the figure of B divided by that of A, each from one
+/// start, and the two starts are neighbours in time. A ratio must be finite and above 0; others are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// A's name.
+    /// Name of subject A, as reports print it.
     pub a: String,
-    /// B's name.
+    /// Name of subject B, as reports print it.
     pub b: String,
-    /// What was measured.
+    /// The figure that was measured.
     pub figure: Figure,
-    /// The ratio of each block, of B's start to the geometric mean of A's starts.
+    /// The ratio of each block: B's start to the geometric mean of A's starts.
     pub blocks: Vec<f64>,
-    /// How many starts A has in a block, 1 or 2.
+    /// The number of A's starts in each block, 1 or 2.
     #[serde(default = "one")]
     pub starts_of_a: u32,
-    /// The number of each of these in the run, from 0, since a block without a ratio is not among them. Without numbers blocks
-    /// are counted as they stand.
+    /// The number of each of these blocks in the run, from 0. A block without a ratio is not among them. If
+    /// this list is empty, the blocks are numbered by their position.
     #[serde(default)]
     pub numbers: Vec<u32>,
-    /// The same of one start of A to another, as much apart in time as A and B were.
+    /// The ratio of one start of A to another, as far apart in time as A and B were.
     pub same: Vec<f64>,
-    /// Whether there are some of B against itself among them, for want of blocks that were made to hold A against itself.
+    /// Whether `same` also holds ratios of B to itself, since the run has no blocks that compare A with itself.
     #[serde(default)]
     pub same_of_both: bool,
-    /// What casts doubt on it, each a sentence, the gravest first.
+    /// The doubts, each a sentence, the gravest first.
     pub doubts: Vec<String>,
-    /// How many of the doubts, from the first, leave no verdict whatever the ratios are: it was the player that was
-    /// measured, or answers were wrong.
+    /// How many of the doubts, from the first, rule out a verdict whatever the ratios are: for example, the
+    /// player was the limit, or answers were wrong.
     #[serde(default)]
     pub refusals: u32,
 }
@@ -110,24 +113,24 @@ fn one() -> u32 {
 }
 
 impl Case {
-    /// The variance of a block's ratio beside that of A to itself, if all starts scatter alike: the mean of two starts of A
-    /// scatters half as much as one does.
+    /// The variance of a block's ratio, divided by the variance of A to itself, if all starts scatter alike.
+    /// The mean of two starts of A scatters half as much as one start does.
     fn share_of_same(&self) -> f64 {
         f64::midpoint(1.0, 1.0 / f64::from(self.starts_of_a.max(1)))
     }
 
-    /// The number of the block at this place, from 0.
+    /// The number in the run, from 0, of the block at index `place`.
     pub fn number(&self, place: usize) -> u32 {
         self.numbers.get(place).copied().unwrap_or(place as u32)
     }
 
-    /// Why the ratios are not those of the subjects, the gravest reason first; none where they are.
+    /// The gravest reason why the ratios are not those of the subjects; `None` if they are.
     pub fn refusal(&self) -> Option<&str> {
         self.doubts.first().filter(|_| self.refusals > 0).map(String::as_str)
     }
 }
 
-/// What a comparison came to.
+/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -135,14 +138,14 @@ pub enum Outcome {
     Faster,
     /// B is slower than A.
     Slower,
-    /// Whatever differs is smaller than what this host can tell apart.
+    /// Any difference is smaller than the least that this host can detect.
     Equivalent,
-    /// It cannot be told yet.
+    /// The blocks so far do not decide.
     Inconclusive,
 }
 
 impl Outcome {
-    /// Whether a difference is claimed.
+    /// Whether the verdict claims a difference.
     pub fn is_different(self) -> bool {
         matches!(self, Self::Faster | Self::Slower)
     }
@@ -159,33 +162,33 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// One pair of subjects, judged.
+/// One pair of subjects with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What was seen.
+    /// The observations.
     #[serde(flatten)]
     pub case: Case,
     /// The verdict on B.
     pub outcome: Outcome,
-    /// The geometric mean of the ratios with its interval; none when there is no ratio.
+    /// The geometric mean of the ratios with its interval; `None` without a ratio.
     pub ratio: Option<Interval>,
-    /// The minimum detectable effect, a share (0.02 is 2 %); none with too few blocks of A against itself.
+    /// The minimum detectable effect as a share (0.02 is 2 %); `None` with too few blocks of A against itself.
     pub mde: Option<f64>,
-    /// How often a difference may be claimed where there is none: [`ERROR_RATE`], or its part where several
-    /// comparisons are made together (Holm).
+    /// The probability, 0 to 1, of claiming a difference between equals. It is [`ERROR_RATE`], or a part of it
+    /// if several comparisons are made together (Holm).
     pub error_rate: f64,
-    /// Blocks that would probably settle an inconclusive comparison, beyond those made; none where that cannot
-    /// be estimated, or none would.
+    /// The number of further blocks that would probably settle an inconclusive comparison; `None` if it cannot
+    /// be estimated, or if no number would.
     pub more_blocks: Option<u32>,
-    /// Whether these are only the least that it takes: too little was seen to say whether they would do.
+    /// Whether `more_blocks` is only a lower bound, because the trials so far allow no estimate.
     #[serde(default)]
     pub more_at_least: bool,
-    /// The numbers, from 0, of blocks with a ratio far from the others. They count like all others.
+    /// The numbers, from 0, of blocks whose ratio is far from the others. They count like all others.
     pub outlying: Vec<u32>,
 }
 
-/// Judges comparisons that are made together: at most [`ERROR_RATE`] of all such sets claim any difference that
-/// is not there.
+/// Judges comparisons that are made together. At most a share of [`ERROR_RATE`] of all such sets claims any
+/// difference that does not exist.
 pub fn compare(cases: &[Case]) -> Vec<Comparison> {
     let chances: Vec<f64> = cases.iter().map(|case| Logs::of(&case.blocks).chance_of_equality()).collect();
     let error_rates = holm::error_rates(&chances, ERROR_RATE);

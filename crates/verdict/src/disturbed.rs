@@ -1,5 +1,6 @@
-//! Trials that the host spoiled: its cores changed their speed meanwhile, stood still so often that too little is left, or
-//! worked for another server. They say nothing of the subject, whether they were good or bad, and are made again.
+//! Trials that the host spoiled: its cores changed their speed during the trial, stood still so often that too
+//! little time remained, or worked for another server. Such trials, good or bad, say nothing about the subject,
+//! and are repeated.
 
 use std::fmt;
 
@@ -8,14 +9,15 @@ use kqps_observation::trial::Beside;
 
 use crate::standstill::Remainder;
 
-/// What the host did.
+/// How the host disturbed a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Disturbed {
-    /// The speed of the subject's cores before and after differs by this share of the lesser one.
+    /// The speed of the subject's cores before and after the trial differs by this share of the lesser one.
     Shifted(f64),
-    /// Another server, whose turn it was not, took so many CPU seconds.
+    /// Another server, which had to be idle, used this many CPU seconds.
     Restless(f64),
-    /// Cores stood still for most of the trial, with the time that it takes to recover; for so many seconds in one piece.
+    /// Cores stood still for most of the trial, the time to recover included. The value is the longest stall in
+    /// seconds.
     Withheld(f64),
 }
 
@@ -27,7 +29,7 @@ impl fmt::Display for Disturbed {
             }
             Self::Restless(seconds) => write!(
                 formatter,
-                "another server, whose turn it was not, took {:.1} ms of CPU time",
+                "another server, which had to be idle, used {:.1} ms of CPU time",
                 seconds * 1e3
             ),
             Self::Withheld(seconds) => write!(
@@ -39,33 +41,34 @@ impl fmt::Display for Disturbed {
     }
 }
 
-/// Gauges of a host that holds still differ by some per cent; a host that changes its speed changes it by 20 % and more, and
-/// what lies between tells more than it misleads.
+/// On a host with a steady speed, gauges differ by a few per cent. A host that changes its speed changes it by
+/// 20 % or more. A trial between the two helps more than it misleads.
 const SHIFT_MOST: f64 = 0.12;
 
-/// Seconds that a trial takes beside its load: the cores are gauged, and the player starts and ends.
+/// Seconds that a trial takes beside its load, to gauge the cores and to start and end the player.
 pub const BESIDE_S: f64 = 0.07;
 
-/// A closed loop waits for its replies and loses nothing; but it may stand still for this share of its time at most.
+/// A closed loop waits for its replies and loses nothing, but it may stand still for at most this share of its
+/// time.
 const STILL_MOST: f64 = 0.01;
 
-/// A server that waits for its turn may take this share of a core, and so many CPU seconds however short the trial is.
+/// A server that waits for its turn may use this share of a core, or [`QUIET_S`] CPU seconds if that is more.
 const QUIET: f64 = 0.01;
 const QUIET_S: f64 = 0.005;
 
-/// What a run calls the rounds that a cell of this name is left out of, because its server was not idle in others' trials, or
-/// could not run beside them.
+/// The name, in a run, of the rounds that leave out the cell `name`, because its server was not idle during the
+/// trials of others or could not run beside them.
 pub fn rounds_with(name: &str) -> String {
     format!("rounds with {name}")
 }
 
-/// Whether a server that had to be idle during a trial was not.
+/// Whether a server that had to be idle during a trial was busy.
 pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
     let took_s = trial.load.duration_s + trial.load.drain_s + BESIDE_S;
     beside.cpu_s > (QUIET * took_s).max(QUIET_S)
 }
 
-/// What the host did to a trial that spoiled it; none of one that was neither gauged nor witnessed.
+/// How the host spoiled a trial; `None` if it did not, or if the trial was neither gauged nor witnessed.
 pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     if let Some(beside) = trial.beside.iter().find(|beside| is_restless(trial, beside)) {
         return Some(Disturbed::Restless(beside.cpu_s));
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn half_of_an_open_loop_must_be_left() {
-        // Each takes 40 ms or so of the half second.
+        // Each stall costs about 40 ms of the half second.
         let stalls = |count: u64| {
             let mut trial = trial(200e3, &[]);
             let stall = |number| Stall { cpu: 1, at_ns: number * 50_000_000, late_us: 1_000 };
@@ -132,7 +135,7 @@ mod tests {
         };
         assert_eq!(of(0.5, 0.0056), None);
         assert_eq!(of(0.5, 0.0058), Some(Disturbed::Restless(0.0058)));
-        // What a server does once takes as long as ever in a short trial.
+        // Work that a server does once takes as long in a short trial as in a long one.
         assert_eq!(of(0.1, 0.0049), None);
         assert!(of(0.1, 0.0051).is_some());
     }

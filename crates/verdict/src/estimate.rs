@@ -1,11 +1,12 @@
-//! What a subject does, estimated from all of its trials: the load that meets the goal in half of them, or the rate that it
-//! answers in a closed loop, with the interval that they earn.
+//! Estimates what a subject does from all of its trials: the load that meets the goal in half of them, or the
+//! rate that it answers in a closed loop, with the interval that the trials justify.
 //!
-//! A trial at a fixed load is good or bad, and no more than that is used of it: how much a subject answers when it is
-//! asked too much is not what it holds. That good trials become rare as the load grows is taken for a logistic curve, the
-//! middle of which is wanted. How steep it is, and how far starts lie apart, is not known beforehand: all that is
-//! likely is tried, and weighs as much as it explains the trials (Kontsevich and Tyler, Vision Research 39, 1999, do so with
-//! thresholds of seeing). Some trials go wrong for other reasons, so no single one decides.
+//! A trial at a fixed load is good or bad, and the estimate uses no more of it: how much a subject answers
+//! under overload is not what it sustains. The probability of a good trial falls with the load along a logistic
+//! curve, and the estimate is the load at its middle. The slope of the curve and the scatter between starts are
+//! not known beforehand. The estimate tries all likely values and weighs each by how well it explains the
+//! trials (Kontsevich and Tyler, Vision Research 39, 1999, do so for thresholds of vision). Some trials fail
+//! for other reasons, so no single trial decides.
 
 mod refining;
 mod trials;
@@ -16,60 +17,63 @@ pub use refining::load_beside;
 pub use trials::{Speed, of_cell, of_echo, of_search};
 pub(crate) use trials::{is_growing, of_cells};
 
-/// What one trial says.
+/// The evidence of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Evidence {
-    /// It met the goal at this load, queries a second.
+    /// The trial met the goal at this load, queries a second.
     Met(f64),
-    /// It missed the goal at this load, queries a second.
+    /// The trial missed the goal at this load, queries a second.
     Missed(f64),
-    /// It was answered at this rate in a closed loop, correct answers a second.
+    /// The subject answered at this rate in a closed loop, correct answers a second.
     Answered(f64),
 }
 
-/// How much single trials scatter, as the standard deviation of logarithms: from this to that, in steps.
+/// The scatter of single trials, as the standard deviation of logarithms. The estimate tries values from the
+/// least to the most, in this many steps.
 const SCATTER_LEAST: f64 = 0.004;
 const SCATTER_MOST: f64 = 0.10;
 const SCATTER_STEPS: usize = 8;
 
-/// What trials scatter by as a rule, and how far that of a host lies from it, as the standard deviation of logarithms: one host
-/// in four scatters by less than half as much, or by more than twice. Trials that are good or bad alone tell little of it.
+/// The usual scatter of trials, and how far that of a host deviates from it, as the standard deviation of
+/// logarithms. One host in four scatters by less than half as much, or by more than twice as much. Trials that
+/// are only good or bad reveal little of their scatter.
 const SCATTER_USUAL: f64 = 0.022;
 const SCATTER_SPREAD: f64 = 0.6;
 
-/// How far starts lie apart, as the standard deviation of logarithms, and how likely that is before anything was measured.
+/// How far starts may differ, as the standard deviation of logarithms, and the prior probability of each value.
 const APART: [(f64, f64); 7] =
     [(0.0, 0.2), (0.003, 0.25), (0.006, 0.22), (0.012, 0.18), (0.024, 0.09), (0.05, 0.04), (0.12, 0.02)];
 
-/// The share of trials whose outcome has another reason than the load.
+/// The share of trials whose outcome has another cause than the load.
 const LAPSES: f64 = 0.03;
 
-/// A rate whose trial lapsed is anything within this, as a logarithm.
+/// The rate of a trial that lapsed is uniform within this width, as a logarithm.
 const LAPSE_WIDTH: f64 = 1.0;
 
-/// The logistic curve with this slope is within 0.01 of a normal distribution's.
+/// The logistic curve with this slope stays within 0.01 of the normal distribution.
 const LOGISTIC: f64 = 1.702;
 
-/// Two neighbouring points of the grid lie so far apart, as logarithms, or farther where it has too many points.
+/// Distance between neighbouring points of the grid, as a logarithm. It grows if the grid would exceed
+/// [`POINTS_MOST`].
 const STEP: f64 = 0.001;
 const POINTS_MOST: f64 = 2_000.0;
 
-/// The grid goes on for so far beyond the loads that were decided, as a logarithm.
+/// The grid extends this far beyond the loads that were decided, as a logarithm.
 const MARGIN: f64 = 0.25;
 
-/// The coverage of an interval.
+/// The coverage of every interval, 0 to 1.
 const COVERAGE: f64 = 0.95;
 
-/// A rate, not as one number: how likely every number is, on an even grid of logarithms.
+/// A rate as a probability distribution, on an even grid of logarithms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The logarithm of the rate at the first point.
     first: f64,
-    /// From one point to the next.
+    /// The distance between neighbouring points.
     step: f64,
-    /// How likely each point is; the sum is 1.
+    /// The probability of each point; the sum is 1.
     chances: Vec<f64>,
-    /// How many starts have a part in it.
+    /// The number of starts that contribute.
     starts: u32,
 }
 
@@ -79,7 +83,7 @@ impl Evidence {
         qps
     }
 
-    /// How likely the trial is to come out so where the subject's rate has this logarithm.
+    /// The likelihood of the trial's outcome if the subject's rate has this logarithm.
     fn likelihood(self, log: f64, scatter: f64) -> f64 {
         let away = (log - self.rate_qps().ln()) / scatter;
         let met = || 1.0 / (1.0 + (-LOGISTIC * away).exp());
@@ -96,15 +100,16 @@ impl Evidence {
 }
 
 impl Estimate {
-    /// The estimate of a subject from the trials of each of its starts; of a single one it is that of this start, and says nothing
-    /// of how others would differ. None where they do not bound it: without a rate that
-    /// was answered, some load must have met the goal and some missed it.
+    /// The estimate of a subject from the trials of each of its starts. From a single start, it is the estimate
+    /// of this start and says nothing about how others would differ. `None` if the trials do not bound the
+    /// rate: unless a closed loop was answered, some load must have met the goal and some load must have missed
+    /// it.
     pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
-        // How far starts lie apart does not bear on a single one.
+        // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
-        // For each scatter and each distance between starts, the logarithm of how likely every point is.
+        // For each scatter and each distance between starts, the log-likelihood of every point.
         let mut logs: Vec<Vec<f64>> = Vec::new();
         for step in 0..SCATTER_STEPS {
             let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
@@ -134,7 +139,7 @@ impl Estimate {
         sum.is_normal().then_some(self)
     }
 
-    /// Where so large a share of the chances, above 0 and below 1, lies below.
+    /// The rate below which this share of the probability lies. `share` is above 0 and below 1.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
         for (point, &chance) in self.chances.iter().enumerate() {
@@ -147,7 +152,7 @@ impl Estimate {
         (self.first + self.step * self.chances.len() as f64).exp()
     }
 
-    /// The median, and the interval in which the truth lies with 95 %.
+    /// The median, and the interval that holds the truth with a probability of 95 %.
     pub fn interval(&self) -> Interval {
         let tail = (1.0 - COVERAGE) / 2.0;
         Interval {
@@ -159,7 +164,7 @@ impl Estimate {
         }
     }
 
-    /// This as a share of the other, which is known independently.
+    /// The distribution of this rate divided by another one that is known independently.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         let step = self.step.max(other.step);
@@ -175,7 +180,7 @@ impl Estimate {
         Self { first, step, chances, starts: one.starts.min(other.starts) }
     }
 
-    /// The same on a grid with a step that is as large or larger.
+    /// The same distribution on a grid with this step, which is at least as large.
     fn with_step(&self, step: f64) -> Self {
         let ratio = self.step / step;
         let mut chances = vec![0.0; ((self.chances.len() - 1) as f64 * ratio).ceil() as usize + 2];
@@ -189,7 +194,7 @@ impl Estimate {
     }
 }
 
-/// The rates that may be true.
+/// The points of a grid of rates.
 struct Grid {
     first: f64,
     step: f64,
@@ -214,7 +219,7 @@ impl Grid {
         Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
     }
 
-    /// How likely the trials of a start are at every point.
+    /// The likelihood of a start's trials at every point.
     fn likelihoods(&self, start: &[Evidence], scatter: f64) -> Likelihoods {
         let at = |point| self.first + point as f64 * self.step;
         let log_of = |log: f64| start.iter().map(|one| one.likelihood(log, scatter).ln()).sum::<f64>();
@@ -224,19 +229,21 @@ impl Grid {
     }
 }
 
-/// How likely trials are at every point of a grid. Of many trials the product is beyond the range of numbers, so it stays a logarithm.
+/// The likelihood of trials at every point of a grid. The product over many trials exceeds the range of `f64`,
+/// so its logarithm is kept.
 struct Likelihoods {
-    /// The logarithm of the greatest.
+    /// The logarithm of the greatest likelihood.
     greatest: f64,
-    /// Each as a share of the greatest.
+    /// Each likelihood as a share of the greatest.
     shares: Vec<f64>,
 }
 
-/// From so many points on a normal distribution is spread as three even ones are, one after the other: that is as good, and
-/// takes no longer for a wide one than for a narrow one.
+/// From this standard deviation on, in points, three moving averages in a row replace a normal distribution.
+/// The result is as good, and its cost does not grow with the width.
 const WIDE: f64 = 8.0;
 
-/// What was sharp at every point, spread by a normal distribution with a standard deviation of so many points.
+/// Convolves the values at all points with a normal distribution. `deviation` is its standard deviation in
+/// points.
 fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
     if deviation < WIDE { blur_by_weights(sharp, deviation) } else { blur_evenly(sharp, deviation) }
 }
@@ -267,7 +274,7 @@ fn blur_evenly(sharp: &[f64], deviation: f64) -> Vec<f64> {
     (0..3).fold(sharp.to_vec(), |points, _| mean_of_neighbours(&points, reach))
 }
 
-/// At every point the mean of those that are no farther away than this, with 0 beyond the ends.
+/// At every point, the mean of the points at most `reach` away, with 0 beyond the ends.
 fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
     let width = (2 * reach + 1) as f64;
     let mut sums = Vec::with_capacity(points.len() + 1);

@@ -1,7 +1,8 @@
-//! Which trials count. A trial that the player spoiled (it lagged, its sends failed, or its own sockets dropped replies) is
-//! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. One that the host
-//! spoiled is made anew, at most three times; then a search goes on with it as it is, and refuses nothing. All of them are
-//! stored. Bounds rest on the trials that a search went on with; the estimate leaves out more (`estimate::of_cell`).
+//! Decides which trials count. The player spoils a trial if it lags, its sends fail, or its own sockets drop
+//! replies. Such a trial is repeated at most twice; if it is spoiled every time, the last one counts and the
+//! figure is refused. A trial that the host spoiled is repeated at most three times; then a search goes on with
+//! it, and nothing is refused. All trials are stored. Bounds rest on the trials with which a search went on.
+//! The estimate leaves out more (`estimate::of_cell`).
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
@@ -10,15 +11,16 @@ use kqps_observation::{Run, RunTrial, Trial};
 use crate::disturbed::disturbed;
 use crate::warning::{Effect, REDOS, client_drops, lagging, send_failed};
 
-/// How many times a trial that the host spoiled is made anew.
+/// A trial that the host spoiled is repeated at most this often.
 const HOST_REDOS: u32 = 3;
 
-/// The speed of the subject's cores in a trial as a multiple of the reference: 1 where it was not gauged.
+/// The speed of the subject's cores in a trial as a multiple of the reference; 1 if it was not gauged.
 pub fn speed(trial: &Trial) -> f64 {
     trial.speed.as_ref().and_then(kqps_observation::SpeedFacts::speed).unwrap_or(1.0)
 }
 
-/// The load that a trial in open loop was to play, queries a second at the reference speed; none of a closed loop.
+/// The load that a trial in open loop was meant to play, queries a second at the reference speed; `None` for a
+/// closed loop.
 pub fn load_qps(trial: &Trial) -> Option<f64> {
     let wanted_qps = trial.speed.as_ref().and_then(|speed| speed.wanted_qps).or(trial.load.intended_qps);
     wanted_qps.filter(|_| trial.load.mode == LoadMode::Open)
@@ -29,21 +31,21 @@ pub fn answered_qps(trial: &Trial) -> f64 {
     trial.load.answered_qps / speed(trial)
 }
 
-/// Whether the player spoiled a trial, so that it is to be made anew.
+/// Whether the player spoiled a trial, which is then repeated.
 pub fn is_spoiled(trial: &Trial) -> bool {
     let warnings = [lagging(trial), send_failed(trial), client_drops(trial)];
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 
-/// The trials that count while a search goes on, in the order in which they were made: of every row of trials
-/// with one purpose and one load, the spoiled ones are left out until they were made anew as often as is
-/// allowed. `facts` tells the purpose and the record of an item.
+/// The trials that count while a search goes on, in the order in which they were made. Of successive trials
+/// with one purpose and one load, a spoiled one is left out until it was repeated as often as allowed. `facts`
+/// returns the purpose and the record of an item.
 pub fn counted<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&T> {
     rows(played, &facts).flat_map(|row| counted_of_row(row, &facts)).collect()
 }
 
-/// The trials that count when no more will be made: as [`counted`], but of a row in which none counts the last one does, for
-/// it is all there is.
+/// The trials that count when no more will be made. This is [`counted`], except that the last of successive
+/// trials counts if none of them does.
 pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&T> {
     let of_row = |row| {
         let mut counted = counted_of_row(row, &facts);
@@ -55,8 +57,8 @@ pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial))
     rows(played, &facts).flat_map(of_row).collect()
 }
 
-/// The trials of a cell that count when no more will be made, block by block, without those that warmed up. What was cut
-/// short goes on in another start of the same block.
+/// The trials of a cell that count when no more will be made, block by block, without warm-ups. A search that
+/// was cut short goes on in another start of the same block.
 pub fn counted_of_cell(run: &Run, cell: usize) -> Vec<(&RunTrial, &Trial)> {
     let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
     let mut measured: Vec<(&RunTrial, &Trial)> =
@@ -82,7 +84,8 @@ fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial))
     let (mut by_player, mut by_host) = (0, 0);
     let mut counts = |one: &&T| {
         let trial = facts(one).1;
-        // What the player does when its core is withheld is the host's doing, too; a wrong answer is not.
+        // If the host withheld the player's core, the host is the cause of lag and drops too. It is not the
+        // cause of a wrong answer.
         if disturbed(trial).is_some() && trial.accounts.wrong == 0 && by_host < HOST_REDOS {
             by_host += 1;
         } else if is_spoiled(trial) && by_player < REDOS {

@@ -1,5 +1,5 @@
-//! The figures of every subject's cell, as tables and charts show them, beside what others published. Pure
-//! functions of a run and the verdicts on its cells; a figure that is refused is none.
+//! The figures of every subject's cell, as tables and charts show them, beside published ones. Pure functions
+//! of a run and the verdicts on its cells. A refused figure is absent.
 
 mod absence;
 mod grid;
@@ -27,42 +27,44 @@ pub use published::{Best, PublishedFigure, best_of};
 pub struct Figures {
     /// Index into the run's cells.
     pub cell: u32,
-    /// The cell's name.
+    /// The name of the cell.
     pub name: String,
-    /// The experiment that it belongs to; empty where there is only one.
+    /// The experiment that the cell belongs to; empty if the run has only one.
     pub experiment: String,
-    /// Whether there are figures.
+    /// Whether the cell has figures, or why it has none.
     pub state: State,
     /// The grade of the rate.
     pub grade: Grade,
-    /// Median of the starts with its order-statistic interval, correct answers a second: a statistic, and no load that
-    /// was played.
+    /// Median of the starts with its order-statistic interval, correct answers a second. It is a statistic, not
+    /// a load that was played.
     pub median_qps: Option<Interval>,
-    /// What each start gave, correct answers a second.
+    /// The rate of each start, correct answers a second.
     #[serde(default)]
     pub starts_qps: Vec<f64>,
     /// Mean, minimum and maximum of the starts, correct answers a second.
     pub spread_qps: Option<Spread>,
-    /// What others found under the same factors.
+    /// The published figure with the same factors.
     pub published: Option<PublishedFigure>,
-    /// Rate at n workers, divided by n times the rate at one (the fewest measured), all else equal.
+    /// Rate at n workers, divided by n times the rate at one worker, all else equal; `None` if one worker was
+    /// not measured.
     pub efficiency: Option<f64>,
-    /// The same of the published rates.
+    /// The same efficiency, from the published rates.
     pub published_efficiency: Option<f64>,
-    /// The rate as a share of the standard interface's ceiling.
+    /// The rate as a share of the ceiling of the ordinary socket interface, 0 to 1.
     pub ceiling_share: Option<f64>,
     /// CPU seconds of the subject per million correct answers, at the rate of the figure.
     pub cpu_s_per_million: Option<f64>,
-    /// The same by names of threads without their numbers, the greatest first; what is below a hundredth of it is left out.
+    /// CPU seconds per million correct answers by thread name without its number, the greatest first. Names
+    /// below a hundredth of the total are left out.
     #[serde(default)]
     pub cpu_by_thread: Vec<(String, f64)>,
-    /// Memory of the subject, whatever the rate is worth.
+    /// Memory of the subject, also if the rate is refused.
     pub memory: Option<Memory>,
-    /// The same divided by the records of all its zones, bytes.
+    /// Memory divided by the number of records in all zones, bytes.
     pub memory_bytes_per_record: Option<f64>,
-    /// Seconds from a start until it answered.
+    /// Seconds from each start until the subject answered.
     pub load_time_s: Option<Spread>,
-    /// Mean size of a correct reply's DNS message, bytes, whatever the rate is worth.
+    /// Mean size of a correct reply's DNS message, bytes, also if the rate is refused.
     pub reply_bytes: Option<f64>,
     /// p99 of latency at half of the rate, microseconds.
     pub p99_at_half_us: Option<u64>,
@@ -70,12 +72,13 @@ pub struct Figures {
     pub latency_us: Option<Latency>,
     /// Share of the queries sent that were lost, at the rate of the figure, 0 to 1.
     pub lost_share: Option<f64>,
-    /// Starts that could not be measured.
+    /// The starts that could not be measured.
     pub crashes: Vec<Crash>,
 }
 
 impl Figures {
-    /// Whether it tells this one: all of them of a rate that counts, and those that are so whatever the rate is worth.
+    /// Whether this kind of figure may be shown. If the rate counts, all may; if not, only those that do not
+    /// depend on it.
     pub fn tells(&self, figure: Figure) -> bool {
         let stands_alone =
             matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize);
@@ -83,26 +86,26 @@ impl Figures {
     }
 }
 
-/// Whether a cell has figures.
+/// Whether a cell has figures, or why it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It has.
+    /// The cell has figures.
     Measured,
-    /// It was measured, and the figure is refused: grade F.
+    /// The cell was measured, and its figure is refused: grade F.
     Refused,
     /// No start could be measured.
     Crashed,
-    /// It is part of the run, and no trial of it was made.
+    /// The cell is part of the run, but no trial of it was made.
     NotMeasured,
 }
 
 /// A start that could not be measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
-    /// The start's number in the run.
+    /// The number of the start in the run.
     pub start: u64,
-    /// What happened, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
     /// The last lines of the subject's output.
     pub output: Vec<String>,

@@ -1,4 +1,4 @@
-//! How far a figure can be trusted, reasons first.
+//! How far a figure can be trusted.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ pub enum Grade {
     A,
     /// Interval within ± 5 %, or minor warnings.
     B,
-    /// One host, or only good for comparison with other figures of the same run.
+    /// One host, or a figure that is only good for comparisons within the same run.
     C,
     /// The figure is refused: no number is printed.
     F,
 }
 
 impl Grade {
-    /// The next worse grade; a C becomes no F by being lowered, for only a cause of its own refuses a figure.
+    /// The next worse grade. C stays C, since only a cause of its own refuses a figure.
     #[must_use]
     pub fn down_one(self) -> Self {
         match self {

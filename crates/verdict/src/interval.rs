@@ -1,48 +1,49 @@
-//! Figures with the range that they leave, and medians with a range that needs no model: order statistics.
+//! Figures with their intervals, and medians with an interval that needs no model: order statistics.
 
 use serde::{Deserialize, Serialize};
 
-/// A figure with the range that covers its true median.
+/// A figure with the interval that covers its true median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median of what was measured; of ratios the geometric mean.
+    /// The median of the measured values; for ratios, the geometric mean.
     pub median: f64,
-    /// The least that the true value may be.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The most that it may be.
+    /// The upper end of the interval.
     pub high: f64,
-    /// The probability that the range covers it, 0 to 1. Fewer than six figures cannot reach 0.95.
+    /// The probability that the interval covers the true value, 0 to 1. Fewer than six figures cannot reach
+    /// 0.95.
     pub coverage: f64,
-    /// How many figures were measured.
+    /// The number of figures that were measured.
     pub count: u32,
 }
 
 impl Interval {
-    /// The same figure in a unit of which it has so many times as many.
+    /// The figure and its interval, multiplied by a factor.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self { median: self.median * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 
-    /// Half of the range as a share of the median; 0 when the median is 0.
+    /// Half the width of the interval as a share of the median; 0 if the median is 0.
     pub fn half_width(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.median.abs() }
     }
 }
 
-/// What an interval should cover at least.
+/// The least coverage that an interval should reach.
 const WANTED_COVERAGE: f64 = 0.95;
 
-/// The median with its order-statistic interval: the narrowest pair of the k-th smallest and the k-th
-/// largest figure that covers the true median with a probability of 95 % or more. With fewer than six
-/// figures that is the smallest and the largest, and the coverage says how little they tell. None without
-/// figures; those that are no numbers are left out.
+/// The median with its order-statistic interval: the narrowest pair of the k-th smallest and the k-th largest
+/// figure that covers the true median with a probability of 95 % or more. With fewer than six figures, the pair
+/// is the smallest and the largest, and `coverage` states the lower probability. `None` without figures. Values
+/// that are not finite are left out.
 pub fn median_interval(figures: &[f64]) -> Option<Interval> {
     median_interval_covering(figures, WANTED_COVERAGE)
 }
 
-/// As [`median_interval`], with a coverage of one's own, above 0 and below 1. The result says when the figures
-/// are too few for it.
+/// As [`median_interval`], with a given coverage, above 0 and below 1. If there are too few figures, the
+/// result's `coverage` is lower.
 pub fn median_interval_covering(figures: &[f64], wanted: f64) -> Option<Interval> {
     let mut sorted: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -59,15 +60,16 @@ pub fn median_interval_covering(figures: &[f64], wanted: f64) -> Option<Interval
     Some(Interval { median: median(&sorted), low, high, coverage, count: count as u32 })
 }
 
-/// A figure this many times as far from the median as is usual stands out.
+/// A figure stands out if its distance from the median is more than this many times the usual distance.
 const FAR: f64 = 5.0;
 
-/// Figures that are nearer to each other than this, in logarithms, are usually as far apart: rounding alone makes
-/// most of them equal at times.
+/// The least usual distance, in logarithms. Rounding alone makes most figures equal at times, and their
+/// distance 0.
 const USUAL_LEAST: f64 = 0.002;
 
-/// Which figures stand out, above 0 each: those whose ratio to the median is over five times the usual one, both in
-/// logarithms. They are told, and count like all others. None of fewer than five.
+/// The indices of figures that stand out: those whose ratio to the median is more than five times the usual
+/// ratio, both as logarithms. All figures must be above 0. They count like all others. Empty for fewer than
+/// five figures.
 pub fn outlying(figures: &[f64]) -> Vec<usize> {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
     let middle_of = |figures: &[f64]| median_interval_covering(figures, 0.5).map(|interval| interval.median);
@@ -77,8 +79,8 @@ pub fn outlying(figures: &[f64]) -> Vec<usize> {
     (0..).zip(&deviations).filter(|(_, far)| **far > FAR * usual).map(|(at, _)| at).collect()
 }
 
-/// The probability that the true median lies between the figures of this rank from below and from above,
-/// counted from 0: one less twice the chance that at most `rank` of `count` fair coins show heads.
+/// The probability that the true median lies between the figures of this rank, from 0, counted from below and
+/// from above: one minus twice the probability that at most `rank` of `count` fair coins show heads.
 fn rank_coverage(count: usize, rank: usize) -> f64 {
     let mut chance = 0.5f64.powi(count as i32);
     let mut tail = chance;

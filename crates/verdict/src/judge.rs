@@ -36,24 +36,24 @@ pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
 pub use wording::Wording;
 
-/// What a run means.
+/// The verdict on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
     /// The goal of every search in the run.
     pub goal: Goal,
-    /// What the player reached, and the echo under each I/O model.
+    /// What the player reached, and what the echo reached under each I/O model.
     pub ceilings: Ceilings,
-    /// Every subject, in the order of the run's cells.
+    /// The verdict on every subject, in the order of the run's cells.
     pub subjects: Vec<CellVerdict>,
     /// The figures of every subject, in the same order.
     #[serde(default)]
     pub figures: Vec<Figures>,
-    /// The comparison that the run was made for, if it was, one for each figure that is compared.
+    /// The comparisons that the run was made for, one for each figure that is compared; empty for other runs.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
 }
 
-/// What the trials of one cell mean.
+/// The verdict on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellVerdict {
     /// Index into the run's cells.
@@ -62,49 +62,52 @@ pub struct CellVerdict {
     pub name: String,
     /// The goal that the figure meets.
     pub goal: Goal,
-    /// Queries a second at the host's usual speed: the estimate of the load that half of the trials meet, or of the rate that
-    /// is answered in a closed loop, over the trials of all starts, without those that host or player spoiled and without long ones. Of a goal that allows another share of bad trials, and where
-    /// no load or every load met it, it is the median of the starts' conditional throughputs, its range reaching up to their
-    /// upper bounds. None when it is refused (grade F).
+    /// Queries a second at the host's usual speed. It is the estimate of the load that half of the trials meet,
+    /// or of the rate that is answered in a closed loop. It rests on the trials of all starts, without spoiled
+    /// and without long ones. If the goal allows another share of bad trials, or if no load or every load met
+    /// it, the figure is the median of the starts' conditional throughputs, and its range reaches up to their
+    /// upper bounds. `None` if the figure is refused (grade F).
     pub figure_qps: Option<Interval>,
-    /// The same as the host came: at the speed that its cores had, with what it spoiled. None where it is not known.
+    /// The figure at the speed that the cores had, with the trials that the host spoiled. `None` if it is not
+    /// known.
     #[serde(default)]
     pub as_it_came_qps: Option<Interval>,
-    /// The usual speed of the cell's cores as a multiple of the reference: every rate here is told at it.
+    /// The usual speed of the cell's cores as a multiple of the reference. All rates here are stated at the
+    /// usual speed.
     #[serde(default = "one")]
     pub usual_speed: f64,
-    /// How many trials the host spoiled.
+    /// How many trials the host spoiled, by cause.
     #[serde(default)]
     pub spoiled: Spoiled,
-    /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and held, where
-    /// the others held more. None when the figure is refused.
+    /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and met
+    /// the goal, while other starts met it at more. `None` if the figure is refused.
     pub lower_bound_qps: Option<f64>,
-    /// The greatest of their upper bounds, queries a second: no start held it. None when one of them found none, or the
-    /// figure is refused.
+    /// The greatest upper bound of these starts, queries a second: no start met the goal there. `None` if a
+    /// start found none, or if the figure is refused.
     pub upper_bound_qps: Option<f64>,
-    /// What the same player, set up alike, reaches against the cheapest echo, correct answers a second: ceiling (a). None
-    /// where no echo was played like that.
+    /// Ceiling (a): what the player with the same settings reaches against the cheapest echo, correct answers a
+    /// second. `None` if no echo was played with these settings.
     #[serde(default)]
     pub player_ceiling_qps: Option<f64>,
-    /// How many times the figure that is. None where there is none.
+    /// `player_ceiling_qps` divided by the figure. `None` without a ceiling or a figure.
     pub player_headroom: Option<f64>,
-    /// The name of the echo cell whose I/O is the subject's: ceiling (b).
+    /// Ceiling (b): the name of the echo cell with the subject's I/O model.
     pub ceiling: Option<String>,
     /// The figure as a share of that ceiling, 0 to 1 and rarely above.
     pub ceiling_share: Option<f64>,
-    /// The same with its interval, over the rounds and starts of both.
+    /// The same share with its interval, over the rounds and starts of both.
     #[serde(default)]
     pub share: Option<Interval>,
-    /// What ended the climb.
+    /// The resource that ended the climb.
     pub bottleneck: Bottleneck,
     /// How far the figure can be trusted.
     pub grade: Grade,
-    /// Why, the gravest first, each a sentence.
+    /// The reasons for the grade, the gravest first, each a sentence.
     pub reasons: Vec<String>,
-    /// What to do about each of the reasons, in their order; none where nothing can be done.
+    /// The action for each of the reasons, in their order; `None` if no action helps.
     #[serde(default)]
     pub advice: Vec<Option<Advice>>,
-    /// What casts doubt on it.
+    /// The warnings about the figure.
     pub warnings: Vec<Warning>,
     /// Every start of the subject.
     pub starts: Vec<StartVerdict>,
@@ -114,7 +117,7 @@ pub struct CellVerdict {
     pub latency: Vec<LoadPoint>,
     /// Where queries were lost, over all trials of the search.
     pub losses: Losses,
-    /// Why the kernel dropped packets, in a trial that was repeated to learn it.
+    /// Why the kernel dropped packets, from a trial that was repeated to find out.
     #[serde(default)]
     pub drop_reasons: Option<DropReasons>,
 }
@@ -123,7 +126,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// Judges a run, finished or not. The same run always gets the same verdict.
+/// Judges a run, finished or not. The result depends on the run alone.
 pub fn judge(run: &Run) -> RunVerdict {
     let goal = goal_to_judge_by(run);
     let ceilings = ceiling::of(run);
@@ -134,12 +137,12 @@ pub fn judge(run: &Run) -> RunVerdict {
     RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
 }
 
-/// Something must be said of a goal that nobody knows.
+/// The goal of a run. A run whose goal this version does not know is judged by the default goal.
 fn goal_to_judge_by(run: &Run) -> Goal {
     goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })
 }
 
-/// Judges one subject's cell of a run, without what the run compares.
+/// Judges one subject's cell of a run, without the comparisons of the run.
 pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
     judge_cell(run, index, &goal_to_judge_by(run), &ceiling::of(run))
 }
@@ -204,14 +207,15 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
     }
 }
 
-/// The trials of a cell that some figure rests on, and those that were to be such.
+/// The trials of a cell that a figure rests on, including those that were meant to be such. Warm-ups are left
+/// out.
 fn judged_trials(run: &Run, index: usize) -> impl Iterator<Item = &Trial> {
     let judged = run.trials_of(index).filter(|one| one.purpose != Purpose::WarmUp);
     judged.filter_map(RunTrial::measured)
 }
 
-/// The least lower bound, and the greatest upper bound if all have one. A start without a figure is left out: its upper
-/// bound would lie below the lower bounds of others.
+/// The least lower bound, and the greatest upper bound if all starts have one. A start without a figure is left
+/// out: its upper bound would lie below the lower bounds of others.
 fn outer_bounds(starts: &[start::Start<'_>]) -> (Option<f64>, Option<f64>) {
     let counting = starts.iter().filter(|start| start.throughput_qps().is_some());
     let bounds: Vec<_> = counting.filter_map(|start| start.bounds()).collect();

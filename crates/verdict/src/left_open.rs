@@ -1,4 +1,4 @@
-//! What the figures of a run leave open, because the run did not look for it.
+//! What the figures of a run leave open, because the run did not examine it.
 
 use kqps_observation::Run;
 use kqps_observation::run::Purpose;
@@ -6,8 +6,8 @@ use kqps_observation::run::Purpose;
 use crate::judge::RunVerdict;
 use crate::steady;
 
-/// Sentences that hold for all figures of a run; none where it has no figure. What a study lacks of a steady state it says
-/// with its question, and not here.
+/// Sentences that hold for all figures of a run; empty if it has no figure. A study reports a missing steady
+/// state with its question, so it is left out here.
 pub fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<String> {
     if verdict.subjects.iter().all(|subject| subject.figure_qps.is_none()) {
         return Vec::new();
@@ -22,7 +22,7 @@ pub fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<String> {
     steady::not_looked_for(run).into_iter().chain(canary(run)).chain(effect).collect()
 }
 
-/// What is to be said of a run without a canary.
+/// The sentence about a run without a canary.
 fn canary(run: &Run) -> Option<String> {
     let was_played = run.trials.iter().any(|one| one.purpose == Purpose::Canary && one.measured().is_some());
     (!was_played).then(|| "No canary was played: a host that changed during the run may not show.".into())

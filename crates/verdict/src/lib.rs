@@ -1,11 +1,11 @@
-//! What the observations mean: the rate search, intervals, comparisons, warnings, the bottleneck, the grade and
-//! the judgement of a whole run.
+//! The meaning of the observations: the rate search, intervals, comparisons, warnings, the bottleneck, the
+//! grade and the judgement of a whole run.
 //!
 //! For: turning records into answers, each with its reasons. Not for: making a trial, nor for how an answer
 //! looks.
 //!
-//! Invariant: pure. No file, clock or socket; randomness only from a seed that it is given. The same
-//! records give the same answer, years later.
+//! Invariant: pure. No file, no clock, no socket; randomness comes only from a seed that the caller passes. The
+//! same records give the same answer, years later.
 
 pub mod advice;
 pub mod bottleneck;

@@ -1,11 +1,11 @@
-//! How a rate is written, the same wherever a sentence or a table names one.
+//! Formats rates, the same way in every sentence and table.
 
-/// Queries a second: whole from 10 on, and three digits below that: `1234567`, `500`, `0.5`.
+/// Queries a second: whole from 10 on, three digits below: `1234567`, `500`, `0.5`.
 pub fn plain(qps: f64) -> String {
     if qps.abs() < 9.995 { digits(qps) } else { format!("{qps:.0}") }
 }
 
-/// The same with its thousands apart: `1,234,567`.
+/// As [`plain`], with thousands separators: `1,234,567`.
 pub fn rate(qps: f64) -> String {
     let whole = plain(qps);
     if whole.contains('.') {
@@ -27,7 +27,7 @@ pub fn in_thousands(qps: f64) -> String {
     if thousands == 0.0 || thousands.abs() >= 0.095 { format!("{thousands:.1}") } else { digits(thousands) }
 }
 
-/// Three digits of a number below 10, without zeros at the end.
+/// A number below 10 with three digits, without trailing zeros.
 fn digits(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

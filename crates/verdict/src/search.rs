@@ -1,7 +1,7 @@
 //! The rate search: MLRsearch (RFC 9971) as a pure function of the trials made so far.
 //!
-//! [`next_trial`] is asked after every trial and says which one to make next, or that the bounds are found.
-//! It keeps nothing between calls, so a stored run can be searched again, trial by trial.
+//! The caller calls [`next_trial`] after every trial. It returns the trial to make next, or the bounds once
+//! they are found. It keeps no state between calls, so a stored run can be searched again, trial by trial.
 
 mod bounds;
 mod buffer;

@@ -1,4 +1,4 @@
-//! Why a trial says nothing of its target: nothing could be sent, or nothing answered.
+//! Explains why a trial reveals nothing about its target: nothing could be sent, or nothing answered.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use kqps_observation::Trial;
 
 use crate::warning::{most_refused, refusal};
 
-/// The likely cause, in one or two sentences without the last full stop; none where anything answered.
+/// The likely cause, in one or two sentences without the last full stop; `None` if anything answered.
 pub fn silence(trial: &Trial) -> Option<String> {
     let (accounts, target) = (&trial.accounts, targets(trial));
     if accounts.sent == 0 {
@@ -20,8 +20,8 @@ pub fn silence(trial: &Trial) -> Option<String> {
             "The player's own sockets dropped every reply of {target}: enlarge their buffers, or use more of them"
         ));
     }
-    // The kernel counts datagrams for ports that nobody has, and on one host a segmented send, of a burst at most,
-    // as one of them. Other traffic moves that counter too.
+    // The kernel counts datagrams for ports without a listener. On one host it counts a segmented send, of a
+    // burst at most, as one datagram. Other traffic moves that counter too.
     let at_once = if trial.player.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
     let closed = trial.host.udp.no_ports;
     let mut why = if closed.saturating_mul(at_once) >= accounts.sent {
@@ -32,8 +32,8 @@ pub fn silence(trial: &Trial) -> Option<String> {
     if accounts.unsolicited > 0 {
         let _ = write!(
             why,
-            ". {} packets came that answer no query: the server may answer from another address or port, or so long after \
-             the timeout of {} ms (-t) that nobody waited any more",
+            ". {} packets came that answer no query: the server may answer from another address or port, or long \
+             after the timeout of {} ms (-t)",
             accounts.unsolicited,
             trial.load.timeout_s * 1e3
         );

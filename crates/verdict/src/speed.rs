@@ -1,4 +1,4 @@
-//! How fast the host was: its usual speed, which rates are told at, and what its cores did over a run.
+//! The speed of the host: its usual speed, at which rates are stated, and the speed of its cores over a run.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,46 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::{Disturbed, disturbed};
 use crate::standstill::Remainder;
 
-/// The mean speed of a cell's cores over a run as a multiple of the reference, by all trials that were gauged on the same cores;
-/// 1 where none was.
+/// The mean speed of a cell's cores over a run as a multiple of the reference, from all trials that were gauged
+/// on the same cores; 1 without any.
 pub fn usual(run: &Run, cell: usize) -> f64 {
     let cores = |cell: usize| (&run.cells[cell].player_cpus, &run.cells[cell].subject_cpus);
     let alike = run.trials.iter().filter(|one| cores(one.cell as usize) == cores(cell));
     usual_of(alike.filter_map(RunTrial::measured))
 }
 
-/// The same over these trials, which were all made on the same cores.
+/// The mean speed over these trials as a multiple of the reference; 1 without a gauged one. All must have run
+/// on the same cores.
 pub fn usual_of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> f64 {
     let speeds = trials.into_iter().filter_map(|trial| trial.speed.as_ref()?.speed());
     let (sum, count) = speeds.fold((0.0, 0), |(sum, count), speed| (sum + speed, count + 1));
     if count == 0 { 1.0 } else { sum / f64::from(count) }
 }
 
-/// Whether the speed of a cell's cores is known, so that rates can be told at another one.
+/// Whether the speed of a cell's cores is known, so that rates can be converted to another speed.
 pub fn is_gauged(run: &Run, cell: usize) -> bool {
     run.trials_of(cell).filter_map(RunTrial::measured).any(|trial| trial.speed.is_some())
 }
 
-/// How many trials the host spoiled, by what it did.
+/// How many trials the host spoiled, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spoiled {
-    /// Of so many trials.
+    /// The number of trials that were examined.
     pub of: u32,
-    /// The subject's cores changed their speed.
+    /// Trials in which the subject's cores changed their speed.
     pub shifted: u32,
-    /// A core of the subject was withheld for most of the trial, again and again for longer than buffers last.
+    /// Trials during most of which a core of the subject was withheld, again and again for longer than buffers
+    /// last.
     pub withheld: u32,
-    /// A core was withheld for longer than buffers last, and the rest of the trial counts.
+    /// Trials in which a core was withheld for longer than buffers last, and the rest of which counts.
     #[serde(default)]
     pub in_part: u32,
-    /// Another server, whose turn it was not, took CPU time.
+    /// Trials in which another server, which had to be idle, used CPU time.
     pub restless: u32,
 }
 
 impl Spoiled {
-    /// What the host did to these trials.
+    /// Counts the trials that the host spoiled.
     pub fn count<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
         let mut spoiled = Self::default();
         for trial in trials {
@@ -60,12 +62,13 @@ impl Spoiled {
         spoiled
     }
 
-    /// How many it spoiled whole, so that they were made again.
+    /// The number of trials that were spoiled as a whole, and therefore repeated.
     pub fn whole(&self) -> u32 {
         self.shifted + self.withheld + self.restless
     }
 
-    /// Those that it spoiled, by why: `2 of 12 trials, by the host: 2 as another server was not idle`. None where there are none.
+    /// The spoiled trials by cause: `2 of 12 trials, by the host: 2 as another server was not idle`. `None` if
+    /// there are none.
     pub fn reasons(&self) -> Option<String> {
         let reasons = [
             (self.shifted, "as the cores changed their speed"),
@@ -89,7 +92,7 @@ impl Spoiled {
     }
 }
 
-/// Whether moments of a trial count for nothing, since the host stood still in them.
+/// Whether parts of a trial do not count, since the host stood still in them.
 fn stood_still(trial: &Trial) -> bool {
     Remainder::of(trial).is_some_and(|remainder| remainder.still_share > 0.0)
 }
@@ -106,23 +109,23 @@ impl std::iter::Sum for Spoiled {
     }
 }
 
-/// How fast the cores were at one moment.
+/// The speed of the cores at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// Seconds since the first trial of the run.
     pub at_s: f64,
-    /// By core, as a share of the fastest that any core was gauged at in the run.
+    /// The speed by core, as a share of the fastest that any core was gauged at in the run.
     pub speeds: BTreeMap<u32, f64>,
-    /// Milliseconds that cores were withheld in the trial, all of them added.
+    /// Milliseconds that cores were withheld in the trial, summed over the cores.
     pub withheld_ms: f64,
     /// Whether the host spoiled the trial.
     pub spoiled: bool,
-    /// Whether moments of it count for nothing, since a core was withheld in them.
+    /// Whether parts of the trial do not count, since a core was withheld in them.
     #[serde(default)]
     pub in_part: bool,
 }
 
-/// The host's speeds over a run: one moment for each trial that was gauged.
+/// The host's speed over a run: one moment for each gauged trial.
 pub fn moments(run: &Run) -> Vec<Moment> {
     let measured: Vec<&Trial> = run.trials.iter().filter_map(RunTrial::measured).collect();
     let began_ms = measured.iter().map(|trial| trial.started_unix_ms).min().unwrap_or(0);

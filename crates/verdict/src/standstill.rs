@@ -1,42 +1,44 @@
-//! When the host stood still in a trial: the subject's core was withheld for longer than its buffer lasts, or the player's was,
-//! so that what left at once afterwards was more than a buffer holds. What was due in such a moment, and just after it, counts
-//! neither for nor against a load. A subject that stands still by itself, while its core runs, is not excused.
+//! Finds the times when the host stood still in a trial: the subject's core was withheld for longer than its
+//! buffer lasts, or the player's core was, so that the burst afterwards exceeded a buffer. Queries that were
+//! due then, and just after, count neither for nor against a load. A subject that stands still by itself, while
+//! its core runs, is not excused.
 
 use kqps_observation::Trial;
 use kqps_observation::trial::{LoadMode, Mishap};
 
-/// Small datagrams that a socket's buffer of the usual size holds: 212,992 bytes, of which the kernel counts 768 for each.
+/// Small datagrams that a socket buffer of the usual size holds: 212,992 bytes, of which the kernel counts 768
+/// for each.
 const BUFFER_PACKETS: f64 = 277.0;
 
-/// What a player that stood still sends at once comes on top of what is queued already, so that fewer may be too many.
+/// After the player stood still it sends a burst on top of the queue, so that fewer packets may be too many.
 const BURST_PACKETS: f64 = 200.0;
 
-/// After a standstill the queue is longer for a while, nanoseconds.
+/// After a standstill the queue stays longer for this time, nanoseconds.
 const RECOVERY_NS: u64 = 20_000_000;
 
-/// So large a share of a trial may be taken by standstills.
+/// The greatest share of a trial that standstills may take.
 const STILL_MOST: f64 = 0.5;
 
-/// The bins of mishaps.
+/// Width of the bins in which mishaps are counted, nanoseconds.
 const BIN_NS: u64 = 10_000_000;
 
-/// What is left of a trial without its standstills.
+/// The part of a trial that is left without its standstills.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remainder {
-    /// Nanoseconds since the start that count for nothing: from, to.
+    /// Nanoseconds since the start that do not count: from, to.
     spans: Vec<(u64, u64)>,
-    /// Share of the trial's time that they take, 0 to 1.
+    /// Share of the trial's time that the standstills take, recovery included, 0 to 1.
     pub still_share: f64,
-    /// How long the longest standstill of a core was at most, seconds.
+    /// Upper limit for the longest standstill of a core, seconds.
     pub longest_s: f64,
-    /// Queries that were intended in the rest.
+    /// Queries that were intended in the part that is left.
     pub intended: u64,
-    /// Those of them that had no correct reply in time.
+    /// The number of these that had no correct reply in time.
     pub bad: u64,
 }
 
 impl Remainder {
-    /// Of a trial in open loop whose host was watched; none of any other.
+    /// The remainder of a trial in open loop whose host was watched; `None` for any other trial.
     pub fn of(trial: &Trial) -> Option<Self> {
         let rate_qps = trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open)?;
         let stalls = trial.stalls.as_ref()?;
@@ -64,7 +66,7 @@ impl Remainder {
         Some(remainder)
     }
 
-    /// A standstill, and the time after it.
+    /// Adds a standstill with the recovery after it.
     fn add(&mut self, from_ns: u64, to_ns: u64, end_ns: u64) {
         let whole = |ns: u64| ns / BIN_NS * BIN_NS;
         let to_ns = (whole(to_ns + RECOVERY_NS) + BIN_NS).min(end_ns.max(BIN_NS));
@@ -104,14 +106,16 @@ impl Remainder {
         self.still_share > STILL_MOST
     }
 
-    /// Share of the queries intended in the rest that had no correct reply in time, 0 to 1; 0 where nothing is left.
+    /// Share of the queries intended in the part that is left that had no correct reply in time, 0 to 1; 0 if
+    /// nothing is left.
     pub fn bad_ratio(&self) -> f64 {
         if self.intended == 0 { 0.0 } else { self.bad as f64 / self.intended as f64 }
     }
 }
 
-/// The share of a trial's queries that count, and had no correct reply in time, 0 to 1. Where too little is left without the
-/// standstills all of them count: a player that cannot keep up at all must not make a subject look better.
+/// The share of a trial's counted queries that had no correct reply in time, 0 to 1. If too little is left
+/// without the standstills, all queries count: a player that cannot keep up at all must not make a subject look
+/// better.
 pub fn bad_ratio(trial: &Trial) -> f64 {
     let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
     remainder.map_or_else(|| trial.accounts.bad_ratio(), |remainder| remainder.bad_ratio())
@@ -124,7 +128,8 @@ mod tests {
 
     use super::*;
 
-    /// Half a second at 100,000 q/s that lost 300, all in one bin, and more in another.
+    /// Half a second at 100,000 queries a second that lost 300 queries in one bin, and `lost_elsewhere` in
+    /// another.
     fn trial(lost_elsewhere: u32) -> Trial {
         let lost = 300 + lost_elsewhere;
         let mishap = |at_10ms, bad, lag_us| Mishap { at_10ms, intended: 1000, bad, lag_us };

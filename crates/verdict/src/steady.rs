@@ -1,43 +1,44 @@
-//! Whether a subject has warmed up: its answered rate, second by second, no longer climbs, falls or jumps.
+//! Decides whether a subject has warmed up: its answered rate, second by second, no longer climbs, falls or
+//! jumps.
 //!
-//! Scatter is not change. A slope and a step are taken for real when they are large enough to matter and too
-//! large for the scatter of the bins to have made them.
+//! Scatter is not change. A slope or a step is real if it is large enough to matter, and larger than the
+//! scatter of the bins explains.
 
 use kqps_observation::run::Role;
 use kqps_observation::trial::Interval;
 use kqps_observation::{Run, Trial};
 
-/// One-second bins that are looked at: the last so many.
+/// The number of one-second bins that are examined, from the end.
 pub const BINS: usize = 10;
 
-/// The share of the mean from which on a change matters.
+/// A change of less than this share of the mean does not matter.
 const CHANGE_LEAST: f64 = 0.01;
 
-/// A slope is real from so many of its standard errors on: 1.7 % of flat series with 8 degrees of freedom
+/// A slope is real from this many of its standard errors on: 1.7 % of flat series with 8 degrees of freedom
 /// reach it by chance.
 const SLOPE_ERRORS: f64 = 3.0;
 
-/// A step is looked for at several places, each of which may find one by chance, so it must be clearer.
+/// A step may be found at several places, at each of them by chance, so it must be clearer.
 const STEP_ERRORS: f64 = 4.0;
 
-/// A step has so many bins on either side at least.
+/// The least number of bins on either side of a step.
 const SIDE: usize = 3;
 
-/// What the last bins of a warm-up show.
+/// The verdict on the last bins of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Steadiness {
-    /// The rate stays where it is.
+    /// The rate is steady.
     Steady,
-    /// It climbs or falls by this share of its mean from the first bin to the last.
+    /// The rate climbs or falls by this share of its mean from the first bin to the last.
     Slope(f64),
-    /// It jumped by this share of its mean.
+    /// The rate jumped by this share of its mean.
     Step(f64),
     /// There are too few bins, or nothing was answered.
     Unknown,
 }
 
-/// The full seconds of a trial: what is answered after the last query falls into a bin of its own, which would
-/// look like a collapse.
+/// The full seconds of a trial. Answers after the last query fall into a bin of their own, which would look
+/// like a collapse.
 pub fn full_bins(trial: &Trial) -> &[Interval] {
     let is_full = |bin: &&Interval| bin.at_s as f64 <= trial.load.duration_s + 0.01;
     &trial.intervals[..trial.intervals.iter().take_while(is_full).count()]
@@ -56,7 +57,7 @@ pub fn steadiness(bins: &[Interval]) -> Steadiness {
     let slope = slope.map(|found| (Steadiness::Slope(found.change / mean), found.rest));
     let step = step(&rates).filter(matters);
     let step = step.map(|found| (Steadiness::Step(found.change / mean), found.rest));
-    // A climb has a step in it, and a jump a slope: whichever leaves less over is what it was.
+    // A climb contains a step, and a jump a slope. The one that leaves less unexplained is the right one.
     let found = [slope, step].into_iter().flatten().min_by(|(_, a), (_, b)| a.total_cmp(b));
     found.map_or(Steadiness::Steady, |(steadiness, _)| steadiness)
 }
@@ -66,11 +67,11 @@ pub fn steadiness(bins: &[Interval]) -> Steadiness {
 struct Found {
     /// Correct replies a second.
     change: f64,
-    /// The sum of squares that it does not explain either.
+    /// The sum of squares that the change does not explain.
     rest: f64,
 }
 
-/// The change from first to last along the line of least squares, if scatter does not explain it.
+/// The change from first to last along the least-squares line, if scatter does not explain it.
 fn slope(rates: &[f64]) -> Option<Found> {
     let (count, mean) = (rates.len() as f64, mean(rates));
     let from_centre = |index: usize| index as f64 - (count - 1.0) / 2.0;
@@ -86,7 +87,8 @@ fn slope(rates: &[f64]) -> Option<Found> {
     (slope.abs() > SLOPE_ERRORS * error).then_some(Found { change: slope * (count - 1.0), rest })
 }
 
-/// The difference between the means before and after that bin which explains most, if scatter does not.
+/// The difference between the means before and after the bin that explains most, if scatter does not explain
+/// it.
 fn step(rates: &[f64]) -> Option<Found> {
     let steps = (SIDE..=rates.len() - SIDE).map(|at| {
         let (before, after) = rates.split_at(at);
@@ -109,7 +111,8 @@ fn squares(rates: &[f64]) -> f64 {
     rates.iter().map(|rate| (rate - mean).powi(2)).sum()
 }
 
-/// What is to be said of a run in which not every subject was warmed up until its rate held still.
+/// The sentence about a run in which some subjects were not warmed up until their rate was steady; `None` if
+/// all were.
 pub fn not_looked_for(run: &Run) -> Option<String> {
     let subjects = || run.cells.iter().filter(|cell| cell.role == Role::Subject);
     let (all, looked_for) =
@@ -121,7 +124,7 @@ pub fn not_looked_for(run: &Run) -> Option<String> {
     }
 }
 
-/// The factor of cells in which it is.
+/// The factor of cells that are warmed up until their rate is steady.
 const FACTOR: &str = "steady";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What casts doubt on a figure: every warning has a code, the figure behind it, advice, and an effect on the
-//! grade. The table of `docs/METHOD.md`, "The verdict".
+//! Warnings about a figure. Every warning has a code, the figure behind it, advice, and an effect on the grade.
+//! They are the table of `docs/METHOD.md`, "The verdict".
 
 mod canary;
 mod host;
@@ -26,7 +26,7 @@ pub use player::{
 pub use sending::{most_refused, refusal, send_failed};
 pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
-/// Which warning. The names are METHOD's.
+/// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
@@ -50,7 +50,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// All of them, in the order in which they are told.
+    /// All codes, in the order in which they are reported.
     pub const ALL: [Self; 16] = [
         Self::WrongAnswers,
         Self::RateLimited,
@@ -70,7 +70,7 @@ impl Code {
         Self::Canary,
     ];
 
-    /// The word that is printed.
+    /// The code's name, as printed and serialised.
     pub fn name(self) -> &'static str {
         match self {
             Self::PlayerLimited => "player-limited",
@@ -92,7 +92,7 @@ impl Code {
         }
     }
 
-    /// The flags of `kqps load` and `kqps find` that do what its advice says.
+    /// The flags of `kqps load` and `kqps find` that carry out the advice.
     fn flags(self) -> Option<&'static str> {
         match self {
             Self::PlayerLimited => Some("-T, --cpus"),
@@ -121,7 +121,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// What a warning does to the grade, mildest first.
+/// The effect of a warning on the grade, the mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -129,26 +129,26 @@ pub enum Effect {
     DownOne,
     /// No better than this grade.
     Cap(Grade),
-    /// The trial is made anew, at most twice; if the warning stays the figure is refused.
+    /// The trial is repeated, at most twice; if the warning stays, the figure is refused.
     RedoThenRefuse,
     /// The figure is refused.
     Refuse,
 }
 
-/// How many times a trial with [`Effect::RedoThenRefuse`] is made anew.
+/// A trial with [`Effect::RedoThenRefuse`] is repeated at most this often.
 pub const REDOS: u32 = 2;
 
-/// One warning.
+/// A doubt about a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
-    /// Which.
+    /// The kind of the warning.
     pub code: Code,
-    /// What was seen and what to do about it, in one or two sentences.
+    /// The observation and what to do about it, in one or two sentences.
     pub advice: String,
-    /// The figure that crossed its limit, where there is one: a share from 0 to 1, a count, or microseconds,
-    /// as the advice says.
+    /// The figure that crossed its limit: a share from 0 to 1, a count, or microseconds, as the advice says.
+    /// `None` if there is none.
     pub figure: Option<f64>,
-    /// What it does to the grade.
+    /// The effect on the grade.
     pub effect: Effect,
 }
 
@@ -157,12 +157,12 @@ impl Warning {
         Self { code, advice, figure: figure.into(), effect }
     }
 
-    /// What it does to the grade.
+    /// The effect on the grade.
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// The same, its advice with the flags of `kqps load` and `kqps find`. Other commands lack them.
+    /// Adds the flags of `kqps load` and `kqps find` to the advice. Other commands lack them.
     #[must_use]
     pub fn with_flags(mut self) -> Self {
         if let Some(flags) = self.code.flags() {
@@ -171,7 +171,7 @@ impl Warning {
         self
     }
 
-    /// The upper bound was never found.
+    /// No upper bound was found. `max_qps` is the greatest load that was tried.
     pub fn irregular(max_qps: f64) -> Self {
         let advice = format!(
             "Even the greatest load tried, {} queries a second, met the goal: the subject may be faster. Raise the \
@@ -181,7 +181,7 @@ impl Warning {
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
 
-    /// A load that had met the goal failed when it was tried once more.
+    /// A load that had met the goal failed its re-test.
     pub fn drifted(refuted_qps: f64) -> Self {
         let advice = format!(
             "At the end of the search {} queries a second no longer met the goal, and do not count as a bound: the \
@@ -209,21 +209,21 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is known of a trial's surroundings beside its own record. Whatever is not known is not judged.
+/// What is known of a trial's surroundings beside its own record. Unknown facts are not judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Whether player and subject are on one host; when none it is known only for loopback
-    /// targets and for subjects that were watched.
+    /// Whether player and subject run on one host. With `None`, this is known only for loopback targets and for
+    /// subjects that were watched.
     pub one_host: Option<bool>,
-    /// The cores that the subject was given; empty when it was given none.
+    /// The cores that the subject was given; empty if it was given none.
     pub subject_cpus: Vec<u32>,
     /// How many of the subject's threads answer queries.
     pub workers: Option<u32>,
-    /// The player is meant to be at its limit: a ceiling is measured.
+    /// Whether the trial measures a ceiling, so that the player is meant to be at its limit.
     pub ceiling: bool,
 }
 
-/// The warnings that one trial's record gives rise to, in the order of METHOD's table.
+/// The warnings that one trial's record causes, in the order of METHOD's table.
 pub fn of_trial(trial: &Trial, setting: &Setting) -> Vec<Warning> {
     let of_player = if setting.ceiling { None } else { player_limited(trial) };
     [

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(one.outcome, Outcome::Equivalent);
         let words = of(std::slice::from_ref(one), None);
         assert!(words.contains("  but      new has 18.0 % less answered rate, with"), "{words}");
-        assert!(words.contains("a difference of so much cannot be told from none here.\n"), "{words}");
+        assert!(words.contains("a difference of this size is not detectable here.\n"), "{words}");
         assert!(
             too_coarse(std::slice::from_ref(one), &conditions(&["slower"]))
                 .unwrap()

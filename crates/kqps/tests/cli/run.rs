@@ -396,7 +396,7 @@ fn what_the_user_has_in_a_folder_is_not_written_over() {
         {
             let output = kqps().args(arguments).arg("--out").arg(folder.path()).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
-            let told = format!("{name} is there already, and no run wrote it");
+            let told = format!("{name} already exists, and no run wrote it");
             assert!(stderr(&output).contains(&told), "{arguments:?}: {}", stderr(&output));
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -1,4 +1,4 @@
-//! When the rest of a run no longer fits its budget, by the seconds that are gone.
+//! Decides whether the rest of a run still fits its budget, from the seconds that have passed.
 
 use super::cost::REASONS_S;
 
@@ -8,22 +8,22 @@ pub struct Clock {
     limit_s: f64,
 }
 
-/// What one start may take of the time that is left, in seconds from its beginning.
+/// The share of the remaining time for one start, in seconds from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Until it must be ready.
+    /// Seconds until its measurements should end.
     pub ready_s: f64,
-    /// Until it must be over.
+    /// Seconds until it must have ended.
     pub over_s: f64,
 }
 
-/// A run may take this much longer than its budget.
+/// A run may take its budget times this factor.
 const GRACE: f64 = 1.12;
-/// A block is begun when this much of it fits: searches take what time there is.
+/// A block begins if at least this share of it fits, since searches adapt to the time that is left.
 const WORTHWHILE: f64 = 0.25;
 
 impl Clock {
-    /// A clock for a run that is to take so long.
+    /// A clock for a run with this budget, in seconds.
     pub fn new(budget_s: f64) -> Self {
         Self { limit_s: budget_s }
     }
@@ -33,8 +33,8 @@ impl Clock {
         (self.limit_s - spent_s).max(0.0)
     }
 
-    /// The share of a start that costs `own_s`, where all that is left to do costs `all_s`, and `block_s` of it in the same
-    /// block. When time is short, later blocks go without before this one does.
+    /// The share of a start that costs `own_s`. All that is left to do costs `all_s`, and the part of it in the
+    /// same block costs `block_s`. All are in seconds. If time is short, later blocks give way to this one.
     pub fn share(&self, spent_s: f64, own_s: f64, block_s: f64, all_s: f64) -> Share {
         let of = |limit_s: f64| {
             let left_s = (limit_s - spent_s).max(0.0);
@@ -43,13 +43,13 @@ impl Clock {
         Share { ready_s: of(self.limit_s), over_s: of(self.limit_s * GRACE) }
     }
 
-    /// Whether another block is begun after `blocks_done`, of which the last took `last_block_s`. The first
-    /// block always is.
+    /// Whether another block begins after `blocks_done` blocks, of which the last took `last_block_s`. The
+    /// first block always begins.
     pub fn fits_block(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
         blocks_done == 0 || spent_s + last_block_s * WORTHWHILE <= self.limit_s
     }
 
-    /// Whether there is time for a start of a cell that costs so much.
+    /// Whether there is time for a start of a cell that costs `cell_s`.
     pub fn fits_cell(&self, spent_s: f64, cell_s: f64) -> bool {
         spent_s + cell_s <= self.limit_s * GRACE
     }
@@ -85,9 +85,9 @@ mod tests {
         };
         // Four equal starts in one block: each has a quarter.
         is(clock.share(20.0, 15.0, 60.0, 60.0), 20.0, 23.0);
-        // The same in the first of two blocks that would take too long together: what one start costs is left to it.
+        // The same in the first of two blocks that together take too long: a start keeps its full cost.
         is(clock.share(20.0, 15.0, 60.0, 120.0), 15.0, 15.0);
-        // And when even this block takes too long, they all have less alike.
+        // If even this block takes too long, all its starts have equally less.
         is(clock.share(70.0, 15.0, 60.0, 120.0), 7.5, 10.5);
         is(clock.share(130.0, 15.0, 60.0, 120.0), 0.0, 0.0);
     }

@@ -1,4 +1,4 @@
-//! What measuring costs, in seconds, as experience has it: enough to plan by, no promise.
+//! The cost of measurements, in seconds: estimates from experience for planning.
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
@@ -11,10 +11,10 @@ use crate::warm_up;
 /// Before the first trial: reading the host, and generating small files.
 const SETUP_S: f64 = 3.0;
 
-/// Generating a record of a zone, with the queries for it.
+/// Generating one record of a zone, with the queries for it.
 const RECORD_S: f64 = 2e-6;
 
-/// All that comes before the first trial, where zones have so many records.
+/// Everything before the first trial, for zones with this many records.
 pub(super) fn setup_s(records: u64) -> f64 {
     SETUP_S + records as f64 * RECORD_S
 }
@@ -22,29 +22,29 @@ pub(super) fn setup_s(records: u64) -> f64 {
 /// One closed-loop trial with the start and stop of its echo.
 pub(super) const CEILING_S: f64 = 0.7;
 
-/// Starting, warming up and stopping a name server, with the player's own beginning and end.
+/// Starting, warming up and stopping a name server, with the begin and end of the player.
 const START_S: f64 = 1.4;
 
-/// The same of an echo, which is ready at once.
+/// The same for an echo, which is ready at once.
 const ECHO_START_S: f64 = 0.5;
 
-/// What a fixed rate takes beyond its duration: the player's beginning, and a drain where queries were lost.
+/// The time of a fixed rate beyond its duration: the player's begin, and a drain if queries were lost.
 const RATE_S: f64 = 0.3;
 
-/// A trial that is repeated for the reasons of drops, with its drain: once for a cell.
+/// A trial that is repeated for the reasons of drops, with its drain; once for a cell.
 pub(crate) const REASONS_S: f64 = 2.4;
 
-/// What one preset of the rate search costs.
+/// The cost of one preset of the rate search, in seconds.
 #[derive(Debug)]
 pub(super) struct Cost {
     pub(super) goal: &'static str,
-    /// A search that starts from nothing.
+    /// A search that starts without bounds.
     pub(super) first_s: f64,
     /// A search that starts from the bounds of an earlier one.
     pub(super) later_s: f64,
     /// The trials of latency by load.
     pub(super) latency_s: f64,
-    /// The trials of an echo, beside those of the searches that are a share of its rate, in one block.
+    /// The trials of an echo in one block, beside the searches whose rates are compared with its own.
     pub(super) rounds_s: f64,
 }
 
@@ -55,12 +55,12 @@ pub(super) const DEFAULT: Cost =
 const LOSSLESS: Cost = Cost { goal: "lossless", ..DEFAULT };
 const RFC2544: Cost = Cost { goal: "rfc2544", first_s: 900.0, later_s: 300.0, latency_s: 8.0, rounds_s: 5.0 };
 
-/// What a search for the goal of this name costs; one that no preset has is taken for the cheapest.
+/// The cost of a search for the goal of this name; an unknown goal costs as much as the cheapest.
 pub(super) fn of_goal(goal: &str) -> &'static Cost {
     [&DEFAULT, &LOSSLESS, &RFC2544].into_iter().find(|cost| cost.goal == goal).unwrap_or(&QUICK)
 }
 
-/// One start of a cell in a block, from 0, under a goal of this name. Canaries cost what they are played for.
+/// One start of a cell in a block (from 0) under a goal of this name. For a canary, that is one trial.
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
@@ -73,13 +73,13 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     start_s(cell) + load_s + latency_s(cell, goal, block)
 }
 
-/// Latency by load, which is measured in the first block.
+/// Latency by load, which is measured only in the first block.
 pub(crate) fn latency_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let has_latency = block == 0 && cell.factors.contains_key(LATENCY_FACTOR);
     if has_latency { of_goal(goal).latency_s } else { 0.0 }
 }
 
-/// What an echo takes in a block beyond its first trial, whose rate searches are a share of.
+/// The further trials of an echo in a block, beside the searches whose rates are compared with its own.
 pub(crate) fn rounds_s(goal: &str) -> f64 {
     of_goal(goal).rounds_s
 }
@@ -89,7 +89,7 @@ fn start_s(cell: &Cell) -> f64 {
     start_s + warm_up::at_least_s(cell)
 }
 
-/// A whole block of these cells, from 0, its canaries included.
+/// A whole block (from 0) of these cells, its canaries included.
 pub(crate) fn block_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
     let (canaries, others): (Vec<&Cell>, Vec<&Cell>) =
         cells.iter().partition(|cell| cell.role == Role::Canary);
@@ -98,7 +98,7 @@ pub(crate) fn block_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
     canaries_s + others.iter().map(|cell| cell_s(cell, goal, block)).sum::<f64>()
 }
 
-/// Repeating a trial of every cell that is pushed beyond its limit. Closed loops seldom lose anything.
+/// Repeating a trial of every cell that is pushed beyond its limit. Closed loops seldom lose queries.
 pub(super) fn reasons_s(cells: &[Cell]) -> f64 {
     let is_pushed = |cell: &&Cell| cell.role == Role::Subject && !matches!(cell.load, CellLoad::Closed(_));
     cells.iter().filter(is_pushed).count() as f64 * REASONS_S

@@ -1,16 +1,16 @@
-//! Which cells run side by side: subjects that are searched under the same conditions, and the echoes that are their
-//! ceilings; and both sides of a comparison. Their trials take turns, so what the host does meanwhile it does to all of them.
-//! Every other cell is by itself.
+//! Decides which cells run side by side: subjects that are searched under the same conditions, with the echoes
+//! that are their ceilings; and both sides of a comparison. Their trials take turns, so that a change of the
+//! host affects all of them. Every other cell runs alone.
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::compare::Part;
 use kqps_verdict::disturbed::rounds_with;
 
-/// As many servers run at once at most.
+/// The most servers that run at once.
 const SERVERS_MOST: usize = 8;
 
-/// The cells of a block in groups, in the order of their first ones.
+/// The cells of a block in groups, in the order of each group's first cell.
 pub(super) fn groups(run: &Run, order: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for &cell in order {
@@ -50,7 +50,7 @@ fn is_searched(cell: &Cell) -> bool {
     cell.role == Role::Subject && cell.load == CellLoad::Search
 }
 
-/// Whether a cell is there for a comparison.
+/// Whether a cell is part of a comparison.
 fn is_compared(cell: &Cell) -> bool {
     cell.factors.contains_key(Part::FACTOR)
 }
@@ -60,7 +60,7 @@ fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
         && (one.subject_cpus == other.subject_cpus || is_ran(one) || is_ran(other))
 }
 
-/// Whether it was running before, so that nobody gave it cores.
+/// Whether its server already ran on this host, so that kqps gave it no cores.
 fn is_ran(cell: &Cell) -> bool {
     cell.target.is_some_and(|target| target.on_this_host)
 }
@@ -69,13 +69,13 @@ fn has_same_conditions(one: &Cell, other: &Cell) -> bool {
     one.experiment == other.experiment && one.workers == other.workers && one.factors == other.factors
 }
 
-/// Whether a cell is an echo whose rate some searched subject is a share of.
+/// Whether a cell is the echo of any searched subject, as [`ceiling_of`] finds it.
 pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
     (0..run.cells.len()).any(|subject| ceiling_of(run, subject) == Some(echo))
 }
 
-/// The echo whose rate a searched subject is a share of: that with its I/O, and of those the one with the nearest number of
-/// workers.
+/// The echo that a searched subject is compared with: one with the same I/O and, of those, the one with the
+/// nearest number of workers.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);

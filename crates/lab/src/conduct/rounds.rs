@@ -1,5 +1,6 @@
-//! A group of cells in one block: the subject of each is started, and then each has a trial in turn, until none wants more.
-//! Each asks for its trials as if it were by itself; whose turn it is follows from the stored trials and the seed alone.
+//! A group of cells in one block. The subject of each is started, and then they have trials in turn until none
+//! needs more. Each cell chooses its trials as if it ran alone. The order of turns follows from the stored
+//! trials and the seed alone.
 
 mod member;
 mod quiet;
@@ -20,30 +21,32 @@ use crate::order;
 use crate::unit::{self, Next, Unit};
 use member::Member;
 
-/// A group while it is conducted.
+/// A group that is being conducted.
 struct Group<'a> {
     block: u32,
-    /// Until when all of it must be over.
+    /// The time limits of the whole group.
     patience: Patience,
     members: Vec<Member<'a>>,
-    /// Cells that could not stay, or not join, and follow by themselves.
+    /// Cells that had to leave the group or could not join it, and that follow alone.
     alone: Vec<usize>,
-    /// Cells that did not start beside the others, and why: they are tried by themselves.
+    /// Cells that did not start beside the others, with the reason; they are tried alone.
     apart: Vec<(usize, String)>,
-    /// The newest start, whether or not it has a trial: the store knows only of those that have one.
+    /// The number of the newest start, with or without a trial. The store knows only starts that have one.
     newest: u64,
-    /// Whether it was told what is known so far.
+    /// Whether the results so far were reported.
     is_told: bool,
 }
 
-/// A server that was not idle in so many trials of others goes on by itself: now and then anything has to be done.
+/// A server that was busy in this many trials of others continues alone. A few are forgiven, since every server
+/// has housekeeping to do.
 const RESTLESS_MOST: u32 = 3;
 
-/// After so many seconds it is told what is known so far.
+/// Seconds after which the results so far are reported.
 const SO_FAR_S: f64 = 30.0;
 
 impl<'a> Conductor<'a> {
-    /// Conducts these cells in a block, side by side. `rest` are all cells of the block that are still to come, these first.
+    /// Conducts these cells in a block, side by side. `rest` are all cells of the block that are still to come,
+    /// these first.
     pub(super) fn group(
         &mut self,
         run: &mut Run,
@@ -78,7 +81,7 @@ impl<'a> Conductor<'a> {
             if self.group(run, &[cell], block, &[cell])? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
-            // What does not start by itself either fails for another reason.
+            // A cell that does not start alone either fails for another reason.
             if run.trials_of(cell).any(|one| one.block == block && one.measured().is_some()) {
                 self.skip(run, &rounds_with(&run.cells[cell].name), &why)?;
             }
@@ -91,14 +94,16 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// The cells that want trials, and the echoes that such a search is a share of. What the others have is told.
+    /// The cells that need trials, and the echoes that searched ones among them are compared with. Reports the
+    /// end of all other cells.
     fn wanted(&mut self, run: &mut Run, cells: &[usize], block: u32) -> Result<BTreeSet<usize>, StoreError> {
         let mut over = Vec::new();
         let mut wanted = BTreeSet::new();
         for &cell in cells {
             let mut unit = Unit::of(run, &self.goal, cell, block);
             match self.next(run, &mut unit, cell)? {
-                // What another start would add to a search that was cut short belongs to another life of the subject.
+                // Another start cannot continue a search that was cut short: its trials would come from another
+                // process of the subject.
                 Next::Trial(_) if run.skipped.contains_key(&unit::rest_of_search(run, cell, block)) => {}
                 Next::Trial(_) => {
                     wanted.insert(cell);
@@ -140,7 +145,7 @@ impl<'a> Conductor<'a> {
         let mut member = Member::new(place, unit, &run.cells[cell]);
         match started {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-            // Two of a kind may want the same file, socket or memory.
+            // Two servers of a kind may need the same file, socket or memory.
             Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
                 group.apart.push((cell, format!("it does not start beside the others: {reason}")));
             }
@@ -159,7 +164,7 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// Warms a subject up. What is warm enough, or has no time left, is measured as it is.
+    /// Warms a subject up until it is warm enough or the time is over.
     fn warm_up(
         &mut self,
         run: &mut Run,
@@ -184,8 +189,9 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// Whose turn it is, and what it wants: of those that want a trial the one with the fewest in this block, and among equals
-    /// the one that the seed draws. An echo has a trial more for as long as a search goes on that is a share of its rate.
+    /// The member whose turn it is, and its load. Of the members that need a trial, it is the one with the
+    /// fewest in this block; among equals, the seed decides. An echo has further trials as long as a search
+    /// runs that is compared with it.
     fn turn(&mut self, run: &mut Run, group: &mut Group<'a>) -> Result<Option<(usize, Load)>, StoreError> {
         let mut wanted = Vec::new();
         for member in &mut group.members {
@@ -213,7 +219,7 @@ impl<'a> Conductor<'a> {
         Ok(first.map(|(_, at, load)| (at, load)))
     }
 
-    /// Plays a load at a member, while all others have to be idle.
+    /// Plays a load at one member, while all others must be idle.
     fn trial(
         &mut self,
         run: &mut Run,
@@ -249,7 +255,7 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// Tells once in the first block what is known of the subjects that are searched.
+    /// Reports once, in the first block, what is known of the searched subjects.
     fn tell_so_far(&mut self, run: &Run, group: &mut Group<'a>) {
         let Some(after_s) = self.clock.map(|(_, began)| seconds(began)) else { return };
         let is_search = group.members.iter().any(|member| member.unit.is_search());
@@ -259,7 +265,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// A cell gets its block to itself, from now on.
+    /// Makes a cell run alone, in this block and in later ones.
     fn leave_alone(
         &mut self,
         run: &mut Run,
@@ -272,8 +278,8 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Stores that something could not be measured. Without the reasons of its drops a subject has its figure still; after any
-    /// other failure its start is over.
+    /// Stores a failure. If the trial for the reasons of its drops failed, a subject still has its figure;
+    /// after any other failure its start is over.
     fn fail(
         &mut self,
         run: &mut Run,
@@ -290,7 +296,7 @@ impl<'a> Conductor<'a> {
         self.commit(run, member.place, purpose, Outcome::Failed { reason, output }).map(drop)
     }
 
-    /// Tells how a member ended.
+    /// Reports how a member ended.
     fn end(&mut self, run: &Run, member: &mut Member<'a>) {
         let Place { cell, block, .. } = member.place;
         if let Next::Over(ending) = member.unit.next()
@@ -301,7 +307,7 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Whether a cell is compared with another that runs.
+/// Whether a cell belongs to a comparison of which another cell is running.
 fn is_beside_its_like(run: &Run, cell: usize, members: &[Member<'_>]) -> bool {
     members.iter().any(|member| member.play.is_some()) && run.cells[cell].factors.contains_key(Part::FACTOR)
 }

@@ -1,4 +1,4 @@
-//! Runs over simulated subjects: their order, their failures, and their death at any moment.
+//! Runs over simulated subjects: their order, their failures, and runs that are killed at any moment.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -31,18 +31,18 @@ fn plan() -> Run {
     Run { goal: "quick".into(), blocks: BLOCKS, seed: 7, cells: layout.cells, ..Run::default() }
 }
 
-/// The subject of a cell: how fast it is, or why it does not start.
+/// The subject of a cell: its speed, or why it does not start.
 fn subject(cell: &observation::Cell) -> Result<Simulated, NoTrial> {
     let knee_qps = match cell.name.as_str() {
         "broken" => return Err(NoTrial::Failed { reason: "it is broken".into(), output: vec!["oh".into()] }),
         "slow" => 20_000.0,
         _ => 300_000.0,
     };
-    // Near the knee of the swift one the player drops replies, so that trials are made again.
+    // Near the knee of the subject `swift` the player drops replies, so that trials are repeated.
     Ok(Simulated { knee_qps, spoiled_above_qps: 300_500.0 })
 }
 
-/// Conducts what is missing in the store; `before_trial` may end it.
+/// Conducts the missing trials of the store; `before_trial` may end the run.
 fn conduct(
     store: &Store,
     clock: Option<(Clock, Instant)>,
@@ -52,7 +52,8 @@ fn conduct(
     conduct_with(store, clock, Ok(()), &|_| before_trial(), tell)
 }
 
-/// The same on a host that may not tell why it drops packets; `before_trial` is told the trial's purpose.
+/// As [`conduct`], on a host that does not permit counting drop reasons. `before_trial` gets the trial's
+/// purpose.
 fn conduct_with(
     store: &Store,
     clock: Option<(Clock, Instant)>,
@@ -73,13 +74,13 @@ fn conduct_with(
     Conductor { store, goal, clock, reasons, start: &mut start, tell }.conduct(&mut run)
 }
 
-/// What identifies a trial in a run that is not bound to its starts.
+/// The properties of all trials that do not depend on the number of starts.
 fn essence(run: &Run) -> Vec<String> {
     let wanted = || run.trials.iter().filter(|trial| trial.purpose != Purpose::WarmUp);
     wanted()
         .map(|trial| {
             let load = trial.measured().map(|trial| trial.load.intended_qps);
-            // More warm-ups shift numbers; which trial is repeated stays the same.
+            // More warm-ups shift numbers, but not which trial is repeated.
             let purpose = match trial.purpose {
                 Purpose::Reasons { of } => {
                     Purpose::Reasons { of: wanted().filter(|one| one.number <= of).count() as u64 }
@@ -108,7 +109,7 @@ fn every_cell_is_measured_in_every_block() {
     assert_eq!(units.len(), run.cells.len() * BLOCKS as usize);
     let numbers: Vec<u64> = run.trials.iter().map(|trial| trial.number).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-    // A start of its own for every cell of every block, but none for what never started.
+    // Every cell of every block has a start of its own, except the one that never started.
     let mut starts: Vec<u64> = run.trials.iter().map(|trial| trial.start).collect();
     starts.sort_unstable();
     starts.dedup();
@@ -145,7 +146,7 @@ fn an_interrupted_run_goes_on() {
     assert_eq!(figures(&run), figures(&whole), "a search in two parts is one search");
 }
 
-/// A run with a canary, cut short after so many trials again and again until it is whole.
+/// A run with a canary, cut short after this many trials again and again until it is complete.
 fn with_canary(cut_after: u32) -> Run {
     let mut plan = plan();
     let load = CellLoad::Rates { rates_qps: vec![1000.0], duration_s: 0.5 };
@@ -174,7 +175,8 @@ fn the_canary_is_played_every_few_cells_and_at_the_end() {
     for block in 0..BLOCKS {
         let of_block: Vec<u32> =
             run.trials.iter().filter(|trial| trial.block == block).map(|trial| trial.cell).collect();
-        // Those that run side by side are not parted, so that it comes late after them, but as often.
+        // Cells that run side by side are not separated, so the canary comes late after them, but just as
+        // often.
         assert_eq!(of_block[0], canary);
         let played = of_block.iter().filter(|cell| **cell == canary).count();
         let is_last = block + 1 == BLOCKS;
@@ -253,7 +255,7 @@ fn cut_off_in_the_middle_of_every_repetition_it_ends_alike() {
     std::fs::create_dir(folder.path().join("other")).unwrap();
     let store = Store::create(&folder.path().join("other/run.sqlite"), &plan()).unwrap();
     loop {
-        // Warm-ups of the two subjects that run side by side and one trial, and then it is interrupted.
+        // Warm-ups of the two subjects that run side by side and one trial, and then an interrupt.
         let left = Cell::new(3);
         let limited = || match left.get() {
             0 => Err(NoTrial::Interrupted),
@@ -271,10 +273,10 @@ fn cut_off_in_the_middle_of_every_repetition_it_ends_alike() {
     assert_eq!(bounds(&run), bounds(&whole));
 }
 
-/// Names the folder in which this test program, started again, conducts a run.
+/// Names the folder in which this test program conducts a run when it is started again.
 const FOLDER: &str = "KQPS_CONDUCT_IN";
 
-/// Not a test unless a folder was named: then it conducts the run that lies there until it is killed or done.
+/// A test only if a folder is named: it then conducts the run in that folder until it is killed or done.
 #[test]
 fn conducted_in_a_child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };

@@ -1,5 +1,5 @@
-//! Subjects that cannot be measured: those of a comparison are tried before it begins, and whatever failed several times
-//! in succession is not started again.
+//! Subjects that cannot be measured. Those of a comparison are tried before it begins, and a subject that
+//! failed several times in succession is not started again.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,19 +13,20 @@ use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
 use crate::comparison;
 use crate::warm_up::WarmUp;
 
-/// A subject that failed this often in succession is hopeless.
+/// A subject that failed this many times in succession is hopeless.
 const OFTEN: usize = 3;
 
-/// Why a hopeless subject is left out.
+/// The reason why a hopeless subject is left out.
 pub(super) const HOPELESS: &str = "its last three starts failed";
 
-/// The number of a start that only tries a subject; starts that are measured count from 1.
+/// The number of a start that only tries a subject. Measured starts count from 1.
 const TRYOUT: u64 = 0;
 
-/// Whether a cell is not to be started in a block, for its last starts failed, all of them. One that failed under its load
-/// was warmed up before, and one of which only the trial for the reasons of its drops failed has its figure.
+/// Whether a cell is hopeless, so that it is not started in a block: its last [`OFTEN`] starts all failed. A
+/// start that failed under its load counts as failed, although its warm-up succeeded. A start of which only the
+/// trial for drop reasons failed has its figure, and counts as measured.
 pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
-    // By the number of the start: whether it failed, and in which block it was.
+    // Number of the start → whether it failed, and its block.
     let mut starts: BTreeMap<u64, (bool, u32)> = BTreeMap::new();
     for one in run.trials_of(cell) {
         let has_failed = one.failure().is_some() && !one.purpose.is_for_reasons();
@@ -37,8 +38,8 @@ pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
 }
 
 impl Conductor<'_> {
-    /// Starts both sides of a comparison once and plays at each for a moment. Whether both can be measured; a failure is
-    /// stored, as that of the first start that they were to have.
+    /// Starts both sides of a comparison once and plays at each for a moment. Returns `None` if both can be
+    /// measured, or else how the run ends. A failure is stored as that of the first measured start.
     pub(super) fn can_compare(
         &mut self,
         run: &mut Run,
@@ -72,7 +73,7 @@ impl Conductor<'_> {
         Ok(None)
     }
 
-    /// Makes trials as long as answers take, now that it is known.
+    /// Adapts the duration of trials to the latency, now that it is known.
     fn lengthen(&mut self, run: &mut Run, latency_s: f64) -> Result<(), StoreError> {
         for number in 0..run.cells.len() {
             if comparison::lengthen(&mut run.cells[number], latency_s) {
@@ -82,8 +83,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to start, to be warmed up
-    /// and to stop.
+    /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to
+    /// start, to warm up and to stop.
     fn fit_blocks(&mut self, run: &mut Run, tried_s: f64) -> Result<(), StoreError> {
         let Some((clock, began)) = self.clock else { return Ok(()) };
         let block_s: f64 = run.cells.iter().map(|cell| tried_s + comparison::trials_s(cell)).sum();
@@ -98,7 +99,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// What a moment's load of a fresh start shows.
+    /// A short trial of a fresh start.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.tell)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         let patience = self.patience(run, cell, 0, &[cell]);
@@ -107,7 +108,7 @@ impl Conductor<'_> {
         load.map(|load| play.play(&load)).transpose()
     }
 
-    /// Leaves out the rest of a comparison that a hopeless side makes pointless. Whether it did.
+    /// Leaves out the rest of a comparison if one side is hopeless. Returns whether it did.
     pub(super) fn gives_up(
         &mut self,
         run: &mut Run,

@@ -1,15 +1,15 @@
-//! The factors of a cell that say what its path is like, as a study names them:
+//! The factors of a cell that describe its path, as a study names them:
 //!
-//! | factor | values | what it sets |
+//! | factor | values | meaning |
 //! | --- | --- | --- |
-//! | `path` | `loopback`, `veth` | what the path is; without it, what the study says |
-//! | `path.queues` | 1 to 4096 | queues of each device, for sending and as many for receiving |
-//! | `path.txqueuelen` | a count | packets that wait in front of each device at most |
-//! | `path.rps_cpus` | cores, as `0,2-3` | where received packets are worked on (RPS) |
-//! | `path.gro` | `on`, `off` | whether packets are joined on receipt, which turns NAPI on too |
+//! | `path` | `loopback`, `veth` | the kind of path; without it, that of the study |
+//! | `path.queues` | 1 to 4096 | queues of each device for sending, and as many for receiving |
+//! | `path.txqueuelen` | a count | the most packets that wait in front of each device |
+//! | `path.rps_cpus` | cores, as `0,2-3` | the cores that process received packets (RPS) |
+//! | `path.gro` | `on`, `off` | whether received packets are joined, which turns NAPI on too |
 //! | `path.sysctl.NAME` | as the kernel takes it | a setting of both network namespaces: `path.sysctl.net.…` |
 //!
-//! All but the first are for `veth`. None of them touches the host.
+//! All but the first are for `veth`. None of them changes the host.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -19,39 +19,39 @@ use kqps_observation::question::Path as Kind;
 
 use crate::toml_file::{did_you_mean, nearest};
 
-/// The factor that says what the path is.
+/// The factor with the kind of path.
 pub const PATH_FACTOR: &str = "path";
 
 const PREFIX: &str = "path.";
 const SYSCTL: &str = "sysctl.";
 
-/// The most that the kernel takes (`veth.c`, `veth_get_num_queues`).
+/// The most queues that the kernel accepts (`veth.c`, `veth_get_num_queues`).
 const QUEUES_MOST: u32 = 4096;
 
 /// A factor that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FactorError {
-    /// A value is not what it should be.
+    /// A value that the factor does not accept.
     #[error("factor `{name}`: expected {expected}, found `{value}`")]
     Value {
-        /// The factor.
+        /// The name of the factor.
         name: String,
-        /// What is expected, in words.
+        /// The accepted values, in words.
         expected: &'static str,
-        /// Its value.
+        /// The value that was found.
         value: String,
     },
     /// A path has no such factor.
     #[error("unknown factor `{name}`{}", did_you_mean(.nearest.as_deref()))]
     Unknown {
-        /// The factor.
+        /// The unknown name.
         name: String,
-        /// The known one that was probably meant.
+        /// The known factor that was probably meant.
         nearest: Option<String>,
     },
 }
 
-/// What a path is, if the factors say so.
+/// The kind of path that the factors ask for; `None` if they do not say.
 pub fn kind(factors: &BTreeMap<String, String>) -> Result<Option<Kind>, FactorError> {
     match factors.get(PATH_FACTOR).map(String::as_str) {
         None => Ok(None),
@@ -61,7 +61,7 @@ pub fn kind(factors: &BTreeMap<String, String>) -> Result<Option<Kind>, FactorEr
     }
 }
 
-/// What a veth path is like, by the factors whose names begin with `path.`; others are let pass.
+/// The settings of a veth path, from the factors whose names begin with `path.`; other factors are ignored.
 pub fn settings(factors: &BTreeMap<String, String>) -> Result<VethSettings, FactorError> {
     let mut settings = VethSettings::default();
     for (name, value) in factors {
@@ -109,13 +109,13 @@ fn number<T: FromStr>(name: &str, value: &str, expected: &'static str) -> Result
     value.parse().map_err(|_| wrong(name, expected, value))
 }
 
-/// Cores as the user writes them; none where that is not what it says.
+/// Parses a list of cores such as `0,2-3`; `None` if it is malformed.
 fn cores(list: &str) -> Option<Vec<u32>> {
     let mut cores = Vec::new();
     for part in list.split(',').filter(|_| !list.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // More than any machine has, and the bits of a mask must be counted out.
+        // More cores than any machine has: the limit bounds the work of counting the bits of the mask.
         if first > last || last >= 1 << 16 {
             return None;
         }

@@ -1,12 +1,12 @@
-//! Sets of cores by their size. A large machine has more of them than could ever be measured, or even looked at;
-//! of those a sample is taken.
+//! Sets of cores by their size. A large machine has more sets than a run could measure or even enumerate, so
+//! large numbers are sampled.
 
 use std::collections::BTreeSet;
 
 /// A size with more sets than this is sampled.
 const MOST: u64 = 4096;
 
-/// So many sets are taken of a size that is sampled.
+/// The number of sets in a sample.
 const SAMPLE: usize = 16;
 
 /// Sets of `size` of these cores, in order: all of them, or a sample that is the same each time.
@@ -14,7 +14,7 @@ pub(super) fn of_size(cpus: &[u32], size: usize) -> Vec<Vec<u32>> {
     if count(cpus.len(), size) <= MOST { all(cpus, size) } else { sample(cpus, size) }
 }
 
-/// What sampling leaves out of the sets of these sizes, in words; none when all are taken.
+/// What sampling leaves out of the sets of these sizes, in words; `None` if all are taken.
 pub(super) fn left_out(cores: usize, sizes: impl Iterator<Item = usize>) -> Option<String> {
     let sampled: Vec<String> = sizes
         .filter_map(|size| match count(cores, size) {
@@ -27,13 +27,13 @@ pub(super) fn left_out(cores: usize, sizes: impl Iterator<Item = usize>) -> Opti
         .then(|| format!("of {} only {SAMPLE} each are measured, picked at random", sampled.join(", of ")))
 }
 
-/// Nobody wants to know how many more.
+/// The count stops here, since a greater one has no use.
 const MANY: u64 = 1_000_000;
 
-/// How many sets of `size` there are, which is the binomial coefficient, or [`MANY`] where there are more.
+/// The number of sets of `size` cores: the binomial coefficient, or [`MANY`] if that is less.
 fn count(cores: usize, size: usize) -> u64 {
     let size = size.min(cores.saturating_sub(size)) as u64;
-    // Exact at each step: the product of k + 1 successive numbers can be divided by k + 1. It only ever grows.
+    // Exact at each step: the product of k + 1 successive numbers is divisible by k + 1. The value only grows.
     (0..size).fold(1, |count, taken| (count * (cores as u64 - taken) / (taken + 1)).min(MANY))
 }
 

@@ -1,4 +1,4 @@
-//! The programs that sign, and how each is asked.
+//! The programs that sign zones, and their command lines.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use kqps_dataset::generate::{Denial, Signing};
 use crate::subject::bounded::{self, Unended};
 use crate::subject::programs;
 
-/// Signatures hold for so long: no server looks at the clock, and a study of years ago still has its zones.
+/// The validity of signatures. It is so long that a study of years ago still has valid zones; no server checks
+/// the clock.
 const FROM: &str = "20250101000000";
 const UNTIL: &str = "20380101000000";
 
@@ -31,13 +32,13 @@ pub enum ProgramError {
     TooLong { program: PathBuf, error: Unended },
 }
 
-/// A program that signs, and the one beside it that makes keys.
+/// A program that signs, with the program that generates keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     kind: Kind,
     keygen: PathBuf,
     signzone: PathBuf,
-    /// When it must have ended.
+    /// When the program must have ended.
     deadline: Option<Instant>,
 }
 
@@ -47,23 +48,23 @@ enum Kind {
     Ldns,
 }
 
-/// BIND's first: it signs on all cores, and leaves out what opt-out lets it.
+/// BIND's comes first: it signs on all cores, and leaves out what opt-out permits.
 const KINDS: [(Kind, &str, &str); 2] =
     [(Kind::Bind, "dnssec-keygen", "dnssec-signzone"), (Kind::Ldns, "ldns-keygen", "ldns-signzone")];
 
 impl Program {
-    /// The one that is installed.
+    /// The first of these programs that is installed.
     pub(super) fn installed() -> Result<Self, ProgramError> {
         all().into_iter().next().ok_or(ProgramError::None)
     }
 
-    /// The same, which is killed at the deadline.
+    /// Sets the deadline at which the program is killed.
     pub(super) fn by(self, deadline: Option<Instant>) -> Self {
         Self { deadline, ..self }
     }
 
-    /// Signs the zone in `plain` with a new key, into `signed`. What is needed on the way lies in `scratch`. There is
-    /// one key, which signs everything.
+    /// Signs the zone in `plain` with a new key, and writes `signed`. Temporary files are in `scratch`. A
+    /// single key signs everything.
     pub(super) fn sign(
         &self,
         signing: &Signing,
@@ -96,7 +97,7 @@ impl Program {
         self.run(signzone.arg(plain).arg(key.trim())).map(drop)
     }
 
-    /// Runs a program to its end and returns what it printed.
+    /// Runs a program to its end and returns its output.
     fn run(&self, command: &mut Command) -> Result<String, ProgramError> {
         let program = PathBuf::from(command.get_program());
         let limit = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -113,7 +114,7 @@ impl Program {
     }
 }
 
-/// All that are installed.
+/// All of these programs that are installed.
 fn all() -> Vec<Program> {
     let found = |(kind, keygen, signzone): (Kind, &str, &str)| {
         Some(Program {

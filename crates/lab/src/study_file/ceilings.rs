@@ -1,4 +1,4 @@
-//! The cells that a study adds by itself: the ceilings that its figures are told as shares of, and the canary.
+//! The cells that a study adds by itself: the ceilings with which its figures are compared, and the canary.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::path::PATH_FACTOR;
 use crate::study;
 use crate::subject::Definition;
 
-/// The canary is the plainest server there is, since its rate is far below what any could answer.
+/// The canary is the simplest server, since any server could answer its rate.
 const CANARY_IO: &str = "blocking";
 
 /// Seconds of a canary's trial.
 const CANARY_S: f64 = 0.5;
 
-/// The echo's factor of how its workers share sockets.
+/// The factor of the echo that says how its workers share sockets.
 const SOCKETS: &str = "sockets";
 
-/// Adds the player's ceiling under each of its setups on each of its cores, and for name servers the echo with their
-/// I/O model, their workers, their way of sharing sockets and their cores. They come first.
+/// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
+/// their I/O model, workers, way of sharing sockets and cores. The ceilings come first.
 pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
@@ -61,7 +61,7 @@ pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
     *cells = ceilings;
 }
 
-/// Adds the echo at a fixed rate.
+/// Adds the echo at a fixed rate as the canary.
 pub(super) fn add_canary(given: &Given, rate_qps: f64, cells: &mut Vec<Cell>) {
     let Some(first) = cells.first() else { return };
     let canary = Cell {
@@ -74,7 +74,7 @@ pub(super) fn add_canary(given: &Given, rate_qps: f64, cells: &mut Vec<Cell>) {
     cells.push(canary);
 }
 
-/// An echo with one worker on the cores of a cell, played at as it is.
+/// An echo with one worker on the cores of a cell, with the same player.
 fn echo_beside(given: &Given, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
     factors.insert(CORES.into(), write_list(&cell.subject_cpus));
@@ -89,13 +89,13 @@ fn echo_beside(given: &Given, cell: &Cell) -> Cell {
     }
 }
 
-/// The settings of the player and of the path, which a ceiling shares with the cells it is for.
+/// The settings of the player and of the path, which a ceiling shares with its cells.
 fn surroundings(cell: &Cell) -> Settings {
     let shared = |name: &&String| name.starts_with("player.") || name.starts_with(PATH_FACTOR);
     cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
 }
 
-/// `player ceiling, sockets 8, window 500`, with the cores where the player has others in other cells.
+/// `player ceiling, sockets 8, window 500`, with the cores if the player has others in other cells.
 fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
     let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
     let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
@@ -103,7 +103,8 @@ fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
     words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
 
-/// How the workers of the echo beside a cell share sockets: as the subject's own do. One worker shares with none.
+/// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
+/// shares with none.
 fn sockets(given: &Given, cell: &Cell) -> String {
     let definition = given.definitions.values().find(|definition| definition.name == cell.subject);
     match definition {

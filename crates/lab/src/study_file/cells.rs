@@ -1,5 +1,5 @@
-//! The cells of a study on a given machine: every combination of every experiment, with its cores. A function of
-//! the file and of what the machine offers.
+//! The cells of a study on a given machine: every combination of every experiment, with its cores. A function
+//! of the file and of what the machine offers.
 
 use std::collections::BTreeMap;
 
@@ -21,33 +21,37 @@ use crate::subject::setting::SettingError;
 use crate::toml_file::TomlError;
 use crate::unit::LATENCY_FACTOR;
 
-/// What a study finds on a machine.
+/// The machine and the subjects that a study is laid out for.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// The cores and what they share.
     pub topology: Topology,
     /// Capability → the reason why the host lacks it.
     pub lacking: BTreeMap<String, String>,
-    /// The subjects that can be started, by the words that the study calls them.
+    /// The subjects that can be started, by the words that the study uses for them.
     pub definitions: BTreeMap<String, Definition>,
-    /// Their versions, where they tell them.
+    /// Subject → its version, if known.
     pub versions: BTreeMap<String, String>,
-    /// The others, and why not.
+    /// The other subjects → the reason.
     pub absent: BTreeMap<String, String>,
 }
 
-/// What a study measures on a machine.
+/// The cells of a study on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyLayout {
-    /// The cells.
+    /// The cells, ceilings and canary included.
     pub cells: Vec<Cell>,
-    /// What is left out, and why.
+    /// The parts that are left out → the reason.
     pub skipped: BTreeMap<String, String>,
-    /// What is asked, for the report.
+    /// The question of the study, for the report.
     pub question: Question,
 }
 
-/// Lays out a study. An error is a slip in the file that only shows beside the machine and the subjects.
+/// Lays out a study.
+///
+/// # Errors
+///
+/// A mistake in the file that shows only with the machine and the subjects.
 pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlError> {
     let question = Question {
         title: study.title.clone(),
@@ -68,7 +72,6 @@ pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlErro
     Ok(layout)
 }
 
-/// One experiment on a machine.
 struct Matrix<'a> {
     study: &'a StudyFile,
     experiment: &'a Experiment,
@@ -147,7 +150,7 @@ impl Matrix<'_> {
         }
     }
 
-    /// Whether the subject can be told of as many zones as the dataset has.
+    /// Whether the subject's configuration can hold as many zones as the dataset has.
     fn check_zones(
         &self,
         definition: &Definition,
@@ -158,7 +161,7 @@ impl Matrix<'_> {
         Ok(definition.check_zones((recipe.zones + recipe.broken) as usize))
     }
 
-    /// The settings of one combination, those included that bundles stand for.
+    /// The settings of one combination, including those of bundles.
     fn settings(&self, subject: &str, combination: &[(String, String)]) -> Settings {
         let Self { study, experiment, given } = *self;
         let cores = given.topology.cores.len();
@@ -174,7 +177,7 @@ impl Matrix<'_> {
         settings
     }
 
-    /// The cores of a cell, or of several; or else why it cannot be measured on this machine.
+    /// The cores of a cell, or of several cells; or why it cannot be measured on this machine.
     fn places(
         &self,
         definition: &Definition,
@@ -197,7 +200,7 @@ impl Matrix<'_> {
         }))
     }
 
-    /// The cores that a combination asks for: one for each worker where it does not say.
+    /// The cores that a combination asks for; by default one for each worker.
     fn wish(&self, settings: &Settings) -> Result<CoreWish, TomlError> {
         let word = settings.get(CORES).cloned().unwrap_or_else(|| workers(settings).to_string());
         let cores = self.given.topology.cores.len();
@@ -229,7 +232,7 @@ impl Matrix<'_> {
         }
     }
 
-    /// Why there is no such path here, if so.
+    /// Why there is no such path here; `None` if there is.
     fn no_path(&self, settings: &Settings) -> Result<Option<String>, TomlError> {
         let wrong = |error: path::FactorError| self.study.wrong("path", error.to_string());
         path::settings(settings).map_err(wrong)?;
@@ -276,7 +279,7 @@ impl Matrix<'_> {
     }
 }
 
-/// The I/O model of the echo that is a cell's ceiling, or that a cell's echo has.
+/// The I/O model of a cell's ceiling, or of the cell's own echo.
 fn io_of(definition: &Definition, settings: &Settings) -> String {
     match settings.get(IO) {
         Some(io) if definition.takes_io() => io.clone(),
@@ -284,11 +287,11 @@ fn io_of(definition: &Definition, settings: &Settings) -> String {
     }
 }
 
-/// `processes: io=poll; processes=2`, with the subject first where there are several.
+/// `processes: io=poll; processes=2`, with the subject first if there are several.
 fn name_of(experiment: &Experiment, subject: &str, combination: &[(String, String)]) -> String {
     let subject = (experiment.subjects.len() > 1).then_some((SUBJECT, subject));
     let factors = combination.iter().map(|(factor, value)| (factor.as_str(), value.as_str()));
-    // Which cores a choice comes to is told where they are known.
+    // A choice of several sets is left out: each cell's name gets the cores of its set.
     let told = factors.filter(|(factor, value)| *factor != CORES || !is_every(value));
     let words: Vec<String> =
         subject.into_iter().chain(told).map(|(factor, value)| format!("{factor}={value}")).collect();
@@ -310,7 +313,7 @@ fn agrees(settings: &Settings, excluded: &BTreeMap<String, Word>, cores: usize) 
     })
 }
 
-/// How many workers settings mean; 1 until it is known how many cores there are for them.
+/// The number of workers that settings mean; 1 until the number of cores is known.
 fn workers(settings: &Settings) -> u32 {
     let number = |name: &str| settings.get(name).and_then(|word| word.parse::<u32>().ok());
     number("workers").unwrap_or_else(|| number("processes").unwrap_or(1) * number("threads").unwrap_or(1))

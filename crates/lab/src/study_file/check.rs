@@ -1,4 +1,4 @@
-//! What can be wrong with a study before any machine is asked: every error is placed in the file.
+//! Checks a study without a machine. Every error has a place in the file.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::subject::setting::SettingError;
 use crate::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::question;
 
-/// Cells are started this often at most.
+/// The most starts of every cell.
 const REPETITIONS_MOST: u32 = 1000;
 
 /// The goals that a search can have.
 const PRESETS: [&str; 4] = ["quick", "default", "lossless", "rfc2544"];
 
-/// Seconds of a trial at most.
+/// The most seconds of a trial.
 const SECONDS_MOST: f64 = 3600.0;
 
 pub(super) fn check(study: &StudyFile) -> Result<(), TomlError> {
@@ -51,8 +51,8 @@ pub(super) fn check(study: &StudyFile) -> Result<(), TomlError> {
     goals(study)
 }
 
-/// What can be wrong with an experiment beside its subjects: a setting that one of them does not have, or a value
-/// that it cannot have.
+/// Checks an experiment with its subjects: a setting that one of them does not have, or a value that it does
+/// not accept.
 pub(super) fn beside(
     study: &StudyFile,
     experiment: &Experiment,
@@ -128,7 +128,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     experiment.published.iter().try_for_each(|one| of_published(study, one))
 }
 
-/// Settings that are no subject's own are known, have values that they can have, and set something.
+/// Checks settings that belong to no subject: they must be known, have accepted values, and have an effect.
 fn common_settings(
     study: &StudyFile,
     experiment: &Experiment,
@@ -170,7 +170,7 @@ fn common_settings(
     Ok(())
 }
 
-/// What is left out is there to be left out: a setting of the experiment, with a value that it can have.
+/// An exclusion must name a setting of the experiment, with a value that it can have.
 fn excluded(study: &StudyFile, experiment: &Experiment, settings: &Settings<'_>) -> Result<(), TomlError> {
     for (name, word) in experiment.exclude.iter().flatten() {
         known_factor(study, experiment, settings, name)?;
@@ -196,7 +196,7 @@ fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlErro
     } else if !published.values.is_empty() && published.values.len() != published.rates_qps.len() {
         "published: as many values as rates_qps are needed"
     } else if published.best && published.across.is_some() {
-        "published: what is the best of several cells is one figure, and goes across nothing"
+        "published: the best of several cells is one figure, and cannot have `across`"
     } else if published.across.is_none() && published.rates_qps.len() > 1 {
         "published: several rates need `across`, the factor they vary"
     } else {
@@ -205,7 +205,7 @@ fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlErro
     Err(study.wrong("published", what))
 }
 
-/// A name with a dot is not the subject's own, and must be one that is known.
+/// A name with a dot is not the subject's own, so it must be a known one.
 fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     if !name.contains('.') || COMMON.contains(&name) || name.starts_with(PATH_SYSCTL) {
         return Ok(());
@@ -215,7 +215,7 @@ fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     Err(study.wrong_key(name, format!("unknown setting `{name}`{near} (known: {known}, {PATH_SYSCTL}NAME)")))
 }
 
-/// A value of a factor that has bundles is one of them.
+/// A value of a factor with bundles must be one of them.
 fn unbundled(study: &StudyFile, factor: &str, value: &str) -> Result<(), TomlError> {
     let Some(bundles) = study.bundles.get(factor).filter(|bundles| !bundles.contains_key(value)) else {
         return Ok(());
@@ -246,7 +246,7 @@ fn known_factor(
     Err(study.wrong_key(factor, what))
 }
 
-/// What is wrong with a load, and the key that says it.
+/// Checks a load. An error names the key at fault.
 fn of_load(load: &Load) -> Result<(), (&'static str, String)> {
     let is_time = |seconds: f64| seconds > 0.0 && seconds <= SECONDS_MOST;
     let wrong = |key, what: &str| Err((key, what.to_string()));
@@ -285,7 +285,7 @@ fn of_load(load: &Load) -> Result<(), (&'static str, String)> {
     }
 }
 
-/// A run has one goal, so all searches of a study have the same.
+/// A run has one goal, so all searches of a study must have the same.
 fn goals(study: &StudyFile) -> Result<(), TomlError> {
     let loads = study.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&study.load));
     let goals: BTreeSet<&String> = loads.filter_map(|load| load.search.as_ref()).collect();

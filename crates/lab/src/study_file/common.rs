@@ -1,4 +1,5 @@
-//! What the settings can be that are no subject's own: those of the player, the path, the dataset and the cell.
+//! The accepted values of settings that belong to no subject: those of the player, the path, the dataset and
+//! the cell.
 
 use std::str::FromStr;
 
@@ -14,22 +15,22 @@ use crate::setup;
 use crate::toml_file::{did_you_mean, nearest};
 use crate::warm_up::{self, STEADY_FACTOR};
 
-/// The shortest warm-up that can be judged: its bins, and a second to get going.
+/// The shortest warm-up that can be judged: its bins, and a second to start.
 const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;
 
 /// The longest warm-up (docs/METHOD.md).
 const STEADY_MOST_S: f64 = 60.0;
 
-/// Queries that the kernel takes in one send at most (`UDP_MAX_SEGMENTS` of older kernels).
+/// The most queries that the kernel accepts in one send (`UDP_MAX_SEGMENTS` of older kernels).
 const BURST_MOST: u32 = 64;
 
-/// The longest that a reply is waited for, seconds.
+/// The longest wait for a reply, seconds.
 const TIMEOUT_MOST_S: f64 = 60.0;
 
-/// How `kqps load --io` can send.
+/// The values of `kqps load --io`.
 const PLAYER_IO: [&str; 5] = ["auto", "plain", "mmsg", "gso", "uring"];
 
-/// Whether a setting can have this value; else what it can have, with the word that was probably meant.
+/// Checks a value of a setting. An error lists the accepted values and suggests one that was probably meant.
 pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     let number = |most: u32, what: &str| {
         let is_right = value.parse().is_ok_and(|number: u32| (1..=most).contains(&number));
@@ -64,7 +65,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a value is one of those that are known; else which, and which was probably meant.
+/// Checks that a value is a known one. An error lists the known ones and suggests one that was probably meant.
 pub(crate) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), String> {
     let near = did_you_mean(nearest(value, known));
     let what = format!("one of {}", known.join(", "));

@@ -1,8 +1,8 @@
-//! Where a slip stands in a study's file: at a key or behind it, and not at the first place where the same letters
-//! happen to be.
+//! Finds the place of a mistake in a study's file: at a key or behind it, and not at the first occurrence of
+//! the same letters.
 
-/// The byte at which `value` stands behind `key =`; the key where it has no such value, the start of the file where
-/// there is no such key.
+/// The byte offset of `value` behind `key =`. Without such a value it is that of the key, and without such a
+/// key it is 0.
 pub(super) fn of_value(text: &str, key: &str, value: &str) -> usize {
     let within = |(_, at): (usize, usize)| {
         let said = extent(&text[at..]);
@@ -11,13 +11,14 @@ pub(super) fn of_value(text: &str, key: &str, value: &str) -> usize {
     assignments(text, key).find_map(within).unwrap_or_else(|| of_key(text, key))
 }
 
-/// The byte at which a key stands; where it is none, as in a list of factors, that of the quoted word.
+/// The byte offset of a key. If the word is no key, as in a list of factors, it is the offset of the quoted
+/// word.
 pub(super) fn of_key(text: &str, key: &str) -> usize {
     let quoted = || text.find(&format!("\"{key}\"")).map(|at| at + 1);
     assignments(text, key).next().map(|(at, _)| at).or_else(quoted).unwrap_or(0)
 }
 
-/// Where a key stands, and where its value begins.
+/// The offset of a key, and that of its value.
 fn assignments<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
     words(text, key).filter_map(move |at| {
         let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -29,7 +30,7 @@ fn assignments<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = (usize, 
     })
 }
 
-/// The text of one value: a list, a string, or what stands before the next key.
+/// The text of one value: a list, a string, or the text before the next key.
 fn extent(value: &str) -> &str {
     let end = match value.chars().next() {
         Some('[') => value.find(']'),
@@ -39,7 +40,7 @@ fn extent(value: &str) -> &str {
     &value[..end.unwrap_or(value.len())]
 }
 
-/// Where a word stands by itself, and not within another one.
+/// The offsets of a word that stands alone, and not within another one.
 fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {

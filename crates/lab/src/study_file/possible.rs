@@ -1,18 +1,19 @@
-//! What the settings of an experiment's cells can be on any machine: fixed, varied, or stood for by a bundle.
+//! The values that the settings of an experiment's cells can have on any machine: fixed, varied, or from a
+//! bundle.
 
 use std::collections::BTreeMap;
 
 use super::values::{CORES, ends, span};
 use super::{Experiment, StudyFile, Word};
 
-/// Where a value is said, by which it is read.
+/// Where a value stands, which decides how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// One of a factor: a range is several values.
+    /// One value of a factor: a range stands for several values.
     Varied,
-    /// One for all cells.
+    /// One value for all cells.
     Fixed,
-    /// Within a bundle: the word stands for itself.
+    /// In a bundle: the word stands for itself.
     Bundle,
 }
 
@@ -44,17 +45,18 @@ pub(super) fn settings<'a>(study: &'a StudyFile, experiment: &'a Experiment) -> 
 }
 
 impl<'a> Possible<'a> {
-    /// The word as it stands in the file.
+    /// The word as the file has it.
     pub(super) fn word(&self) -> &'a str {
         self.word
     }
 
-    /// Values of which all are right if these are: the ends of a range. An error is a range that cannot be.
+    /// Sample values: if these are valid, all are. For a range, these are its ends. An error is an impossible
+    /// range.
     pub(super) fn samples(&self, name: &str) -> Result<Vec<String>, String> {
         let is_choice = name == CORES && self.word.contains(' ');
         match span(self.word).filter(|_| self.from != From::Bundle && !is_choice) {
             Some((first, last)) if first > last => {
-                Err(format!("factor `{name}`: the range `{}` holds nothing", self.word))
+                Err(format!("factor `{name}`: the range `{}` is empty", self.word))
             }
             Some(_) if self.from == From::Fixed && self.word.contains("..") => {
                 Err(format!("factor `{name}`: expected one value, found the range `{}`", self.word))

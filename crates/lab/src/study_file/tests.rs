@@ -115,7 +115,7 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
 
-/// What is said of [`SMALL`] with a slip in it.
+/// The error for [`SMALL`] with a mistake in it.
 fn told(right: &str, slip: &str) -> String {
     assert!(SMALL.contains(right), "{right}");
     let read = StudyFile::read("small.toml", &SMALL.replacen(right, slip, 1));
@@ -152,7 +152,7 @@ fn slips_are_placed_and_explained() {
         ("rates_qps = [10, 20]", "rates_qps = []", "at least one rate"),
         ("across = \"processes\"", "", "several rates need `across`"),
         ("across = \"processes\"", "across = \"procesess\"", "did you mean `processes`?"),
-        ("across = \"processes\"", "across = \"processes\"\nbest = true", "goes across nothing"),
+        ("across = \"processes\"", "across = \"processes\"\nbest = true", "cannot have `across`"),
         ("{ io = \"poll\" }", "{ oi = \"poll\" }", "small.toml:25:13: experiment `one` has no factor `oi`"),
         (
             "[[experiment]]",
@@ -215,7 +215,7 @@ fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
         (fixed, "{ socket = \"shared\" }", "13:11", "did you mean `sockets`?"),
         (fixed, "{ sockets = \"shard\" }", "13:22", "did you mean `shared`?"),
         (fixed, "{ threads = \"1..2\" }", "13:22", "expected one value, found the range `1..2`"),
-        ("[\"1..cores\"]", "[\"4..2\"]", "17:15", "the range `4..2` holds nothing"),
+        ("[\"1..cores\"]", "[\"4..2\"]", "17:15", "the range `4..2` is empty"),
         ("io = [\"blocking\", \"poll\"]", "ioo = [\"poll\"]", "", "has no factor `io`; did you mean `ioo`?"),
         (
             "[\"blocking\", \"poll\"]",

@@ -11,28 +11,28 @@ use crate::rig::NICE_FACTOR;
 use crate::setup;
 use crate::warm_up::STEADY_FACTOR;
 
-/// Settings by name, as words.
+/// Setting → value, both as words.
 pub type Settings = BTreeMap<String, String>;
 
-/// The factor of a subject's cores, whose values are choices of cores.
+/// The factor of a subject's cores. Its values are choices of cores.
 pub const CORES: &str = "cores";
 
 /// The factor of subjects.
 pub const SUBJECT: &str = "subject";
 
-/// The factor of the player's threads, one on a core of its own each.
+/// The factor of the player's threads, each on a core of its own.
 pub const SENDERS: &str = setup::SENDERS;
 
-/// The factor of workers that answer.
+/// The factor of the workers that answer.
 pub const WORKERS: &str = "workers";
 
 /// The factor of the echo's I/O model.
 pub const IO: &str = "io";
 
-/// The value of a setting that is as high as a set of cores is large.
+/// The value of a setting that equals the number of cores in a set.
 pub const ONE_PER_CORE: &str = "one per core";
 
-/// Settings that are not the subject's own.
+/// Settings that belong to no subject.
 pub const COMMON: [&str; 20] = [
     PATH_FACTOR,
     WORKERS,
@@ -56,11 +56,11 @@ pub const COMMON: [&str; 20] = [
     "path.gro",
 ];
 
-/// What a sysctl of the path's network namespaces begins with.
+/// The prefix of sysctl settings of the path's network namespaces.
 pub const PATH_SYSCTL: &str = "path.sysctl.";
 
-/// The words that a value stands for: `1..4` and `1..cores` are all numbers between, `cores` is how many there
-/// are; every other word stands for itself.
+/// The words that a value stands for: `1..4` and `1..cores` are all numbers in the range, `cores` is the number
+/// of cores; every other word stands for itself.
 pub fn expand(word: &Word, cores: usize) -> Vec<String> {
     let number = |text: &str| if text == "cores" { Some(cores) } else { text.parse::<usize>().ok() };
     match word.0.split_once("..") {
@@ -73,15 +73,15 @@ pub fn expand(word: &Word, cores: usize) -> Vec<String> {
     }
 }
 
-/// The least and the greatest number that a word stands for on any machine, whatever `cores` is; none where it is
-/// no number.
+/// The least and the greatest number that a word stands for on any machine, whatever `cores` is; `None` if it
+/// is no number.
 pub fn span(word: &str) -> Option<(usize, usize)> {
     let number = |text: &str, cores| if text == "cores" { Some(cores) } else { text.parse().ok() };
     let (first, last) = word.split_once("..").unwrap_or((word, word));
     Some((number(first, 1)?, number(last, usize::MAX)?))
 }
 
-/// The first and the last value of a range, and any other word alone; `cores` is 1.
+/// The first and the last value of a range, or the word itself for any other; `cores` is 1.
 pub fn ends(word: &str) -> Vec<String> {
     let number = |text: &str| if text == "cores" { "1".to_string() } else { text.to_string() };
     let (first, last) = word.split_once("..").unwrap_or((word, word));
@@ -92,7 +92,7 @@ pub fn ends(word: &str) -> Vec<String> {
 pub fn values(factor: &str, words: &[Word], cores: usize) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
     for word in words {
-        // A choice of cores is read elsewhere; as a number it is one like any other.
+        // A choice of cores is not expanded here; a plain number is.
         let is_choice = factor == CORES && word.0.contains(' ');
         let more = if is_choice { vec![word.0.clone()] } else { expand(word, cores) };
         for value in more {
@@ -104,7 +104,7 @@ pub fn values(factor: &str, words: &[Word], cores: usize) -> Vec<String> {
     values
 }
 
-/// Every combination of factors' values, the last factor fastest.
+/// Every combination of the factors' values. The last factor varies fastest.
 pub fn combinations(factors: &[(String, Vec<String>)]) -> Vec<Vec<(String, String)>> {
     factors.iter().fold(vec![Vec::new()], |combinations, (factor, values)| {
         let with = |combination: Vec<(String, String)>| {
@@ -118,7 +118,7 @@ pub fn combinations(factors: &[(String, Vec<String>)]) -> Vec<Vec<(String, Strin
     })
 }
 
-/// Adds a setting, and those that its value stands for.
+/// Adds a setting, and those of the bundle that its value stands for.
 pub fn set(study: &StudyFile, settings: &mut Settings, name: &str, value: &str) {
     settings.insert(name.into(), value.into());
     if let Some(bundle) = study.bundles.get(name).and_then(|values| values.get(value)) {

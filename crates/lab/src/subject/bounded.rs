@@ -1,5 +1,5 @@
-//! Programs that are asked something and must end: the version of a server, a signed zone. One that does not end in time
-//! is killed with all that it started.
+//! Runs programs that must end: for the version of a server, or for a signed zone. One that does not end in
+//! time is killed with all that it started.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -12,27 +12,27 @@ use kqps_kernel::process;
 
 use super::remains::{self, Remains};
 
-/// Bytes of each of its outputs that are kept.
+/// The most bytes that are stored of each output stream.
 const KEPT_BYTES: u64 = 1 << 20;
 
-/// How often it is looked whether it has ended.
+/// The interval at which the program's end is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long the rest of its output is waited for once it has ended: something that it started may hold the pipe.
+/// The longest wait for the rest of the output after the program ended: one of its children may hold the pipe.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why a program has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum Unended {
-    /// It could not be started, or not be watched.
+    /// It could not be started, or not be waited for.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It did not end in time, and was killed.
+    /// It did not end within this time, and was killed.
     #[error("it did not end within {:.0?} and was killed", .0)]
     TooLong(Duration),
 }
 
-/// Runs a program to its end, which must come within `limit`; none is for ever.
+/// Runs a program to its end, which must come within `limit`; `None` for no limit.
 pub fn output(command: &mut Command, limit: Option<Duration>) -> Result<Output, Unended> {
     let mark = unique_mark();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env(remains::MARK, &mark);
@@ -56,7 +56,7 @@ pub fn output(command: &mut Command, limit: Option<Duration>) -> Result<Output, 
     let (stdout, stderr) = match (told(&stdout), told(&stderr)) {
         (Some(stdout), Some(stderr)) => (stdout, stderr),
         (out, error) => {
-            // Something that it started lives on, and is of no use to anybody.
+            // A child that outlives the program is of no use.
             remains.kill();
             (
                 out.or_else(|| told(&stdout)).unwrap_or_default(),
@@ -67,24 +67,24 @@ pub fn output(command: &mut Command, limit: Option<Duration>) -> Result<Output, 
     Ok(Output { status, stdout, stderr })
 }
 
-/// By which all that one program starts is known. There is no such folder.
+/// A mark that identifies all processes that one program starts. There is no such folder.
 fn unique_mark() -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     PathBuf::from(format!("/nowhere/kqps-{}-{number}", std::process::id()))
 }
 
-/// Reads a pipe to its end beside the caller, so that no pipe fills up, and keeps the beginning.
+/// Reads a pipe to its end in another thread, so that no pipe fills up, and stores the beginning.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before an error is all that there is.
+            // After an error, the bytes so far are all that there is.
             let _ = pipe.by_ref().take(KEPT_BYTES).read_to_end(&mut bytes);
             let _ = io::copy(&mut pipe, &mut io::sink());
         }
-        // The caller may have given up.
+        // The receiver may have given up.
         let _ = sender.send(bytes);
     });
     receiver

@@ -1,4 +1,4 @@
-//! The definitions that the program carries, so that it works in any folder.
+//! The definitions that the program contains, so that it works in any folder.
 
 use super::definition::Definition;
 
@@ -16,7 +16,6 @@ const SERVERS: [(&str, &str); 9] = [
 
 const ECHO: (&str, &str) = ("subjects/echo.toml", include_str!("../../../../subjects/echo.toml"));
 
-/// The subjects of the default study.
 const DEFAULT: [&str; 3] = ["nsd", "knot", "bind"];
 
 /// The name servers of the default study, in the order in which they are shown.
@@ -24,12 +23,12 @@ pub fn of_default_study() -> Vec<Definition> {
     servers().into_iter().filter(|server| DEFAULT.contains(&server.name.as_str())).collect()
 }
 
-/// All name servers that are known, in the order in which they are shown.
+/// All built-in name servers, in the order in which they are shown.
 pub fn servers() -> Vec<Definition> {
     SERVERS.iter().map(|(file, text)| read(file, text)).collect()
 }
 
-/// The reference echo.
+/// The definition of the reference echo.
 pub fn echo() -> Definition {
     read(ECHO.0, ECHO.1)
 }

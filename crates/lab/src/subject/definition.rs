@@ -1,6 +1,6 @@
-//! What is known of a name server, read from `subjects/NAME.toml`: how it is configured, started on a port,
-//! becomes ready, tells its version, is stopped, and what of it can be varied. Nothing about any one server is in
-//! code.
+//! The definition of a name server, read from `subjects/NAME.toml`: how it is configured, started on a port,
+//! found ready and stopped, how it reports its version, and which settings can vary. No code is about any one
+//! server.
 
 mod check;
 mod command_line;
@@ -24,68 +24,70 @@ pub use command_line::CommandLineError;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Short, and the name of its cell: `nsd`.
+    /// A short name, which is also that of its cell: `nsd`.
     pub name: String,
-    /// As people write it: `NSD`.
+    /// The name as people write it: `NSD`.
     pub title: String,
-    /// What is measured, where the name does not say it.
+    /// What is measured, if the name does not show it.
     #[serde(default)]
     pub about: Option<String>,
-    /// The Debian package that holds it.
+    /// The Debian package that contains it.
     #[serde(default)]
     pub package: Option<String>,
     /// Programs that it needs on the PATH.
     pub programs: Vec<String>,
-    /// The I/O model of the echo that comes nearest to its own, which makes that echo its ceiling; may depend on
-    /// settings.
+    /// The I/O model of the echo that comes nearest to its own, which makes that echo its ceiling. It may
+    /// contain placeholders of settings.
     pub io: String,
-    /// The I/O model of one that is told it (`io = "{io}"`) where nobody says one; the echo's is not said here.
+    /// The default I/O model for subjects with `io = "{io}"`, apart from the reference echo.
     #[serde(default)]
     pub io_default: Option<String>,
-    /// How the workers of that echo share sockets, as its setting `sockets` says; may depend on settings.
+    /// How the workers of that echo share sockets: a value of its setting `sockets`. It may contain
+    /// placeholders of settings.
     #[serde(default = "shared")]
     pub echo_sockets: String,
-    /// What its configuration says of each zone, with placeholders: repeated, it is `{zones}`. One that has none
-    /// serves one zone.
+    /// The text of its configuration for each zone, with placeholders. Repeated for all zones, it is `{zones}`.
+    /// Without it, the subject serves one zone.
     #[serde(default)]
     pub each_zone: Option<String>,
     /// Files written into its work folder before it starts: name → text with placeholders.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// What of it a study can vary.
+    /// The settings that a study can vary.
     #[serde(default)]
     pub settings: BTreeMap<String, Declared>,
-    /// How it starts.
+    /// How it is started.
     pub start: Start,
-    /// How it is seen to be ready.
+    /// How it is found ready.
     pub ready: Ready,
-    /// How it is told to read its zone again; none when it cannot.
+    /// How it is asked to read its zone again; `None` if it cannot.
     #[serde(default)]
     pub reload: Option<Reload>,
     /// How it is stopped.
     pub stop: Stop,
-    /// How it tells its version.
+    /// How it reports its version.
     #[serde(default)]
     pub version: Option<Version>,
-    /// The text that it was read from.
+    /// The text of the definition.
     #[serde(skip)]
     pub text: String,
 }
 
-/// How a subject starts: in the foreground.
+/// How a subject is started: in the foreground.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// The program and its arguments, with placeholders. A word that its placeholders leave empty is left out.
+    /// The program and its arguments, with placeholders. A word that is empty after replacement is left out.
     pub command: Vec<String>,
-    /// Its environment beside that of kqps, with placeholders. A variable whose text is empty is not set.
+    /// Its environment in addition to that of kqps, with placeholders. A variable whose text is empty is not
+    /// set.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// How many ports in a row it answers on, from `{port}` on: a number or a product of numbers, such as
-    /// `{processes} * {threads}`.
+    /// The number of consecutive ports that it answers on, from `{port}` on: a number or a product of numbers,
+    /// such as `{processes} * {threads}`.
     #[serde(default = "one")]
     pub ports: String,
-    /// The folder that it starts in; without one, its work folder.
+    /// The folder that it starts in; by default its work folder.
     #[serde(default)]
     pub folder: Option<PathBuf>,
 }
@@ -98,19 +100,19 @@ fn one() -> String {
     "1".into()
 }
 
-/// How a subject is told to read its zone again: by a signal to its main process, or by a command.
+/// How a subject is asked to read its zone again: by a signal to its main process, or by a command.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// The signal; none when it is a command.
+    /// The signal; `None` if it is a command.
     #[serde(default)]
     pub signal: Option<ReloadSignal>,
-    /// The program and its arguments, with placeholders; empty when it is a signal.
+    /// The program and its arguments, with placeholders; empty if it is a signal.
     #[serde(default)]
     pub command: Vec<String>,
 }
 
-/// The signals that servers take for "read your zones again".
+/// The signals that servers understand as "read your zones again".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs)] // the names say it
@@ -118,37 +120,37 @@ pub enum ReloadSignal {
     Hup,
 }
 
-/// How a subject is seen to be ready.
+/// How a subject is found ready.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// What must come back when the zone's SOA is asked for over UDP.
+    /// The reply that must come back when the zone's SOA is asked for over UDP.
     pub kind: ReadyKind,
-    /// Seconds after which it is given up.
+    /// Seconds after which the start fails.
     pub within_s: f64,
 }
 
-/// What counts as being ready.
+/// The reply that shows that a subject is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadyKind {
-    /// NOERROR with an answer in it: it serves the zone, and its rcodes are checked.
+    /// NOERROR with an answer section: it serves the zone, and its rcodes are checked.
     Soa,
-    /// Any reply to the query: it is an echo of some kind, and any rcode will do.
+    /// Any reply to the query: it is an echo of some kind, and any rcode is accepted.
     Reply,
 }
 
-/// How a subject is stopped: a signal, and when that does not end it, SIGKILL to its whole process group.
+/// How a subject is stopped: by a signal and, if that does not end it, by SIGKILL to its whole process group.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// The signal that it is asked with.
+    /// The signal that asks it to stop.
     pub signal: StopSignal,
-    /// Seconds that it is given.
+    /// Seconds that it has to stop.
     pub within_s: f64,
 }
 
-/// The signals that servers take for "please stop".
+/// The signals that servers understand as "please stop".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs)] // the names say it
@@ -157,13 +159,13 @@ pub enum StopSignal {
     Int,
 }
 
-/// How a subject tells its version.
+/// How a subject reports its version.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The version is the word that follows this text in what the command prints.
+    /// The version is the word that follows this text in the output of the command.
     pub after: String,
 }
 
@@ -175,17 +177,21 @@ impl Ready {
 }
 
 impl Stop {
-    /// The time it is given.
+    /// The time limit.
     pub fn within(&self) -> Duration {
         Duration::from_secs_f64(self.within_s)
     }
 }
 
 impl Definition {
-    /// One socket for all workers of an echo.
+    /// The value of the echo's setting `sockets` for one socket of all workers.
     pub const SHARED: &str = "shared";
 
     /// Reads a definition from a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or its text is no valid definition; with file, line and column.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         toml_file::open(path, Self::read)
     }
@@ -197,7 +203,7 @@ impl Definition {
         Ok(Self { text: text.into(), ..definition })
     }
 
-    /// Whether it can be started with these settings: each is declared, with a value that it can have.
+    /// Whether it can be started with these settings: each must be declared, with an accepted value.
     pub fn check_settings(&self, given: &BTreeMap<String, String>) -> Result<(), SettingError> {
         let names = || self.settings.keys().map(String::as_str).collect::<Vec<_>>();
         for (name, value) in given {
@@ -219,19 +225,19 @@ impl Definition {
         Ok(())
     }
 
-    /// Those of a cell's factors that are settings of this subject.
+    /// The factors of a cell that are settings of this subject.
     pub fn settings_among(&self, factors: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mine = factors.iter().filter(|(name, _)| self.settings.contains_key(*name));
         mine.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Whether its I/O model is what a study says: it is the echo.
+    /// Whether the study chooses its I/O model, as for the echo.
     pub fn takes_io(&self) -> bool {
         self.io == "{io}"
     }
 
-    /// The I/O model of the echo that is its ceiling, with these settings; of one that is told its I/O model, the
-    /// one that it has where nobody says.
+    /// The I/O model of the echo that is its ceiling, with these settings. If the study chooses its I/O model,
+    /// this is the default one.
     pub fn echo_io(&self, given: &BTreeMap<String, String>) -> String {
         if self.takes_io() {
             return self.io_default.clone().unwrap_or_else(|| study::ECHO_IO.into());
@@ -244,22 +250,22 @@ impl Definition {
         self.settle(given, Values::default()).fill(&self.echo_sockets)
     }
 
-    /// Whether it answers anything with the query itself, under an I/O model that it is told: it is an echo.
+    /// Whether it is an echo: the study chooses its I/O model, and it answers any query with the query itself.
     pub fn is_echo(&self) -> bool {
         self.takes_io() && self.ready.kind == ReadyKind::Reply
     }
 
-    /// Whether it is told a zone to serve.
+    /// Whether its definition uses a zone.
     pub fn takes_zone(&self) -> bool {
         ["zone", "zones", "origin"].iter().any(|placeholder| self.uses(placeholder))
     }
 
-    /// Whether it can be told how many workers it has.
+    /// Whether its definition uses the number of workers.
     pub fn takes_workers(&self) -> bool {
         self.uses("workers")
     }
 
-    /// How many ports it answers on with these settings and workers.
+    /// The number of ports that it answers on, with these settings and workers.
     pub fn ports(&self, given: &BTreeMap<String, String>, workers: u32) -> Result<u16, SettingError> {
         self.check_settings(given)?;
         if workers != 1 && !self.takes_workers() {
@@ -274,7 +280,7 @@ impl Definition {
             .ok_or_else(|| SettingError::Ports { title: self.title.clone(), text })
     }
 
-    /// Whether it can serve so many zones.
+    /// Whether it can serve this number of zones.
     pub fn check_zones(&self, zones: usize) -> Result<(), SettingError> {
         if zones > 1 && self.each_zone.is_none() {
             return Err(SettingError::Zones { title: self.title.clone(), zones });
@@ -282,7 +288,8 @@ impl Definition {
         Ok(())
     }
 
-    /// Adds what the settings stand for. A choice may use counts and texts, and these only what is built in.
+    /// Adds the texts that the settings stand for. A choice may use counts and texts; these may use only
+    /// built-in placeholders.
     pub(super) fn settle(&self, given: &BTreeMap<String, String>, values: Values) -> Values {
         let (free, choices): (Vec<_>, Vec<_>) =
             self.settings.iter().partition(|(_, declared)| declared.kind.is_some());

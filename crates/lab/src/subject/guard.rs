@@ -1,5 +1,5 @@
-//! A guard of a subject: it waits for kqps to end, however that comes about, and then kills the subject's group.
-//! The kernel kills only the process that kqps itself started; what that one started would go on.
+//! A guard of a subject: it waits for the end of kqps, whatever the cause, and then kills the subject's group.
+//! The kernel kills only the process that kqps itself started; its children would go on.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -8,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 /// Reads until its standard input is closed, which the kernel does when kqps ends.
 const SCRIPT: &str = "read -r _; kill -s KILL -- \"-$0\"";
 
-/// One guard, which stands down when it is dropped.
+/// One guard. Dropping it ends the guard.
 #[derive(Debug)]
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// A guard of the group that `leader` leads.
+    /// A guard of the process group with this leader.
     pub(super) fn of(leader: u32) -> io::Result<Self> {
         let mut command = Command::new("sh");
-        // In a group of its own, where no ^C reaches it.
+        // In a group of its own, which no ^C reaches.
         command.args(["-c", SCRIPT, &leader.to_string()]).process_group(0);
-        // Our end of the pipe is closed in every other child, so nobody else keeps it open.
+        // Every other child closes our end of the pipe, so no other process keeps it open.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self(command.spawn()?))
     }
@@ -26,7 +26,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Whoever cannot be killed has ended.
+        // A guard that cannot be killed has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

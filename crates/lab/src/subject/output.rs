@@ -1,5 +1,6 @@
-//! What a child prints: its beginning and its end are kept in a file of bounded size, with the last lines at hand
-//! for error messages. A server that logs a flood can fill no disk, and never blocks on a full pipe.
+//! The output of a child. Its beginning and its end are stored in a file of bounded size, and its last lines
+//! are available for error messages. A server that logs a flood can neither fill the disk nor block on a full
+//! pipe.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,26 +10,26 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of the beginning that are kept, and as many of the end.
+/// Bytes that are stored of the beginning, and as many of the end.
 const HALF_BYTES: usize = 512 * 1024;
-/// Bytes that are read at once: what a pipe holds.
+/// Bytes that are read at once: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Lines that are kept at hand.
+/// The number of last lines that are available.
 const LAST_LINES: usize = 12;
-/// A longer line is cut.
+/// The most bytes of a line; a longer line is cut.
 const LINE_BYTES: usize = 4096;
-/// How long the end of the output is waited for once its child is gone.
+/// The longest wait for the end of the output after the child ended.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The output of one child, collected by a thread until all who hold the pipe have closed it.
+/// The output of one child. A thread collects it until every process that holds the pipe has closed it.
 #[derive(Debug)]
 pub struct Output {
     end: Arc<Mutex<End>>,
-    /// Hangs up when the collector is done.
+    /// Closed when the collector ends.
     done: Receiver<()>,
 }
 
-/// The last [`HALF_BYTES`] of all that was printed.
+/// The last [`HALF_BYTES`] of the output.
 #[derive(Debug, Default)]
 struct End {
     bytes: VecDeque<u8>,
@@ -36,7 +37,7 @@ struct End {
 }
 
 impl Output {
-    /// Collects what comes through `pipe` into the file at `path`. The end of a long output is written when the
+    /// Collects the output from `pipe` into the file at `path`. The end of a long output is written when the
     /// pipe is closed.
     pub fn collect(pipe: PipeReader, path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
@@ -50,8 +51,8 @@ impl Output {
         Ok(Self { end, done })
     }
 
-    /// The last lines. Waits until the pipe is closed, but not for ever: a process that cannot be found any more
-    /// may hold it open.
+    /// The last lines. Waits a short time for the end of the pipe: a process that can no longer be found may
+    /// hold it open.
     pub fn last_lines(&self) -> Vec<String> {
         let _ = self.done.recv_timeout(PATIENCE);
         self.end.lock().unwrap_or_else(PoisonError::into_inner).lines()
@@ -61,7 +62,7 @@ impl Output {
 fn collect(mut pipe: PipeReader, mut file: File, end: &Mutex<End>) {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut room = HALF_BYTES;
-    // Reading goes on after the disk is full: the child must never wait for us.
+    // Reading goes on after the disk is full: the child must never block.
     while let Ok(length @ 1..) = pipe.read(&mut chunk) {
         let kept = length.min(room);
         room -= kept;
@@ -79,7 +80,7 @@ impl End {
         self.bytes.drain(..self.bytes.len().saturating_sub(HALF_BYTES));
     }
 
-    /// Writes what is not in the beginning, after a line that tells how much lies between.
+    /// Writes the part that is not in the beginning, after a line that states how much was left out between.
     fn write_after_beginning(&self, file: &mut File) -> io::Result<()> {
         let after_beginning = self.printed.saturating_sub(HALF_BYTES as u64);
         let kept = after_beginning.min(self.bytes.len() as u64);
@@ -106,7 +107,7 @@ impl End {
 mod tests {
     use super::*;
 
-    /// What is kept of an output, and its last lines.
+    /// The stored output, and its last lines.
     fn kept(print: impl FnOnce(&mut io::PipeWriter)) -> (String, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("output");

@@ -4,16 +4,16 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
 
-/// Below the ports that Linux gives to sockets that ask for any (32768 and above, unless set otherwise), so that
-/// no player takes one between our look and the subject's start.
+/// Below the ephemeral ports of Linux (32768 and above by default), so that no player takes a port between the
+/// check and the subject's start.
 const PORTS: RangeInclusive<u16> = 10_240..=32_767;
 
-/// As many ports as one subject may have.
+/// The most ports of one subject.
 pub const MANY: u16 = 1024;
 
 const TRIES: u32 = 50;
 
-/// Opens something on a free port, chosen at random.
+/// Calls `open` with free ports, chosen at random, until one succeeds.
 pub fn open<T>(address: IpAddr, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..TRIES {
@@ -25,17 +25,17 @@ pub fn open<T>(address: IpAddr, open: impl Fn(SocketAddr) -> io::Result<T>) -> i
     Err(last)
 }
 
-/// The first of `count` ports in a row, [`MANY`] at most, that were free for UDP and TCP a moment ago, chosen at
-/// random. Nothing holds them for the subject, which opens them itself; a subject that loses the race does not
-/// become ready. A process that another thread starts meanwhile holds them, too, until it begins its program:
-/// [`open`] is for what this process opens.
+/// The first of `count` consecutive ports, at most [`MANY`], that were free for UDP and TCP a moment ago,
+/// chosen at random. Nothing reserves them for the subject, which opens them itself; a subject that loses the
+/// race does not become ready. A process that another thread starts meanwhile also holds the sockets of this
+/// check until it executes its program. Use [`open`] for sockets of this process.
 pub fn free(address: IpAddr, count: u16) -> io::Result<SocketAddr> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..TRIES {
         let first = fastrand::u16(*PORTS.start()..=PORTS.end() - count.min(MANY));
         match (first..first + count).try_for_each(|port| look(SocketAddr::new(address, port))) {
             Ok(()) => return Ok(SocketAddr::new(address, first)),
-            // An address of another host or namespace cannot be looked at from here.
+            // An address of another host or namespace cannot be checked from here.
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
                 return Ok(SocketAddr::new(address, first));
             }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn ports_in_a_row_are_free() {
-        // On an address of the test's own: elsewhere another test may take one between the two looks.
+        // On an address of the test's own: elsewhere, another test may take a port between the two checks.
         let address = IpAddr::from([127, 0, 53, 1]);
         let first = free(address, 8).unwrap();
         assert_eq!(first.ip(), address);
@@ -67,7 +67,8 @@ mod tests {
         }
     }
 
-    /// Waits for whoever was started by another test while the port was looked at, and holds it until its program begins.
+    /// Waits for a process that another test started during the check, and that holds the port until it
+    /// executes its program.
     fn wait_until_bound(address: SocketAddr) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while let Err(error) = UdpSocket::bind(address) {
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_address_of_elsewhere_gets_ports_too() {
-        // For documentation only (RFC 5737), so it is nobody's.
+        // Reserved for documentation (RFC 5737), so that no host has it.
         assert!(free(IpAddr::from([192, 0, 2, 1]), 1).is_ok());
     }
 }

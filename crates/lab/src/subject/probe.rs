@@ -1,4 +1,5 @@
-//! Asking a subject whether it is ready: the zone's SOA over UDP, again and again, until a reply is good enough.
+//! Asks a subject whether it is ready: for the zone's SOA over UDP, again and again, until the reply is good
+//! enough.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -6,21 +7,21 @@ use std::time::Duration;
 
 use super::definition::ReadyKind;
 
-/// How long one question waits for its reply.
+/// The longest wait for the reply to one query.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 const HEADER_BYTES: usize = 12;
 const SOA: u16 = 6;
 const IN: u16 = 1;
 
-/// What came of one question.
+/// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A reply that is good enough.
     Ready,
-    /// A reply that is not: what it was.
+    /// A reply that is not good enough: what is wrong with it.
     Wrong(String),
-    /// Nothing that belongs to the question.
+    /// No reply that belongs to the query.
     Silent,
 }
 
@@ -33,8 +34,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A probe of the zone `origin` (`bench.test.`) at `target`. It asks from the network of
-    /// the thread that makes it, wherever it is used.
+    /// A probe of the zone `origin` (`bench.test.`) at `target`. It sends from the network namespace of the
+    /// thread that makes it, wherever it is used later.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
         let any: SocketAddr = if target.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
@@ -47,7 +48,7 @@ impl Probe {
         Ok(Self { socket, query: soa_query(fastrand::u16(..), origin), kind })
     }
 
-    /// Asks once. A subject that refuses the packet or stays silent is not ready.
+    /// Asks once. A subject that refuses the packet or does not reply is not ready.
     pub fn ask(&self) -> Asked {
         let mut reply = [0; 1500];
         if self.socket.send(&self.query).is_err() {
@@ -67,15 +68,15 @@ impl Probe {
                 Asked::Wrong(format!("it answered with rcode {rcode} to the question for the zone's SOA"))
             }
             ReadyKind::Soa if answers == 0 => {
-                Asked::Wrong("it answered without the zone's SOA, as one that has no zone does".into())
+                Asked::Wrong("it answered without the zone's SOA, as a server without the zone does".into())
             }
             ReadyKind::Soa | ReadyKind::Reply => Asked::Ready,
         }
     }
 }
 
-/// A query for `origin`'s SOA (RFC 1035, sections 4.1.1 and 4.1.2). It desires recursion, as the player's queries
-/// do: a resolver refuses others.
+/// A query for `origin`'s SOA (RFC 1035, sections 4.1.1 and 4.1.2). It requests recursion, as the player's
+/// queries do: a resolver refuses others.
 fn soa_query(id: u16, origin: &str) -> Vec<u8> {
     let mut query = id.to_be_bytes().to_vec();
     query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -93,7 +94,7 @@ fn soa_query(id: u16, origin: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Answers one query with its bytes changed by `change`, and tells whether the probe took that.
+    /// Answers one query with its bytes changed by `change`, and returns how the probe judged that.
     fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let probe = Probe::new(server.local_addr().unwrap(), "bench.test.", kind).unwrap();

@@ -1,5 +1,5 @@
-//! One child process of the lab: in a process group of its own, on the cores it was given, its output kept. It
-//! and whatever it started die with kqps, whatever kills kqps, and when it is dropped nothing of it is left.
+//! One child process of the lab: in a process group of its own, on its cores, its output stored. The child and
+//! all that it started die with kqps, however kqps ends. When it is dropped, no process of it is left.
 
 use std::io;
 use std::path::Path;
@@ -15,13 +15,13 @@ use super::guard::Guard;
 use super::output::Output;
 use super::remains::{self, Remains};
 
-/// How often a child that was asked to stop is looked at.
+/// The interval at which a child that was asked to stop is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a killed child is waited for. Only one that hangs within the kernel takes longer.
+/// The longest wait for a killed child. Only one that hangs in the kernel takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running child.
+/// A running child process.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -35,10 +35,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` on `cpus` (all, when empty), with its output going to the file `output` in `folder`, by
-    /// which whatever it starts is known as well.
+    /// Starts `command` on `cpus` (empty for all), with its output going to the file `output` in `folder`. The
+    /// folder also marks all processes that it starts.
     ///
-    /// The kernel kills the child when the thread that called this ends: call it from the main thread.
+    /// The kernel kills the child when the calling thread ends, so the main thread must call this.
     pub fn spawn(mut command: Command, cpus: &[u32], folder: &Path) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let output = Output::collect(reader, &folder.join("output"))?;
@@ -47,7 +47,7 @@ impl Process {
         process::tie(&mut command);
         affinity::confine(&mut command, cpus);
         let child = command.spawn()?;
-        // The command holds our end of the pipe, which must be closed for the output ever to end.
+        // The command holds our end of the pipe. Without closing it, the output would never end.
         drop(command);
         let remains = Remains::of(child.id(), folder);
         let cpus = cpus.to_vec();
@@ -56,8 +56,8 @@ impl Process {
         Ok(started)
     }
 
-    /// Confines every thread of it and of its descendants to its cores once more. What they inherited holds
-    /// only until a program sets affinities of its own, as knotd does for each worker.
+    /// Confines every thread of it and of its descendants to its cores again. The inherited affinity holds only
+    /// until a program sets its own, as knotd does for each worker.
     pub fn confine(&self) -> io::Result<()> {
         if self.cpus.is_empty() {
             return Ok(());
@@ -67,31 +67,31 @@ impl Process {
             .try_for_each(|tid| affinity::confine_thread(tid, &self.cpus))
     }
 
-    /// Its process ID, which is also that of its group.
+    /// The process ID, which is also the ID of its group.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, in words; none while it lives.
+    /// How it ended, in words; `None` while it runs.
     pub fn ended(&mut self) -> Option<String> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().unwrap_or(None);
         }
         self.ended.map(|status| match status.code() {
             Some(code) => format!("ended with status {code}"),
-            // Its `Display` names the signal.
+            // `Display` of the status names the signal.
             None => format!("was killed by {status}"),
         })
     }
 
-    /// Asks its whole group to stop, and kills what has not in time, or at once when the user's wish to end is urgent.
+    /// Asks its whole group to stop. Kills it after `within`, or at once if an interrupt is urgent.
     pub fn stop(mut self, signal: StopSignal, within: Duration, interrupts: &Interrupts) {
         let signal = match signal {
             StopSignal::Term => Signal::Terminate,
             StopSignal::Int => Signal::Interrupt,
         };
         if self.ended().is_none() {
-            // It may have ended since: then there is nobody to tell.
+            // It may have ended already; no process is left to signal then.
             let _ = process::signal_group(self.pid(), signal);
             let deadline = Instant::now() + within;
             while (self.ended().is_none() || self.remains.live())
@@ -101,10 +101,10 @@ impl Process {
                 std::thread::sleep(LOOK);
             }
         }
-        // What is left of it is killed as it is dropped.
+        // Dropping it kills what is left.
     }
 
-    /// Ends it at once, with all that it started. The last lines that it printed.
+    /// Kills it at once, with all that it started, and returns the last lines of its output.
     pub fn kill(&mut self) -> Vec<String> {
         if !self.gone {
             self.remains.kill();

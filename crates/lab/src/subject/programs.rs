@@ -1,12 +1,12 @@
-//! Finding programs: on the PATH, and in the folders where Debian puts servers but an ordinary user's PATH does
-//! not look.
+//! Finds programs: on the PATH, and in the folders where Debian puts servers and which an ordinary user's PATH
+//! lacks.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 const SERVER_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The full path of a program; none when it is nowhere. A name with a slash is taken as it is.
+/// The full path of a program; `None` if it is not found. A name with a slash is used as it is.
 pub fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return executable(Path::new(program)).then(|| PathBuf::from(program));

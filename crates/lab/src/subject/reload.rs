@@ -1,4 +1,4 @@
-//! Telling a running subject to read its zone again.
+//! Asks a running subject to read its zone again.
 
 use std::io;
 use std::path::Path;
@@ -10,20 +10,20 @@ use super::definition::{Reload, ReloadSignal};
 use super::programs;
 use super::template::Values;
 
-/// Why a subject did not take up a reload.
+/// Why a reload failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum ReloadError {
     #[error("{title} cannot reload")]
     Cannot { title: String },
-    #[error("telling {title} to reload: {error}")]
+    #[error("asking {title} to reload: {error}")]
     Io { title: String, error: io::Error },
     #[error("{title} did not reload: {said}")]
     Refused { title: String, said: String },
 }
 
-/// Tells the subject with the main process `pid`, which may go on with it after this returns. A command runs in its
-/// folder.
+/// Asks the subject with the main process `pid`, which may still be reading after this returns. A command runs
+/// in the subject's folder.
 pub(super) fn tell(
     title: &str,
     reload: &Reload,

@@ -1,5 +1,5 @@
-//! What is left of a subject: the processes of its group, and those that it started and that left the group, as
-//! daemons do. They are known by a variable in the environment that they have from it.
+//! The processes that are left of a subject: those of its group, and those that it started and that left the
+//! group, as daemons do. A variable in their inherited environment identifies them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{self, Signal};
 
-/// In the environment of a subject: its folder, which no other start has.
+/// The environment variable of a subject with its folder, which no other start has.
 pub const MARK: &str = "KQPS_SUBJECT";
 
-/// How long killed processes are waited for. Only one that hangs within the kernel takes longer.
+/// The longest wait for killed processes. Only one that hangs in the kernel takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether they are gone.
+/// The interval at which they are checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The processes of one subject.
 #[derive(Debug)]
 pub(super) struct Remains {
     group: u32,
@@ -25,19 +24,19 @@ pub(super) struct Remains {
 }
 
 impl Remains {
-    /// Those of the group and with the mark of `folder`.
+    /// The processes of the group, and those with the mark of `folder`.
     pub(super) fn of(group: u32, folder: &Path) -> Self {
         Self { group, folder: folder.into() }
     }
 
-    /// Whether any of them lives.
+    /// Whether any of them runs.
     pub(super) fn live(&self) -> bool {
         !self.living().is_empty()
     }
 
-    /// Kills them, and what they start meanwhile.
+    /// Kills them, and those that they start meanwhile.
     pub(super) fn kill(&self) {
-        // The group at once, so that a supervisor in it cannot restart anyone.
+        // The whole group at once, so that a supervisor in it cannot restart a process.
         let _ = process::signal_group(self.group, Signal::Kill);
         kill_until_none(|| self.living());
     }
@@ -49,7 +48,7 @@ impl Remains {
     }
 }
 
-/// Kills the subjects that a kqps which was killed left under `folder`.
+/// Kills the subjects that a killed kqps left under `folder`.
 pub fn end_all_under(folder: &Path) {
     kill_until_none(|| processes().filter(|&pid| is_marked(pid, &|at| at.starts_with(folder))).collect());
 }
@@ -62,7 +61,7 @@ fn kill_until_none(mut living: impl FnMut() -> Vec<u32>) {
             return;
         }
         for pid in living {
-            // It may have ended since.
+            // It may have ended already.
             let _ = process::signal(pid, Signal::Kill);
         }
         std::thread::sleep(LOOK);
@@ -74,17 +73,17 @@ fn processes() -> impl Iterator<Item = u32> {
     names.filter_map(|name| name.to_str()?.parse().ok())
 }
 
-/// The group of a process that lives (proc(5), `/proc/[pid]/stat`).
+/// The group of a running process (proc(5), `/proc/[pid]/stat`).
 fn group_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // State, parent and group follow the name, which is in brackets and may hold anything.
+    // State, parent and group follow the name, which is in parentheses and may contain anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let lives = !matches!(fields.next()?, "Z" | "X");
     let group = fields.nth(1)?.parse().ok()?;
     lives.then_some(group)
 }
 
-/// Whether a process bears a mark whose folder is wanted. One that has ended has no environment any more.
+/// Whether a process has a mark with a wanted folder. A process that has ended has no environment.
 fn is_marked(pid: u32, is_wanted: &dyn Fn(&Path) -> bool) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     environment.split(|&byte| byte == 0).any(|variable| {

@@ -1,5 +1,6 @@
-//! What a study can vary of a subject, as its definition declares it: a choice of named values, each standing
-//! for one text or for several, or a count or text that the study makes up. A setting is a placeholder.
+//! The settings of a subject that a study can vary, as its definition declares them. A setting is a choice of
+//! named values, each for one text or for several; or it is a count or a text of the study's own. Each setting
+//! is a placeholder.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +13,19 @@ use crate::toml_file::{did_you_mean, nearest};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
-    /// What it sets.
+    /// What the setting does.
     pub about: String,
-    /// Its value where a study says nothing.
+    /// Its default value.
     pub default: String,
-    /// What a study may make up; none for a choice.
+    /// The type of a free value; `None` for a choice.
     #[serde(default)]
     pub kind: Option<Kind>,
-    /// The choice: value → what the placeholder stands for.
+    /// The choice: value → the text of the placeholder.
     #[serde(default)]
     pub values: BTreeMap<String, Texts>,
 }
 
-/// A value that a study may make up.
+/// The type of a free value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -34,17 +35,17 @@ pub enum Kind {
     Text,
 }
 
-/// What a value stands for.
+/// The text or texts of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected a text, or a table of texts")]
 pub enum Texts {
     /// One text, for `{setting}`.
     One(String),
-    /// Several, for `{setting.key}`.
+    /// Several texts, for `{setting.key}`.
     Several(BTreeMap<String, String>),
 }
 
-/// A setting that a subject does not have, or a value that it does not know.
+/// A setting that a subject does not have, or a value that it does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum SettingError {
@@ -56,7 +57,7 @@ pub enum SettingError {
     Workers { title: String, workers: u32 },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
-    #[error("{title} wants \"{text}\" ports: expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
+    #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
     Ports { title: String, text: String },
 }
 
@@ -65,7 +66,7 @@ fn known(names: &[String]) -> String {
 }
 
 impl Declared {
-    /// What is wrong with the declaration, if anything.
+    /// Checks the declaration.
     pub(super) fn check(&self, name: &str) -> Result<(), String> {
         if !template::is_word(name) || template::BUILT_IN.contains(&name) {
             return Err(format!(
@@ -93,7 +94,7 @@ impl Declared {
         })
     }
 
-    /// Whether it can have this value; else what it expects.
+    /// Checks a value. An error lists the accepted values.
     pub(super) fn accepts(&self, value: &str) -> Result<(), String> {
         let (good, expected) = match self.kind {
             None => (self.values.contains_key(value), self.words().join(", ")),
@@ -106,17 +107,16 @@ impl Declared {
         if good { Ok(()) } else { Err(expected) }
     }
 
-    /// The value that was probably meant.
+    /// The known value that was probably meant.
     pub(super) fn nearest(&self, value: &str) -> Option<String> {
         nearest(value, &self.words()).map(str::to_string)
     }
 
-    /// The values of a choice.
     fn words(&self) -> Vec<&str> {
         self.values.keys().map(String::as_str).collect()
     }
 
-    /// The placeholders that it makes, without braces.
+    /// The placeholders of the setting, without braces.
     pub(super) fn placeholders(&self, name: &str) -> Vec<String> {
         match self.values.values().next() {
             Some(texts) => texts.keys().iter().map(|key| placeholder(name, key)).collect(),
@@ -124,7 +124,7 @@ impl Declared {
         }
     }
 
-    /// What its placeholders stand for with this value, still with the placeholders of their own.
+    /// The texts of its placeholders for this value, before their own placeholders are replaced.
     pub(super) fn texts(&self, name: &str, value: &str) -> Vec<(String, String)> {
         match self.values.get(value) {
             Some(Texts::One(text)) => vec![(name.into(), text.clone())],
@@ -135,7 +135,7 @@ impl Declared {
         }
     }
 
-    /// All texts within it that may have placeholders.
+    /// All of its texts that may contain placeholders.
     pub(super) fn templates(&self) -> impl Iterator<Item = &String> {
         self.values.values().flat_map(Texts::all).chain(self.kind.map(|_| &self.default))
     }
@@ -233,7 +233,7 @@ within_s = 1
             assert_eq!(fake.check_settings(&given(&[(name, value)])).unwrap_err().to_string(), expected);
         }
         let many = fake.ports(&given(&[("sockets", "port-each"), ("processes", "900")]), 1).unwrap_err();
-        assert!(many.to_string().contains("wants \"900 * 2\" ports"), "{many}");
+        assert!(many.to_string().contains("ports = \"900 * 2\""), "{many}");
         let factors = given(&[("sockets", "shared"), ("player_window", "500")]);
         assert_eq!(fake.settings_among(&factors), given(&[("sockets", "shared")]));
     }

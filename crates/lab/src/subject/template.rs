@@ -1,13 +1,13 @@
-//! Texts with `{placeholders}`: the command lines and configuration files of a subject. Only a lower-case word
-//! in braces is a placeholder, or two with a dot between them, so the braces of other languages can stay as
-//! they are.
+//! Texts with `{placeholders}`: the command lines and configuration files of a subject. A placeholder is a
+//! lower-case word in braces, or two words with a dot between them. Braces of other languages can stay as they
+//! are.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::toml_file::{did_you_mean, nearest};
 
-/// What placeholders stand for in one start of a subject.
+/// The texts of the placeholders in one start of a subject.
 #[derive(Clone, Debug, Default)]
 pub struct Values(BTreeMap<String, String>);
 
@@ -15,25 +15,25 @@ pub struct Values(BTreeMap<String, String>);
 pub const BUILT_IN: [&str; 11] =
     ["address", "cpus", "dir", "endpoint", "io", "kqps", "origin", "port", "workers", "zone", "zones"];
 
-/// Those that tell a subject its port: it must be told one of them.
+/// The placeholders with a subject's port. A definition must use one of them.
 pub const OF_PORT: [&str; 2] = ["endpoint", "port"];
 
 impl Values {
-    /// Sets what one of [`BUILT_IN`], or a setting, stands for.
+    /// Sets the text of a setting, or of one of [`BUILT_IN`].
     #[must_use]
     pub fn with(mut self, name: &str, value: &dyn ToString) -> Self {
         self.0.insert(name.into(), value.to_string());
         self
     }
 
-    /// Sets where a subject listens. An endpoint has brackets around an IPv6 address.
+    /// Sets the address that a subject listens on. An endpoint has brackets around an IPv6 address.
     #[must_use]
     pub fn listening_at(self, first: SocketAddr) -> Self {
         self.with("address", &first.ip()).with("port", &first.port()).with("endpoint", &first)
     }
 
-    /// The text with every placeholder replaced. A word that has no value stays as it is: [`check`] has
-    /// refused it when the definition was read.
+    /// The text with every placeholder replaced. A word without a value stays as it is: [`check`] refused it
+    /// when the definition was read.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut done = 0;
@@ -46,7 +46,7 @@ impl Values {
     }
 }
 
-/// A placeholder that nobody knows.
+/// A placeholder that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown placeholder `{placeholder}`{} (known: {})",
@@ -54,15 +54,15 @@ impl Values {
     .known.join(", ")
 )]
 pub struct Unknown {
-    /// It, with its braces.
+    /// The placeholder, with its braces.
     pub placeholder: String,
-    /// The known one that was probably meant, with its braces.
+    /// The known placeholder that was probably meant, with its braces.
     pub nearest: Option<String>,
-    /// All that are known, without braces.
+    /// All known placeholders, without braces.
     pub known: Vec<String>,
 }
 
-/// Whether all placeholders of a text are among the known ones.
+/// Whether all placeholders of a text are known.
 pub fn check(text: &str, known: &[&str]) -> Result<(), Unknown> {
     match placeholders(text).find(|found| !known.contains(&found.name)) {
         None => Ok(()),
@@ -74,12 +74,12 @@ pub fn check(text: &str, known: &[&str]) -> Result<(), Unknown> {
     }
 }
 
-/// Whether a text uses a placeholder.
+/// Whether a text uses a placeholder, named without braces.
 pub fn uses(text: &str, name: &str) -> bool {
     placeholders(text).any(|found| found.name == name)
 }
 
-/// Whether a word could stand in braces.
+/// Whether a word could be a placeholder.
 pub fn is_word(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(is_letter)
 }

@@ -1,4 +1,4 @@
-//! Asking a program its version.
+//! Asks a program for its version.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,10 @@ use super::definition::Definition;
 use super::programs;
 use super::template::Values;
 
-/// How long a program may take to tell its version.
+/// The time limit of a program that reports its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a subject tells no version.
+/// Why a subject's version is not known.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum NoVersion {
@@ -22,7 +22,7 @@ pub enum NoVersion {
     Unended { words: String, error: Unended },
 }
 
-/// The version that a subject tells. `kqps` is the program that is running.
+/// The version that a subject reports. `kqps` is the path of this program.
 pub fn ask(definition: &Definition, kqps: &Path) -> Result<String, NoVersion> {
     let version = definition.version.as_ref().ok_or(NoVersion::Unknown)?;
     let values = Values::default().with("kqps", &kqps.display());

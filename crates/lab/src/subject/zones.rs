@@ -1,4 +1,4 @@
-//! The zones that a subject serves, as its configuration tells them: a text for each of them, one after another.
+//! The zones that a subject serves, as its configuration lists them: one text for each.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -6,23 +6,27 @@ use std::path::{Path, PathBuf};
 
 use super::template::Values;
 
-/// A zone and where it is read from.
+/// A zone and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its name, with a dot at the end (`bench.test.`).
+    /// The name, with a dot at the end (`bench.test.`).
     pub origin: String,
-    /// Its master file. A zone that is to fail has one that is not there.
+    /// The path of the master file. A zone that must fail to load has one that does not exist.
     pub file: PathBuf,
 }
 
 impl Zone {
-    /// A zone of this name, read from this file.
+    /// A zone of this name with this master file.
     pub fn new(origin: impl Into<String>, file: impl Into<PathBuf>) -> Self {
         Self { origin: origin.into(), file: file.into() }
     }
 
-    /// The zones of a list, as [`kqps_dataset::generate::zones`] writes it: a name and a file on each line, each
-    /// file relative to the list's folder. A line without a file is an error, as is a list that cannot be read.
+    /// The zones of a list, as [`kqps_dataset::generate::zones`] writes it: a name and a file on each line,
+    /// each file relative to the list's folder.
+    ///
+    /// # Errors
+    ///
+    /// If the list cannot be read, or a line has no file.
     pub fn listed(list: &Path) -> io::Result<Vec<Self>> {
         let folder = list.parent().unwrap_or(Path::new(""));
         let zone = |line: io::Result<String>| {
@@ -36,8 +40,8 @@ impl Zone {
     }
 }
 
-/// Adds what `{origin}` and `{zone}` stand for, which is the first zone; and `{zones}`, which is the text for each
-/// zone with its own.
+/// Adds the texts of `{origin}` and `{zone}`, which are those of the first zone; and of `{zones}`, which is the
+/// text `each` for every zone.
 pub(super) fn with(values: Values, each: Option<&str>, zones: &[Zone]) -> Values {
     let Some(first) = zones.first() else { return values };
     let values = of(values, first);

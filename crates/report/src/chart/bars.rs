@@ -1,18 +1,17 @@
-//! Lying bars: one row per thing measured, its name and figure above the bar. A bar begins at 0, and its
-//! length is proportional to its figure; a bar that would dwarf all others is cut, and shows that it is.
+//! Horizontal bars: one row per measured thing, with its name and figure above the bar. A bar begins at 0,
+//! and its length is proportional to its figure. A bar that would dwarf all others is cut, and drawn as
+//! cut.
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// What colour a bar has, and so what kind of thing it is.
+/// The colour of a bar, by the kind of thing that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// A subject.
     Subject,
-    /// The echo, which the others are held against.
+    /// The echo, with which the others are compared.
     Echo,
-    /// The player.
     Player,
 }
 
@@ -26,33 +25,32 @@ impl Fill {
     }
 }
 
-/// One row.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
-    /// Left, above the bar.
+    /// Text at the left, above the bar.
     pub(crate) label: String,
-    /// Right, above the bar.
+    /// Text at the right, above the bar.
     pub(crate) note: String,
-    /// The bar's length; none draws no bar.
+    /// The bar's length; `None` draws no bar.
     pub(crate) value: Option<f64>,
-    /// Ends of the whisker.
+    /// Ends of the whisker: low, high.
     pub(crate) interval: Option<(f64, f64)>,
-    /// What each start gave: a dot on the bar.
+    /// The figure of each start: a dot on the bar.
     pub(crate) points: Vec<f64>,
-    /// Of a refused figure what each start met and missed: hollow dots joined by a line, and no bar.
+    /// For a refused figure, the loads that each start met and missed: hollow dots joined by a line, and no
+    /// bar.
     pub(crate) seen: Vec<(Option<f64>, Option<f64>)>,
-    /// What it is held against: a pale bar behind, with a line at its end.
+    /// The rate to compare with: a pale bar behind, with a line at its end.
     pub(crate) ceiling: Option<f64>,
     /// Mean, minimum and maximum: a line below the bar.
     pub(crate) mean: Option<(f64, f64, f64)>,
-    /// What others found: a mark of its own.
+    /// The published figure, with a mark of its own.
     pub(crate) published: Option<f64>,
-    /// Its colour.
     pub(crate) fill: Fill,
 }
 
 impl Bar {
-    /// A bar without anything beside it.
+    /// A bar without further marks.
     pub(crate) fn plain(label: String, note: String, value: Option<f64>, fill: Fill) -> Self {
         Self {
             label,
@@ -69,44 +67,44 @@ impl Bar {
     }
 }
 
-/// A chart of bars.
 #[derive(Debug)]
 pub(crate) struct Bars<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// From top to bottom.
+    /// The rows from top to bottom.
     pub(crate) rows: &'a [Bar],
-    /// The axis goes at least this far.
+    /// The axis extends at least to this value.
     pub(crate) at_least: f64,
-    /// Whether bars that dwarf the others are cut; not where they are parts of a whole.
+    /// Whether to cut bars that dwarf the others; false if the bars are parts of a whole.
     pub(crate) cut: bool,
-    /// Writes a tick.
+    /// Formats a tick.
     pub(crate) tick: fn(f64) -> String,
 }
 
-/// Bars that are longer than the next by more than this factor are cut.
+/// A bar that is longer than the next by more than this factor is cut.
 const DWARFS: f64 = 4.0;
-/// How far the axis goes beyond the longest whole bar when one is cut.
+/// If a bar is cut, the axis extends beyond the longest whole bar by this factor.
 const BEYOND_CUT: f64 = 1.3;
 const ROW: f64 = 52.0;
 const LABEL_BASE: f64 = 15.0;
 const BAR_TOP: f64 = 23.0;
 const BAR_HEIGHT: f64 = 16.0;
-/// Mean, minimum and maximum are drawn so far below the bar.
+/// Distance of mean, minimum and maximum below the bar, in pixels.
 const MEAN_BELOW: f64 = 4.0;
 const AXIS_HEIGHT: f64 = 22.0;
-/// The axis ends before the edge, so that a whisker or a last tick has room.
+/// The axis ends here, in percent of the width, so that a whisker or a last tick has room.
 const WIDTH: f64 = 98.0;
-/// Label and note of a row are together at most this long, in characters, to stand side by side on a phone.
+/// The greatest length of a row's label and note together, in characters, so that both fit side by side on
+/// a phone.
 const TOGETHER_LONGEST: usize = 38;
-/// A label is never made shorter than this.
+/// The least number of characters that a label is shortened to.
 const LABEL_SHORTEST: usize = 8;
 
-/// Draws the chart; an empty text when there is no row.
+/// Draws the chart; returns an empty text if there is no row.
 pub(crate) fn bars(chart: &Bars<'_>) -> String {
     if chart.rows.is_empty() {
         return String::new();
@@ -145,7 +143,7 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
         let x = axis.place(value) * WIDTH;
         svg.rect(row.fill.class(), 0.0, bar + 2.0, x, BAR_HEIGHT - 4.0);
         if value > axis.max {
-            // Two slanted strokes through the bar: it goes on beyond what is drawn.
+            // Two slanted strokes through the bar show that it goes on.
             let y = bar - 1.0;
             svg.glyph("cut", (x * 0.93, y), "M-5 18L1 0M1 18L7 0", &row.note);
         }
@@ -172,7 +170,7 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
     }
 }
 
-/// The starts of a row: a dot for each figure, and what was seen of those without one.
+/// Draws the starts of a row: a dot for each figure, and the loads met and missed of starts without one.
 fn draw_starts(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, middle: f64) {
     let is_drawn = |value: &f64| value.is_finite() && *value <= axis.max;
     let x = |value: f64| axis.place(value) * WIDTH;
@@ -193,8 +191,8 @@ fn draw_starts(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, middle
     }
 }
 
-/// The highest figure; where a few bars dwarf all others and may be cut, a little more than the longest of
-/// those others.
+/// The end of the axis: the highest figure or, if a few bars dwarf all others and may be cut, a little more
+/// than the longest of the others.
 fn axis_end(chart: &Bars<'_>) -> f64 {
     let mut reach: Vec<f64> = chart
         .rows

@@ -1,50 +1,49 @@
 //! Boxes within boxes, as `lstopo` draws a machine: packages, memory nodes, caches, cores, and in each core its
-//! logical CPUs. A row is as wide as so many logical CPUs, on a phone as on a desk.
+//! logical CPUs. A row holds the same number of logical CPUs on a phone as on a desktop.
 
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// A box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// What lies in one package, node or cache.
+    /// The contents of one package, memory node or cache.
     Group {
         /// `package 0`, `L3`, …
         label: String,
-        /// What lies in it.
+        /// The boxes inside.
         children: Vec<Node>,
     },
-    /// A core.
+    /// A core with its logical CPUs.
     Core(Vec<Place>),
     /// Several equal boxes, drawn as one.
     Folded {
-        /// How many of what, and which.
+        /// The number and kind of the boxes, and which they are.
         label: String,
-        /// Who is there.
+        /// The use that they share.
         place: Place,
     },
 }
 
-/// A logical CPU, or what equal ones have in common.
+/// A logical CPU, or the properties that equal ones share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Its number; none where several are folded.
+    /// Its number; `None` if several are folded.
     pub(crate) number: Option<u32>,
     /// Style class: `player`, `subject`, `both`, `varied` or `idle`.
     pub(crate) class: &'static str,
-    /// Who is there in a letter or two; may be empty.
+    /// The user in a letter or two; may be empty.
     pub(crate) mark: &'static str,
-    /// Letters of the interrupts and queues that arrive there.
+    /// Letters of the interrupts and queues that arrive at this CPU.
     pub(crate) arrives: Vec<String>,
-    /// The same in words.
+    /// The use and the arrivals in words.
     pub(crate) told: String,
 }
 
 /// Logical CPUs in a row.
 const ROW: usize = 8;
-/// Width of a box on a desk, in pixels.
+/// Width of a box on a desktop, in pixels.
 const PLACE_WIDEST: usize = 104;
-/// Sideways, in percent of the whole.
+/// Horizontal gap, in percent of the whole width.
 const GAP: f64 = 0.7;
 const GAP_DOWN: f64 = 6.0;
 const LABEL: f64 = 19.0;
@@ -54,7 +53,7 @@ const LETTERS: usize = 2;
 /// Characters that fit into a folded box on a phone.
 const FOLDED_LONGEST: usize = 34;
 
-/// Draws the boxes and says how wide they may become, in pixels; nothing when there are none.
+/// Draws the boxes, and returns the drawing with its greatest width in pixels; `None` if there are no boxes.
 pub(crate) fn boxes(id: &str, title: &str, description: &str, nodes: &[Node]) -> Option<(String, usize)> {
     if nodes.is_empty() {
         return None;
@@ -70,7 +69,7 @@ pub(crate) fn boxes(id: &str, title: &str, description: &str, nodes: &[Node]) ->
     Some((drawn.replacen("class=\"chart\"", "class=\"chart topology\"", 1), (widest * PLACE_WIDEST).max(220)))
 }
 
-/// How many logical CPUs wide a box is, in a row of so many.
+/// The width of a box in logical CPUs, in a row of `row` CPUs.
 fn width(node: &Node, row: usize) -> usize {
     match node {
         Node::Core(places) => places.len().clamp(1, row),
@@ -164,7 +163,7 @@ impl Drawing {
 
     fn folded(&self, svg: &mut Svg, label: &str, place: &Place, (left, top): (f64, f64), wide: f64) -> f64 {
         let height = 2.0 * LINE + 10.0;
-        // Where a row is narrower, so is what fits.
+        // A narrower row fits fewer characters.
         let fits = (FOLDED_LONGEST as f64 * wide / 100.0 * self.row / ROW as f64 * 1.1) as usize;
         svg.group(&format!("{label}: {}", place.told), |svg| {
             svg.rect(&class(place), left, top, wide, height);
@@ -180,7 +179,7 @@ fn class(place: &Place) -> String {
     format!("place {}", place.class)
 }
 
-/// `a b`, or `a +7` where there are too many.
+/// `a b`, or `a +7` if there are too many.
 fn letters(arrives: &[String]) -> String {
     if arrives.len() <= LETTERS {
         return arrives.join(" ");
@@ -188,7 +187,7 @@ fn letters(arrives: &[String]) -> String {
     format!("{} +{}", arrives[0], arrives.len() - 1)
 }
 
-/// Children side by side, as many as fit.
+/// Splits children into rows, each with as many as fit side by side.
 fn rows(children: &[Node], units: usize) -> Vec<&[Node]> {
     let mut rows = Vec::new();
     let (mut first, mut used) = (0, 0);

@@ -1,54 +1,52 @@
-//! A flow from top to bottom: a broad stream that narrows where something branches off it, to the right. All
-//! widths are shares of what there was at the top; a branch too small to be seen is drawn as wide as can be seen.
+//! A flow from top to bottom: a broad stream that narrows at each branch to the right. All widths are shares of
+//! the width at the top. A branch too small to see is drawn with the least visible width.
 
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// What branches off.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
-    /// Where, on the left.
+    /// The place, at the left.
     pub(crate) label: String,
-    /// How much, on the right.
+    /// The amount, at the right.
     pub(crate) note: String,
-    /// How much; 0 draws no branch.
+    /// The amount; 0 draws no branch.
     pub(crate) count: u64,
 }
 
-/// A stream with its branches.
 #[derive(Debug)]
 pub(crate) struct Flow<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// How wide the stream is at the top, and what is said there: left and right.
+    /// The width of the stream at the top, and the texts there, left and right.
     pub(crate) source: (u64, &'a str, String),
-    /// From top to bottom.
+    /// The branches from top to bottom.
     pub(crate) branches: &'a [Branch],
-    /// What is said at the bottom: left and right.
+    /// The texts at the bottom, left and right.
     pub(crate) mouth: (&'a str, String),
 }
 
-/// The stream leaves room at the right, where branches end.
+/// The width of the stream at the top, in percent: room remains at the right, where branches end.
 const WIDTH: f64 = 92.0;
-/// Where branches end.
+/// The right end of branches, in percent.
 const END: f64 = 100.0;
-/// A branch is at least this wide, percent.
+/// The least width of a branch, in percent.
 const SEEN: f64 = 0.8;
 const ROW: f64 = 44.0;
 const TEXT_BASE: f64 = 17.0;
 const BRANCH_TOP: f64 = 24.0;
 const BRANCH_HEIGHT: f64 = 12.0;
 const MOUTH: f64 = 28.0;
-/// Label and note are together at most this long, in characters, to stand side by side on a phone.
+/// The greatest length of label and note together, in characters, so that both fit side by side on a phone.
 const TOGETHER_LONGEST: usize = 38;
-/// A label is never made shorter than this.
+/// The least number of characters that a label is shortened to.
 const LABEL_SHORTEST: usize = 8;
 
-/// Draws the flow; an empty text when nothing branches off.
+/// Draws the flow; returns an empty text if there are no branches.
 pub(crate) fn flow(flow: &Flow<'_>) -> String {
     if flow.branches.is_empty() {
         return String::new();

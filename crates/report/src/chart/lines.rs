@@ -1,4 +1,4 @@
-//! Lines over load: figures of one subject against the rate it was offered, the times on a logarithmic axis.
+//! Lines over load: figures of one subject against the offered rate, with times on a logarithmic axis.
 
 use std::collections::BTreeSet;
 
@@ -6,46 +6,42 @@ use super::scale::{Linear, Log};
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One kind of figure, in several lines.
+/// One kind of figure, with one line for each start.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    /// Written at its last point.
+    /// The name at its last point.
     pub(crate) name: &'static str,
     /// Style class of line and dots.
     pub(crate) class: &'static str,
-    /// In any order. Each start has a line of its own.
+    /// The points in any order. Each start has a line of its own.
     pub(crate) points: Vec<Point>,
 }
 
-/// One figure at one load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     /// Queries offered a second.
     pub(crate) rate_qps: f64,
-    /// The figure.
     pub(crate) time_us: f64,
-    /// Whether that load met the goal. The line runs through these; the others are hollow dots.
+    /// Whether that load met the goal. The line runs through such points; the others are hollow dots.
     pub(crate) met: bool,
-    /// The start that it was measured in: no line joins what different starts showed.
+    /// The block of the start. No line joins points of different starts.
     pub(crate) start: u32,
 }
 
-/// A chart of lines.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// The lines.
     pub(crate) series: &'a [Series],
-    /// Charts that stand side by side share their axes: figures of all of them.
+    /// The figures of all charts that stand side by side, which share their axes.
     pub(crate) times_us: &'a [f64],
     /// The end of the load axis.
     pub(crate) rate_max_qps: f64,
-    /// A rate to draw a line at: the figure.
+    /// The rate of the figure, marked with a line.
     pub(crate) mark_qps: Option<f64>,
 }
 
@@ -53,15 +49,15 @@ const TOP: f64 = 22.0;
 const PLOT: f64 = 176.0;
 const BOTTOM: f64 = TOP + PLOT;
 const HEIGHT: f64 = BOTTOM + 42.0;
-/// Where the plot begins and ends, in percent of the width.
+/// Begin and end of the plot, in percent of the width.
 const LEFT: f64 = 17.0;
 const RIGHT: f64 = 86.0;
-/// Names of lines stand at least this far apart.
+/// The least distance between names of lines, in pixels.
 const NAME_APART: f64 = 14.0;
-/// And none of them above this.
+/// The highest place of a name, in pixels from the top.
 const NAME_TOP: f64 = 8.0;
 
-/// Draws the chart; an empty text when there is no point.
+/// Draws the chart; returns an empty text if there is no point.
 pub(crate) fn lines(chart: &Lines<'_>) -> String {
     let drawable: Vec<(&Series, Vec<Point>)> =
         chart.series.iter().map(|series| (series, sorted(&series.points))).collect();
@@ -120,9 +116,9 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
     svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, "queries offered a second");
 }
 
-/// Writes the names right of the plot, level with the lines' ends but never over one another.
+/// Writes the names to the right of the plot, level with the ends of the lines, without overlap.
 fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64)>) {
-    // Of equal ones the first given is the highest figure, and stands above.
+    // Of equal ends, the first series has the highest figure, and its name stands above.
     names.reverse();
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut lowest_free = BOTTOM;
@@ -130,7 +126,7 @@ fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64)>) {
         *y = y.min(lowest_free);
         lowest_free = *y - NAME_APART;
     }
-    // Names that were pushed out at the top push back.
+    // Names that were pushed beyond the top push the others back.
     let too_high = (NAME_TOP - names.last().map_or(NAME_TOP, |(_, y)| *y)).max(0.0);
     for (series, y) in names {
         let class = format!("name {}", series.class);
@@ -138,7 +134,7 @@ fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64)>) {
     }
 }
 
-/// Points that can be drawn, by rate.
+/// The points with finite values, sorted by rate.
 fn sorted(points: &[Point]) -> Vec<Point> {
     let is_drawable = |point: &&Point| point.rate_qps.is_finite() && point.time_us.is_finite();
     let mut points: Vec<Point> = points.iter().filter(is_drawable).copied().collect();

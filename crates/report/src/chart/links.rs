@@ -1,26 +1,25 @@
-//! Rates by the size of replies, and what links carry at each size, the rates on a logarithmic axis.
+//! Rates by reply size, and the rates that links carry at each size. The rates are on a logarithmic axis.
 
 use super::scale::{Linear, Log};
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One dot.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot {
-    /// Written beside it.
+    /// The name beside it.
     pub(crate) name: String,
-    /// The size of replies, bytes.
+    /// Reply size, bytes.
     pub(crate) bytes: f64,
     /// Replies a second.
     pub(crate) rate_qps: f64,
 }
 
-/// What one link carries.
+/// The capacity of one link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// Written at the end of its line: `10 Gb/s`.
+    /// The name at the end of its line: `10 Gb/s`.
     pub(crate) name: String,
-    /// Size of replies and replies a second, by size.
+    /// Reply size in bytes and replies a second, in rising order of size.
     pub(crate) carried: Vec<(f64, f64)>,
 }
 
@@ -29,15 +28,15 @@ pub(crate) struct Link {
 pub(crate) struct Links<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// What was measured.
+    /// The measured cells.
     pub(crate) dots: &'a [Dot],
-    /// What could be carried.
+    /// The capacities of links.
     pub(crate) links: &'a [Link],
-    /// The end of the axis of sizes, bytes.
+    /// The end of the size axis, bytes.
     pub(crate) bytes_max: f64,
 }
 
@@ -45,18 +44,18 @@ const TOP: f64 = 22.0;
 const PLOT: f64 = 240.0;
 const BOTTOM: f64 = TOP + PLOT;
 const HEIGHT: f64 = BOTTOM + 42.0;
-/// Where the plot begins and ends, in percent of the width.
+/// Begin and end of the plot, in percent of the width.
 const LEFT: f64 = 21.0;
 const RIGHT: f64 = 99.0;
-/// How far above its line the name of a link stands.
+/// Distance of a link's name above its line, in pixels.
 const LINK_NAME_ABOVE: f64 = 5.0;
-/// Names of dots stand at least this far apart, in pixels down or in percent of the width.
+/// The least distance between names of dots, in vertical pixels or in percent of the width.
 const NAME_APART: f64 = 14.0;
 const NAME_WIDTH: f64 = 24.0;
-/// A name has at most this many characters.
+/// The greatest length of a name, in characters.
 const NAME_LONGEST: usize = 16;
 
-/// Draws the chart; an empty text when there is no dot.
+/// Draws the chart; returns an empty text if there is no dot.
 pub(crate) fn links(chart: &Links<'_>) -> String {
     let is_drawable = |dot: &&Dot| dot.bytes.is_finite() && dot.rate_qps.is_finite() && dot.rate_qps > 0.0;
     let dots: Vec<&Dot> = chart.dots.iter().filter(is_drawable).collect();
@@ -101,7 +100,7 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
     svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, "bytes of a reply");
 }
 
-/// Writes each name on the side of its dot that has room, from the lowest up and never over one another.
+/// Writes each name on the side of its dot that has room, from the lowest up, without overlap.
 fn name_dots(svg: &mut Svg, mut names: Vec<(&str, (f64, f64))>) {
     names.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
     let mut taken: Vec<(f64, f64)> = Vec::new();

@@ -1,7 +1,7 @@
 //! Charts: pure functions from data to SVG.
 //!
-//! A chart fills the width it is given, and its text keeps its size: horizontal places are shares of the
-//! width, vertical ones are pixels. So one drawing serves a phone, a desk and paper.
+//! A chart fills the width that it gets, and its text keeps its size: horizontal places are shares of
+//! the width, vertical ones are pixels. One drawing therefore serves a phone, a desktop and paper.
 
 mod bars;
 mod boxes;
@@ -23,5 +23,5 @@ pub(crate) use ratios::{Ratios, ratios};
 pub(crate) use spreads::{Spread, Spreads, spreads};
 pub(crate) use strip::{Stretch, Strip, strip};
 
-/// The mark of a published figure, in pixels around its place.
+/// The outline of the mark of a published figure, in pixels around its place.
 const DIAMOND: &str = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z";

@@ -1,42 +1,40 @@
-//! Ratios of a comparison: a dot and a row for each block, above a band of what cannot be told from 1, and
-//! at the bottom the mean with its interval.
+//! Ratios of a comparison: a dot and a row for each block, above a band of ratios that do not differ
+//! detectably from 1. At the bottom, the mean with its interval.
 
 use super::svg::{Anchor, Svg};
 
-/// A chart of ratios.
 #[derive(Debug)]
 pub(crate) struct Ratios<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
     /// The ratio of every block, above 0.
     pub(crate) blocks: &'a [f64],
-    /// The number of each of these, from 0.
+    /// The number of each of these blocks in the run, from 0.
     pub(crate) numbers: &'a [u32],
     /// The minimum detectable effect, a share.
     pub(crate) mde: Option<f64>,
-    /// Low end, middle and high end.
+    /// Low end, mean and high end.
     pub(crate) interval: (f64, f64, f64),
 }
 
 const TOP: f64 = 8.0;
 const ROW: f64 = 16.0;
-/// Below the rows: the interval, the axis and its labels.
+/// Height of the part below the rows, in pixels: the interval, the axis and its labels.
 const FOOT: f64 = 56.0;
-/// Where the plot begins and ends, in percent of the width.
+/// Begin and end of the plot, in percent of the width.
 const LEFT: f64 = 16.0;
 const RIGHT: f64 = 94.0;
-/// More blocks than this share rows.
+/// With more blocks than this, blocks share rows.
 const MOST_ROWS: usize = 24;
-/// The least that the axis reaches to each side of 1.
+/// The least reach of the axis on each side of 1.
 const LEAST_REACH: f64 = 0.005;
-/// Steps between the labels of the axis, of which the smallest is taken that leaves few of them.
+/// Steps between the labels of the axis; the smallest step that leaves few labels is taken.
 const STEPS: [f64; 10] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0];
 
-/// Draws the chart.
 pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
     let rows = chart.blocks.len().clamp(1, MOST_ROWS);
     let bottom = TOP + rows as f64 * ROW + ROW * 1.5;
@@ -69,8 +67,8 @@ pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
     svg.finish(chart.id, bottom + FOOT - ROW, chart.title, chart.description)
 }
 
-/// How far the axis reaches to each side of 1: as far as anything that is drawn, and the half-width of an axis
-/// that would reach below 0 is 1.
+/// The reach of the axis on each side of 1: as far as anything that is drawn. An axis that would reach below 0
+/// has a half-width of 1.
 fn reach(chart: &Ratios<'_>) -> f64 {
     let (low, _, high) = chart.interval;
     let drawn = chart.blocks.iter().copied().chain([low, high]);
@@ -97,7 +95,7 @@ fn axis(svg: &mut Svg, reach: f64, bottom: f64, across: &dyn Fn(f64) -> f64) {
     svg.text("tick", RIGHT, bottom + 36.0, Anchor::End, "B beside A");
 }
 
-/// Without the dust of binary fractions.
+/// Removes the rounding errors of binary fractions.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,16 +1,16 @@
-//! Axes: from a figure to its place, with ticks at numbers that a person would choose.
+//! Axes: from a value to its place, with ticks at round numbers.
 
 /// An axis from 0, for lengths that are compared by eye.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Linear {
     /// The end of the axis; above 0.
     pub(super) max: f64,
-    /// 1, 2 or 5 times a power of ten apart, from 0.
+    /// Ticks from 0, with a step of 1, 2 or 5 times a power of ten.
     pub(super) ticks: Vec<f64>,
 }
 
 impl Linear {
-    /// Covers 0 to `highest` with at most `most` ticks beyond 0.
+    /// An axis from 0 to `highest` with at most `most` ticks beyond 0.
     pub(super) fn upto(highest: f64, most: u32) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
         let rough = highest / f64::from(most.max(1));
@@ -18,14 +18,14 @@ impl Linear {
         let step = [1.0, 2.0, 5.0, 10.0]
             .into_iter()
             .map(|digit| digit * power)
-            // A hair of slack, so that 100 / 4 * 4 still counts as 4 steps.
+            // A small tolerance, so that 100 / 4 * 4 still counts as 4 steps.
             .find(|step| *step >= rough * (1.0 - 1e-9))
             .unwrap_or(10.0 * power);
         let steps = (highest / step * (1.0 + 1e-9)).floor() as u32;
         Self { max: highest, ticks: (0..=steps).map(|index| f64::from(index) * step).collect() }
     }
 
-    /// Where a figure lies, from 0 to 1; what is beyond the axis lies at its end.
+    /// The place of a value, from 0 to 1; a value beyond the axis lies at its end.
     pub(super) fn place(&self, value: f64) -> f64 {
         if value.is_finite() { (value / self.max).clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -36,12 +36,13 @@ impl Linear {
 pub(super) struct Log {
     low: f64,
     high: f64,
-    /// Powers of ten, and 2 and 5 times them where the axis is short.
+    /// Powers of ten; on a short axis also 2 and 5 times these.
     pub(super) ticks: Vec<f64>,
 }
 
 impl Log {
-    /// Covers the figures; those that are not above 0 are left out. At least a decade.
+    /// An axis of at least a decade over these values. Values that are not finite and above 0 are left
+    /// out.
     pub(super) fn over(values: impl Iterator<Item = f64>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -62,7 +63,7 @@ impl Log {
         Self { low, high, ticks: ticks.collect() }
     }
 
-    /// Where a figure lies, from 0 (lowest) to 1.
+    /// The place of a value, from 0 (lowest) to 1.
     pub(super) fn place(&self, value: f64) -> f64 {
         if !value.is_finite() || value <= self.low {
             return 0.0;

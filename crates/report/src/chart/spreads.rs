@@ -1,21 +1,20 @@
-//! Figures along a factor whose values are numbers: at each value the median with its interval, the mean between
-//! minimum and maximum, and what others published, side by side so that none hides another.
+//! Figures along a factor with numeric values. At each value stand the median with its interval, the mean
+//! between minimum and maximum, and the published figure, side by side so that none hides another.
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
 
-/// What is drawn at one value of the factor.
+/// The marks at one value of the factor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spread {
-    /// The factor's value.
     pub(crate) label: String,
     /// Median, and the ends of its interval.
     pub(crate) median: Option<(f64, f64, f64)>,
-    /// What each start gave: small dots.
+    /// The figure of each start: small dots.
     pub(crate) starts: Vec<f64>,
     /// Mean, minimum, maximum.
     pub(crate) mean: Option<(f64, f64, f64)>,
-    /// What others found.
+    /// The published figure.
     pub(crate) published: Option<f64>,
     /// Why there is no mark: `crashed`.
     pub(crate) missing: Option<&'static str>,
@@ -30,24 +29,22 @@ impl Spread {
     }
 }
 
-/// A chart along a factor.
 #[derive(Debug)]
 pub(crate) struct Spreads<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// The name of the factor.
     pub(crate) factor: &'a str,
-    /// In the order of the factor's values.
+    /// The marks in the order of the factor's values.
     pub(crate) spreads: &'a [Spread],
-    /// The end of the axis; charts that stand side by side share it.
+    /// The end of the axis, which charts that stand side by side share.
     pub(crate) highest: f64,
-    /// Writes a figure.
+    /// Formats a figure.
     pub(crate) told: fn(f64) -> String,
-    /// Writes a tick.
+    /// Formats a tick.
     pub(crate) tick: fn(f64) -> String,
 }
 
@@ -55,17 +52,17 @@ const TOP: f64 = 12.0;
 const PLOT: f64 = 176.0;
 const BOTTOM: f64 = TOP + PLOT;
 const HEIGHT: f64 = BOTTOM + 42.0;
-/// Where the plot begins and ends, in percent of the width.
+/// Begin and end of the plot, in percent of the width.
 const LEFT: f64 = 21.0;
 const RIGHT: f64 = 99.0;
-/// Marks at one value stand at most this far apart, in percent of the width.
+/// The greatest distance between marks at one value, in percent of the width.
 const APART: f64 = 2.4;
-/// More labels than this do not fit on a phone, and every second, third… is written.
+/// The most labels that fit on a phone. With more values, only every second, third, … label is written.
 const LABELS: usize = 8;
-/// A label has at most this many characters.
+/// The greatest length of a label, in characters.
 const LABEL_LONGEST: usize = 6;
 
-/// Draws the chart; an empty text when there is no value.
+/// Draws the chart; returns an empty text if there is no value.
 pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
     if chart.spreads.is_empty() {
         return String::new();
@@ -99,12 +96,12 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)
 }
 
-/// Sides of a value on which its marks stand.
+/// The side of a value on which each mark stands.
 const MEAN: f64 = -1.0;
 const MEDIAN: f64 = 0.0;
 const PUBLISHED: f64 = 1.0;
 
-/// Lines from value to value: of the medians (of the means where there are none), and of what was published.
+/// Lines from value to value: of the medians (of the means if there are none), and of the published figures.
 fn trends(svg: &mut Svg, spreads: &[Spread], place: &dyn Fn(usize, f64, f64) -> (f64, f64)) {
     let has_median = spreads.iter().any(|one| one.median.is_some());
     let line = |of: &dyn Fn(&Spread) -> Option<f64>, side: f64| -> Vec<(f64, f64)> {

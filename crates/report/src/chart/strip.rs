@@ -1,53 +1,49 @@
-//! A strip over time: a row for each core, as high as its speed, and below them marks at moments of which there is something
-//! to tell.
+//! A strip over time: a row for each core, as high as its speed, and below the rows marks at certain moments.
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
-    /// Seconds from the beginning.
+    /// Seconds from the beginning of the run.
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
-    /// The height in each row, 0 to 1, in the order of the rows; none where it is not known.
+    /// The height in each row, 0 to 1, in the order of the rows; `None` if it is not known.
     pub(crate) heights: Vec<Option<f64>>,
-    /// Whether a tick stands here.
+    /// Whether a tick marks this stretch.
     pub(crate) ticked: bool,
-    /// How much the bar here tells; 0 draws none.
+    /// The height of the bar below; 0 draws none.
     pub(crate) amount: f64,
 }
 
-/// A chart of rows over time.
 #[derive(Debug)]
 pub(crate) struct Strip<'a> {
     /// Unique on the page.
     pub(crate) id: &'a str,
-    /// Said by a screen reader.
+    /// Text for screen readers.
     pub(crate) title: &'a str,
-    /// Said by a screen reader after the title.
+    /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
-    /// Names of the rows.
     pub(crate) rows: &'a [String],
-    /// What ticks and bars are called.
+    /// The names of the ticks and of the bars.
     pub(crate) ticks: &'a str,
     pub(crate) bars: &'a str,
-    /// In the order of time.
+    /// The stretches in the order of time.
     pub(crate) stretches: &'a [Stretch],
 }
 
-/// Where time begins and ends, in percent of the width: names stand left of it.
+/// Begin and end of the time axis, in percent of the width; names stand left of it.
 const LEFT: f64 = 19.0;
 const RIGHT: f64 = 97.0;
 const ROW: f64 = 20.0;
 const GAP: f64 = 6.0;
 const AXIS: f64 = 42.0;
-/// A bar is at least this wide in percent, and this high.
+/// The least width of a bar, in percent, and its least height.
 const SEEN_WIDTH: f64 = 0.4;
 const SEEN_HEIGHT: f64 = 2.0;
 
-/// Draws the chart; an empty text where there is no time to draw.
+/// Draws the chart; returns an empty text if no time passed.
 pub(crate) fn strip(chart: &Strip<'_>) -> String {
     let Some(last) = chart.stretches.last().filter(|last| last.to_s > 0.0) else { return String::new() };
     let (unit_s, unit) = unit(last.to_s);
@@ -79,7 +75,7 @@ fn name_row(svg: &mut Svg, top: f64, name: &str) {
     svg.text("tick", 0.0, top + ROW - 6.0, Anchor::Start, name);
 }
 
-/// The row of ticks, and the row of bars below it; the greatest bar fills its row.
+/// Draws the row of ticks and, below it, the row of bars; the greatest bar fills its row.
 fn marks(svg: &mut Svg, chart: &Strip<'_>, top: f64, across: &impl Fn(f64) -> f64) {
     name_row(svg, top, chart.ticks);
     let bottom = top + ROW + GAP + ROW;
@@ -97,7 +93,8 @@ fn marks(svg: &mut Svg, chart: &Strip<'_>, top: f64, across: &impl Fn(f64) -> f6
     }
 }
 
-/// The outlines of a row, one for every time in which it is known throughout, each from the bottom and back to it.
+/// The outlines of a row: one for every time span in which its height is known throughout, each from the bottom
+/// and back to it.
 fn outlines(
     stretches: &[Stretch],
     row: usize,
@@ -118,7 +115,7 @@ fn outlines(
     runs.filter(|run| known(&run[0]).is_some()).map(outline).collect()
 }
 
-/// Seconds of the unit that a person would tell such a time in, and its name.
+/// The unit in which a person would state such a time: its length in seconds, and its name.
 fn unit(time_s: f64) -> (f64, &'static str) {
     match time_s {
         ..600.0 => (1.0, "seconds"),

@@ -1,9 +1,9 @@
-//! A drawing surface: `x` in percent of the width (0 to 100), `y` in pixels. Whatever text it is given is
-//! escaped here, and a number that is not finite is drawn at 0.
+//! A drawing surface: `x` in percent of the width (0 to 100), `y` in pixels. It escapes all text, and draws a
+//! number that is not finite at 0.
 
 use std::fmt::Write as _;
 
-/// What a text's `x` is.
+/// What the `x` of a text refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -11,7 +11,6 @@ pub(super) enum Anchor {
     End,
 }
 
-/// An SVG under construction.
 #[derive(Debug, Default)]
 pub(super) struct Svg {
     body: String,
@@ -43,7 +42,7 @@ impl Svg {
         ));
     }
 
-    /// A dot that tells its figure when pointed at.
+    /// A dot that shows its figure when the pointer is on it.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, told: &str) {
         let (x, y, told) = (number(x), number(y), escaped(told));
         self.push(format_args!(
@@ -51,8 +50,8 @@ impl Svg {
         ));
     }
 
-    /// A line through several points. It lies in a box that is stretched sideways, which `percent` needs
-    /// because the points of a polyline cannot be given in percent.
+    /// A line through several points. It lies in a box that is stretched horizontally, since the points of an
+    /// SVG polyline cannot be percentages.
     pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)], height: f64) {
         let points: Vec<String> =
             points.iter().map(|&(x, y)| format!("{},{}", number(x), number(y))).collect();
@@ -62,7 +61,8 @@ impl Svg {
         ));
     }
 
-    /// A path in pixels around a point, for what must not be stretched. It tells its figure when pointed at.
+    /// A path in pixels around a point, for shapes that must not be stretched. It shows its figure when the
+    /// pointer is on it.
     pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str, told: &str) {
         let (x, y, told) = (number(x), number(y), escaped(told));
         self.push(format_args!(
@@ -70,7 +70,7 @@ impl Svg {
         ));
     }
 
-    /// What belongs together, with what is told when it is pointed at.
+    /// Shapes that belong together. They show `told` when the pointer is on them.
     pub(super) fn group(&mut self, told: &str, draw: impl FnOnce(&mut Self)) {
         let told = escaped(told);
         self.push(format_args!("<g><title>{told}</title>"));
@@ -78,7 +78,7 @@ impl Svg {
         self.body.push_str("</g>");
     }
 
-    /// The whole drawing. `id` is unique on the page; title and description are what a screen reader says.
+    /// The whole drawing. `id` is unique on the page; title and description are for screen readers.
     pub(super) fn finish(self, id: &str, height: f64, title: &str, description: &str) -> String {
         let (id, title, description) = (escaped(id), escaped(title), escaped(description));
         let height = number(height);
@@ -95,7 +95,7 @@ impl Svg {
     }
 }
 
-/// Two decimals at most, and never `NaN` or `inf`, which would spoil the whole drawing.
+/// A number with at most two decimals, and never `NaN` or `inf`, which would spoil the whole drawing.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
@@ -105,7 +105,7 @@ fn number(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Text as XML takes it.
+/// Escapes text for XML.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

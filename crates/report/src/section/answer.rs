@@ -1,5 +1,5 @@
-//! The answer, which comes first: a sentence and a row for every subject. A figure that is refused is nowhere
-//! replaced by a number.
+//! The answer, which comes first: a sentence and a row for every subject. A refused figure is replaced by a
+//! number nowhere.
 
 use kqps_observation::{Cell, Run};
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
@@ -11,30 +11,30 @@ use kqps_verdict::speed::is_gauged;
 use crate::format;
 use crate::prose::Prose;
 
-/// What is said of one subject.
+/// The answer for one subject.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
-    /// Follows the name.
+    /// The sentence that follows the name.
     pub(crate) sentence: String,
     pub(crate) rate: String,
     pub(crate) interval: Option<String>,
-    /// The rate with what the host did to it.
+    /// The rate as the host came, with its disturbances.
     pub(crate) as_it_came: Option<String>,
-    /// What every start showed of its bounds; of a refused figure what was seen, and no claim.
+    /// The bounds that every start showed. For a refused figure, what the trials showed, without a claim.
     pub(crate) starts: Vec<String>,
     pub(crate) share: String,
     pub(crate) share_interval: Option<String>,
-    /// Of what it is a share.
+    /// The ceiling that the share refers to.
     pub(crate) ceiling: Option<String>,
     pub(crate) bottleneck: String,
-    /// What shows it.
+    /// The evidence for the bottleneck.
     pub(crate) bottleneck_detail: Option<String>,
     pub(crate) grade: String,
-    /// Style class.
+    /// The style class of the grade.
     pub(crate) grade_class: &'static str,
-    /// Those that do not hold for every figure.
+    /// The reasons that do not hold for every figure.
     pub(crate) reasons: Vec<Prose>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> (Vec<Answer>, Vec<Strin
     (verdict.subjects.iter().map(of_subject).collect(), common)
 }
 
-/// What the page is called: what it tells, not where it comes from.
+/// The title of the page: its main result.
 pub(crate) fn headline(run: &Run, verdict: &RunVerdict) -> String {
-    // Servers elsewhere are measured without any on this host.
+    // Servers on another host are measured without any on this host.
     let is_elsewhere = verdict.subjects.iter().any(|subject| is_elsewhere(run, subject.cell));
     let place = if is_elsewhere { "on another host" } else { "on this host" };
     match verdict.subjects.as_slice() {
@@ -64,7 +64,7 @@ fn is_elsewhere(run: &Run, cell: u32) -> bool {
     run.cells.get(cell as usize).is_some_and(Cell::is_elsewhere)
 }
 
-/// A figure, and how many starts it rests on.
+/// A figure with the number of its starts.
 fn statistic(figure: &Interval) -> String {
     let rate = format::rate(figure.median);
     match figure.count {
@@ -73,7 +73,8 @@ fn statistic(figure: &Interval) -> String {
     }
 }
 
-/// What the player reached, set up as for the figure that comes nearest to it, and how far above that is.
+/// A sentence with the rate of the player at the figure that comes nearest to it, with the same settings, and
+/// the ratio of the two.
 pub(crate) fn player_ceiling(run: &Run, verdict: &RunVerdict) -> Option<String> {
     let place = |cell: u32| if is_elsewhere(run, cell) { "from the server's host" } else { "here" };
     let figures = verdict.subjects.iter().filter_map(|one| Some((one.player_headroom?, one)));
@@ -94,7 +95,7 @@ pub(crate) fn player_ceiling(run: &Run, verdict: &RunVerdict) -> Option<String> 
     })
 }
 
-/// Reasons that every subject with a figure has, where there are several such subjects.
+/// Reasons that every subject with a figure has, if there are several such subjects.
 fn common_reasons(verdict: &RunVerdict) -> Vec<String> {
     let figures: Vec<&CellVerdict> =
         verdict.subjects.iter().filter(|subject| subject.figure_qps.is_some()).collect();
@@ -138,7 +139,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
     }
 }
 
-/// `echo mmsg, 480 kqps`
+/// The ceiling in words: `echo mmsg, 480 kqps`.
 fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
     let name = subject.ceiling.as_ref()?;
     let echo = verdict.ceilings.echo(name)?;
@@ -161,13 +162,13 @@ fn interval(figure: &Interval) -> String {
     format!("{range}, {starts}, {:.0} % coverage", figure.coverage * 100.0)
 }
 
-/// What was answered as the host came, beside the rate at its usual speed.
+/// The rate as the host came, beside the rate at its usual speed.
 fn as_it_came(subject: &CellVerdict) -> Option<String> {
     let came = format::rate(subject.as_it_came_qps?.median);
     Some(format!("at the usual speed; {came} as the host came"))
 }
 
-/// What every start showed. That all of them failed is told elsewhere.
+/// The bounds of every start. Empty if all starts failed, since the page says so elsewhere.
 fn starts(subject: &CellVerdict) -> Vec<String> {
     if subject.starts.iter().all(|start| start.failure.is_some()) {
         return Vec::new();
@@ -192,8 +193,9 @@ fn sentence(subject: &CellVerdict) -> String {
     format!("{}{share}.{limit}", rate(subject, &figure))
 }
 
-/// The figure, and of a single search the load that held: what was lost of it, as far as the goal allows that, makes the
-/// figure less. Where half of the trials may be bad the figure is an estimate from all of them, and no load held it.
+/// The figure, and for a single search the load that held. The loss that the goal allows makes the figure less
+/// than that load. If half of the trials may be bad, the figure is an estimate from all of them, and no load
+/// held it.
 fn rate(subject: &CellVerdict, figure: &Interval) -> String {
     let is_search = subject.starts.iter().any(|start| start.is_searched) && !subject.goal.wants_half();
     let answered = format::rate(figure.median);
@@ -208,7 +210,6 @@ fn rate(subject: &CellVerdict, figure: &Interval) -> String {
     }
 }
 
-/// Why there is no figure.
 fn refusal(subject: &CellVerdict) -> String {
     let mut failures = subject.starts.iter().map(|start| start.failure.as_deref());
     if let Some(Some(first)) = failures.next()
@@ -219,13 +220,13 @@ fn refusal(subject: &CellVerdict) -> String {
     let Some(reason) = subject.reasons.first() else {
         return "gets no number.".to_owned();
     };
-    // A warning's code says nothing in a sentence; its advice does.
+    // The code of a warning means nothing in a sentence; its advice does.
     let warning = subject.warnings.iter().find(|warning| warning.to_string() == *reason);
     let why = warning.map_or(reason, |warning| &warning.advice);
     format!("gets no number. {why}")
 }
 
-/// What ended the climb. Of a figure that is refused, "nothing" says nothing.
+/// What ended the climb. For a refused figure, "nothing" is left out.
 fn limit(subject: &CellVerdict) -> Option<&'static str> {
     let refused = subject.figure_qps.is_none();
     match subject.bottleneck.resource {
@@ -245,7 +246,7 @@ fn limit(subject: &CellVerdict) -> Option<&'static str> {
     }
 }
 
-/// How busy the thread was that had most to do on the side in question.
+/// How busy the busiest thread was, on the side of the bottleneck.
 fn busiest(bottleneck: &Bottleneck) -> Option<String> {
     if bottleneck.resource == Resource::Player {
         return Some(format!("{} busy", format::busy(bottleneck.player_busy?)));
@@ -264,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// One start with trials at these loads, of which so many queries were lost each time.
+    /// One start with trials at these loads, each with the number of queries that it lost.
     fn searched(goal: &Goal, loads: &[(f64, u64)]) -> Run {
         let trial = |number: u64, load_qps: f64, lost: u64| {
             let intended = load_qps as u64;

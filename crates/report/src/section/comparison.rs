@@ -1,4 +1,5 @@
-//! A comparison that the run was made for: the verdict, the ratio of every block, and what cannot be told apart.
+//! The comparison that the run was made for: the verdict, the ratio of every block, and the least detectable
+//! difference.
 
 use kqps_verdict::compare::Comparison;
 use kqps_verdict::judge::RunVerdict;
@@ -48,7 +49,7 @@ fn told(comparison: &Comparison) -> String {
                 mde * 100.0
             )
         }
-        None => "There are too few blocks of A against itself to say what can be told apart.".to_owned(),
+        None => "There are too few blocks of A against itself to know what can be detected.".to_owned(),
     });
     told.extend(comparison.caveat());
     told.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));

@@ -8,10 +8,10 @@ use super::Panel;
 use crate::chart::{Bar, Bars, Fill, bars};
 use crate::format;
 
-/// More threads than this are told as a number.
+/// Threads beyond this number are only counted.
 const MOST_THREADS: usize = 6;
 
-/// One panel per subject: the heaviest of the trials behind its figure, the last of those.
+/// One panel per subject: of the trials behind its figure, the heaviest, and the last of these.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     let heaviest = |subject: &CellVerdict| {
         let behind = run.trials.iter().filter(|trial| subject.trials.contains(&trial.number));
@@ -56,7 +56,7 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
     Some(Panel { name: name.to_owned(), told: told.join(" "), drawing })
 }
 
-/// Adds the busiest threads that did anything at all; how many others did something is returned.
+/// Adds the busiest threads that used CPU time. Returns how many further threads used some.
 fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy > 0.0).collect();
     busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
@@ -67,13 +67,13 @@ fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     busy.len().saturating_sub(MOST_THREADS)
 }
 
-/// What the legend calls threads of that colour.
+/// The legend's name for threads of this colour.
 fn whose(fill: Fill) -> &'static str {
     if fill == Fill::Player { "player" } else { "subject" }
 }
 
-/// How much of a thread's time was its own program's and not the kernel's, where that is known. It stays awake with
-/// nothing to do in its own.
+/// How much of a thread's busy time was spent in its own program and not in the kernel, if known. Spinning
+/// without work is spent in the program.
 fn user_part(thread: &ThreadFacts) -> String {
     let busy_s = thread.cpu_s - thread.awake_s;
     let user_s = thread.cpu_user_s.map(|user_s| (user_s - thread.awake_s).max(0.0));

@@ -1,5 +1,5 @@
-//! What an experiment of a study found, in a few sentences: its extremes, what was published, and how many of its cells
-//! have a number.
+//! The findings of a study's experiment, in a few sentences: its extremes, the published figures, and how many
+//! of its cells have a number.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,13 @@ use kqps_verdict::judge::RunVerdict;
 use super::study::{settings, title};
 use crate::format;
 
-/// What an experiment found.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) title: String,
     pub(crate) sentences: Vec<String>,
 }
 
-/// What this experiment of a run found.
+/// The findings of one experiment of a run.
 pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
     let own: Vec<&Figures> = verdict.figures.iter().filter(|one| one.experiment == experiment.name).collect();
     let measured: Vec<&Figures> = own.iter().copied().filter(|one| one.median_qps.is_some()).collect();
@@ -37,7 +36,7 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
     Finding { title: title(experiment), sentences }
 }
 
-/// The cells that answered most and least.
+/// The cells with the highest and the lowest rate.
 fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
     measured.sort_by(|a, b| rate_qps(b).total_cmp(&rate_qps(a)));
     let told = |one: &Figures| {
@@ -50,7 +49,7 @@ fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> V
     extremes(&measured, ["Fastest, with", "Slowest, with"], told)
 }
 
-/// The cells that took least and most time to answer, where the rate was chosen and tells nothing about them.
+/// The cells with the least and the greatest latency, for a rate that was chosen and says nothing about them.
 fn by_latency(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
     let mean_us = |one: &Figures| one.latency_us.map(|latency| latency.mean);
     measured.retain(|one| mean_us(one).is_some());
@@ -76,7 +75,7 @@ fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], told: impl Fn(&Figure
     }
 }
 
-/// The highest rate that others found.
+/// The highest published rate.
 fn published(experiment: &Experiment) -> Option<String> {
     let best = experiment.published.iter().max_by(|a, b| a.rate_qps.total_cmp(&b.rate_qps))?;
     let with = best.factors.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();

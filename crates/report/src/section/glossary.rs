@@ -1,20 +1,20 @@
-//! The glossary at the end of the page: METHOD's words, each with an anchor that the page links to where it uses the word.
+//! The glossary at the end of the page: METHOD's words. Each has an anchor, to which the page links where it
+//! uses the word.
 
 use kqps_verdict::warning::Code;
 
-/// A word and what it means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
-    /// The word; its anchor is `term-` and this.
+    /// The word; its anchor is `term-` followed by it.
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
 }
 
-/// METHOD's words, in the order of the alphabet.
+/// METHOD's words, in alphabetical order.
 pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "bad",
-        meaning: "of a trial: the share of the intended queries that had no correct answer in time, whoever caused it.",
+        meaning: "of a trial: the share of the intended queries that had no correct answer in time, whatever caused it.",
     },
     Term {
         word: "block",
@@ -23,7 +23,7 @@ pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "bottleneck",
         meaning: "what was full when the rate could not be raised any further: the player, the path, the server's CPU, its socket \
-                  buffer, or memory. Where nothing was, the figure is no capacity.",
+                  buffer, or memory. If nothing was full, the figure is no capacity.",
     },
     Term {
         word: "bounds",
@@ -56,25 +56,25 @@ pub(crate) const TERMS: &[Term] = &[
     },
     Term {
         word: "grade",
-        meaning: "how far a figure can be trusted. A: two hosts, nothing to warn of, known within 1 %. B: within 5 %, or something \
-                  minor. C: for comparison within this run. F: refused, and then nothing is claimed; what was seen is shown.",
+        meaning: "how far a figure can be trusted. A: two hosts, no warning, known within 1 %. B: within 5 %, or something \
+                  minor. C: for comparison within this run. F: refused; the page shows what the trials showed, without a claim.",
     },
     Term {
         word: "kqps",
-        meaning: "thousand queries a second; Mqps, a million. Of a load it counts the queries that are sent, of a figure correct answers.",
+        meaning: "thousand queries a second; Mqps, a million. A load is counted in queries sent, a figure in correct answers.",
     },
     Term {
         word: "lag",
-        meaning: "how late a query left, compared with the schedule. It is the player's doing, and a part of the latency.",
+        meaning: "how late a query left, compared with the schedule. The player causes it, and the latency includes it.",
     },
     Term {
         word: "late",
         meaning: "the right reply came after the timeout, while the player still listened. It counts as no answer.",
     },
-    Term { word: "lost", meaning: "a query to which nothing right came, neither in time nor late." },
+    Term { word: "lost", meaning: "a query that got no correct reply, neither in time nor late." },
     Term {
         word: "p99",
-        meaning: "the latency that one query of a hundred exceeds; p50 is the median. It is given only where a hundred queries lie beyond it.",
+        meaning: "the latency that one query of a hundred exceeds; p50 is the median. It is given only if a hundred queries lie beyond it.",
     },
     Term {
         word: "player",
@@ -82,8 +82,8 @@ pub(crate) const TERMS: &[Term] = &[
     },
     Term {
         word: "start",
-        meaning: "one life of a server, from its launch to its stop. Starts differ more than trials of one start do, so they are what is \
-                  repeated, and each stands by itself in the answers and as a dot in the charts.",
+        meaning: "one process of a server, from its launch to its stop. Starts differ more than the trials of one start, so starts are \
+                  repeated. Each has a line of its own in the answers and a dot in the charts.",
     },
     Term { word: "trial", meaning: "one load, for one duration, against one running server." },
     Term {
@@ -92,7 +92,7 @@ pub(crate) const TERMS: &[Term] = &[
     },
 ];
 
-/// Every warning with what it means; its anchor is `term-` and its name.
+/// Every warning with its meaning; its anchor is `term-` followed by its name.
 pub(crate) fn warnings() -> Vec<(&'static str, &'static str)> {
     Code::ALL.into_iter().map(|code| (code.name(), meaning(code))).collect()
 }
@@ -106,7 +106,7 @@ fn meaning(code: Code) -> &'static str {
             "queries left late, or not at all. Such trials are made again, and a figure that rests on one is refused."
         }
         Code::SendFailed => {
-            "the kernel refused to send many of the queries, for the reason that is named: those say nothing of the server."
+            "the kernel refused to send many of the queries, for the reason that is named: they say nothing about the server."
         }
         Code::ClientDrops => {
             "the player's own sockets dropped replies. Such trials are made again, and a figure that rests on one is refused."
@@ -122,7 +122,7 @@ fn meaning(code: Code) -> &'static str {
         Code::Uneven => "one of the server's workers did much more than the mean of all.",
         Code::WrongAnswers => "replies were wrong. A fast wrong answer is no answer, so there is no figure.",
         Code::RateLimited => {
-            "the server, or what stands before it, limits the rate of its responses. Where the limit itself was measured there is no figure."
+            "the server, or a device in front of it, limits the rate of its responses. If the limit itself was measured, there is no figure."
         }
         Code::Drifted => {
             "a load that had met the goal failed when it was tried again at the end of the search: it does not count as a bound."
@@ -133,17 +133,16 @@ fn meaning(code: Code) -> &'static str {
             "queries vanished, and no counter says where, while the server was not busy."
         }
         Code::Canary => {
-            "an echo at a fixed rate, which is played every few cells, was answered otherwise than before: the host changed meanwhile."
+            "an echo at a fixed rate, which is played every few cells, gave other figures than before: the host changed meanwhile."
         }
     }
 }
 
-/// The anchor of a word.
 pub(crate) fn anchor(word: &str) -> String {
     format!("term-{}", word.replace(' ', "-"))
 }
 
-/// The warning that a sentence begins with, as `noisy-host: Other programs …` does, and what follows its name.
+/// The warning that a sentence begins with, as in `noisy-host: Other programs …`, and the text after its name.
 pub(crate) fn leading_warning(sentence: &str) -> Option<(&'static str, &str)> {
     let (code, _) = sentence.split_once(": ")?;
     let known = Code::ALL.into_iter().map(Code::name).find(|name| *name == code)?;

@@ -1,11 +1,10 @@
-//! The host and the settings under which a run was made, as names and values.
+//! The host and the settings of a run, as names and values.
 
 use kqps_observation::{Fingerprint, Run};
 use kqps_verdict::search::Goal;
 
 use crate::format;
 
-/// A name and its value.
 pub(crate) type Fact = (String, String);
 
 /// The host in one line.
@@ -23,7 +22,7 @@ pub(crate) fn line(host: &Fingerprint) -> String {
     known.collect::<Vec<_>>().join(" · ")
 }
 
-/// What is told of the host at first sight.
+/// The facts of the host that are shown first.
 pub(crate) fn facts(host: &Fingerprint) -> Vec<Fact> {
     let turbo = host.turbo.map(|on| if on { "on" } else { "off" }.to_owned());
     let told = [
@@ -42,7 +41,7 @@ pub(crate) fn facts(host: &Fingerprint) -> Vec<Fact> {
     known.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// What a run was told to do.
+/// The settings of a run.
 pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
     let cpus = |of: fn(&kqps_observation::Cell) -> &[u32]| {
         let all: Vec<u32> = run.cells.iter().flat_map(|cell| of(cell).iter().copied()).collect();
@@ -60,7 +59,7 @@ pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
     facts
 }
 
-/// When a reply is late; none before the first trial.
+/// When a reply is late; `None` before the first trial.
 fn timeouts(run: &Run) -> Option<String> {
     let mut all: Vec<f64> =
         run.trials.iter().filter_map(|trial| Some(trial.measured()?.load.timeout_s)).collect();
@@ -85,7 +84,7 @@ fn goal_in_words(goal: &Goal) -> String {
     )
 }
 
-/// Every dataset that was played, with the hash by which it is known again.
+/// Every dataset that was played, with the hash that identifies it.
 fn datasets(run: &Run) -> Vec<Fact> {
     let mut played: Vec<_> = run.trials.iter().filter_map(|trial| Some(&trial.measured()?.dataset)).collect();
     played.sort_by(|a, b| (&a.path, &a.hash).cmp(&(&b.path, &b.hash)));
@@ -98,7 +97,7 @@ fn datasets(run: &Run) -> Vec<Fact> {
     played.iter().map(told).collect()
 }
 
-/// The programs that took part.
+/// The programs that took part, with their versions.
 pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
     let told = |(name, binary): (&String, &kqps_observation::fingerprint::BinaryFacts)| {
         let version = binary.version.as_deref().unwrap_or("version unknown");
@@ -111,8 +110,8 @@ pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
     host.binaries.iter().map(told).collect()
 }
 
-/// Kernel settings, interrupts, mitigations and what could not be read, each under its heading; only those
-/// that say something.
+/// Kernel settings, interrupts, mitigations and facts that could not be read, each under its heading; empty
+/// ones are left out.
 pub(crate) fn further(host: &Fingerprint) -> Vec<(&'static str, Vec<Fact>)> {
     let told = [
         ("Kernel settings", &host.sysctls),

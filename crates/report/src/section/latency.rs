@@ -5,7 +5,6 @@ use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
 use crate::chart::{Lines, Point, Series, lines};
 use crate::format;
 
-/// A drawing and its table.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
@@ -13,7 +12,6 @@ pub(crate) struct Panel {
     pub(crate) rows: Vec<Row>,
 }
 
-/// One load, in words.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) start: u32,
@@ -24,7 +22,8 @@ pub(crate) struct Row {
     pub(crate) bad: String,
 }
 
-/// Draws the latency of every subject that has a figure; where it is refused, so is what belongs to it.
+/// Draws the latency of every subject that has a figure. If the figure is refused, its latency is left out
+/// too.
 pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
     let told: Vec<&CellVerdict> =
         verdict.subjects.iter().filter(|subject| subject.figure_qps.is_some()).collect();
@@ -47,7 +46,7 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
         });
         Series { name, class, points: points.collect() }
     };
-    // The last one drawn lies on top.
+    // The series that is drawn last lies on top.
     let series = [
         series("p99.9", "p999", |point| point.latency_us.p999),
         series("p99", "p99", |point| point.latency_us.p99),

@@ -6,27 +6,25 @@ use kqps_verdict::judge::{CellVerdict, DropReasons, Losses, RunVerdict};
 use crate::chart::{Branch, Flow, flow};
 use crate::format;
 
-/// A cell's losses.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
-    /// What became of its queries, in a sentence; empty where there is no drawing.
+    /// What became of its queries, in a sentence; empty if there is no drawing.
     pub(crate) told: String,
-    /// SVG; empty where no trial was on a schedule.
+    /// SVG; empty if there was no trial in open loop.
     pub(crate) drawing: String,
     pub(crate) reasons: Option<Reasons>,
 }
 
-/// Why the kernel dropped packets.
 #[derive(Debug)]
 pub(crate) struct Reasons {
-    /// Which trial told it, and how far it can be trusted.
+    /// The trial that counted the reasons, and how far they can be trusted.
     pub(crate) told: String,
-    /// The reason, and how many packets.
+    /// The reason, and the number of packets.
     pub(crate) rows: Vec<(String, String)>,
 }
 
-/// One panel per subject that was sent anything, in the order of the verdict.
+/// One panel per subject that was sent any query, in the order of the verdict.
 pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
     verdict.subjects.iter().filter_map(panel).collect()
 }
@@ -48,8 +46,8 @@ fn reasons(reasons: &DropReasons) -> Reasons {
     let told = match failure {
         Some(why) => format!("{which} to count the kernel's reasons, which failed: {why}."),
         None => format!(
-            "{which} and lost {} queries. Why the kernel dropped IP packets meanwhile, on the whole host; counting \
-             disturbed the trial, which is in no figure.",
+            "{which} and lost {} queries. These are the reasons for which the kernel dropped IP packets \
+             meanwhile, on the whole host. Counting disturbed the trial, so it is in no figure.",
             format::count(*lost)
         ),
     };
@@ -57,7 +55,7 @@ fn reasons(reasons: &DropReasons) -> Reasons {
     Reasons { told, rows }
 }
 
-/// The kernel's name of a reason; where it gave none that is said.
+/// The kernel's name of a reason, or words for a reason that it did not specify.
 fn reason_words(reason: &str) -> String {
     match reason {
         "NOT_SPECIFIED" => "no reason given".to_owned(),
@@ -84,7 +82,7 @@ fn drawing(subject: &CellVerdict) -> String {
     })
 }
 
-/// What became of the queries that did not end well.
+/// What became of the queries without a correct answer, in a sentence.
 fn told(losses: &Losses) -> String {
     let accounts = &losses.accounts;
     let all = format::count(accounts.intended);
@@ -96,7 +94,7 @@ fn told(losses: &Losses) -> String {
     let told = fates.iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told.map(|(count, fate)| format!("{} {fate}", format::count(*count))).collect();
     if told.is_empty() {
-        return format!("All of {all} queries were answered well.");
+        return format!("All {all} queries were answered correctly.");
     }
     format!("Of {all} queries {}.", told.join(", "))
 }
@@ -105,7 +103,7 @@ fn unanswered(losses: &Losses) -> u64 {
     losses.accounts.unsent + losses.accounts.send_failed + losses.accounts.lost
 }
 
-/// Places in the order in which a packet passes them, and last what no counter explains.
+/// The places in the order in which a packet passes them, and last the losses that no counter explains.
 fn branches(losses: &Losses) -> Vec<Branch> {
     let whole = unanswered(losses) as f64;
     let mut branches: Vec<Branch> = losses
@@ -135,7 +133,7 @@ fn branch(label: &str, count: i64, whole: f64) -> Branch {
     Branch { label: label.to_owned(), note, count: u64::try_from(count).unwrap_or(0) }
 }
 
-/// A place as a person says it.
+/// A place in words.
 fn words(place: Place) -> &'static str {
     match place {
         Place::PlayerUnsent => "player, never sent",

@@ -1,5 +1,5 @@
-//! The parts of the page, in the order in which they are read. Each turns facts and judgements into words and
-//! drawings that the templates lay out.
+//! The sections of the page, in reading order. Each turns facts and judgements into words and drawings that
+//! the templates lay out.
 
 pub(crate) mod answer;
 pub(crate) mod comparison;
@@ -20,13 +20,12 @@ pub(crate) mod trials;
 
 use kqps_observation::run::Role;
 
-/// A drawing with its heading.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
     /// What the drawing shows, in a sentence.
     pub(crate) told: String,
-    /// SVG; empty when there is nothing to draw.
+    /// SVG; empty if there is nothing to draw.
     pub(crate) drawing: String,
 }
 

@@ -1,5 +1,5 @@
-//! Charts of an experiment: one drawing for every series, all with the same axis. Where the values along the axis
-//! are numbers they are drawn along it; words get a bar each.
+//! Charts of an experiment: one drawing for every series, all with the same axis. Numeric values of the axis
+//! are drawn along it; words get a bar each.
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure, LinkChart};
@@ -10,17 +10,17 @@ use kqps_verdict::judge::RunVerdict;
 use crate::chart::{Bar, Bars, Dot, Fill, Link, Links, Spread, Spreads, bars, spreads};
 use crate::format;
 
-/// A chart that the study wants.
+/// A chart that the study asks for.
 #[derive(Debug)]
 pub(crate) struct Plot {
     pub(crate) title: String,
-    /// What its marks are.
+    /// The marks with their meaning.
     pub(crate) legend: Vec<(&'static str, &'static str)>,
     /// Heading and SVG of every series.
     pub(crate) drawings: Vec<(String, String)>,
 }
 
-/// What a drawing shows: rates, or efficiencies.
+/// The kind of figure that a drawing shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Rates,
@@ -51,12 +51,12 @@ pub(crate) fn of_experiment(
     plots
 }
 
-/// Sizes at which the line of a link is drawn: steps of its axis.
+/// The number of sizes at which the line of a link is drawn.
 const LINK_STEPS: u32 = 40;
-/// The axis of sizes goes a little beyond the largest reply, and to this many bytes at least.
+/// The least end of the size axis, bytes. It ends a little beyond the largest reply.
 const BYTES_LEAST: f64 = 128.0;
 
-/// Rates by the size of replies, beside what links carry.
+/// Rates by reply size, beside the rates that links carry.
 fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &LinkChart, id: &str) -> Plot {
     let points = links::points_of(run, &verdict.figures, experiment);
     let several =
@@ -122,7 +122,7 @@ fn named(grid: &Grid, line: &GridRow) -> String {
     told.join(", ")
 }
 
-/// The marks that occur.
+/// The marks that occur, with their meaning.
 fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'static str)> {
     let any = |has: fn(&Spread) -> bool| series.iter().flatten().any(has);
     let median = if along { "median" } else { "swatch subject" };
@@ -168,7 +168,7 @@ fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spre
     line.slots.iter().zip(&grid.column_values).map(spread).collect()
 }
 
-/// Why a cell that was to be measured has no mark.
+/// Why a cell that was meant to be measured has no mark.
 fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
     match (slot.figures.map(|index| verdict.figures[index].state), &slot.absence) {
         (Some(State::Crashed), _) => Some("crashed"),

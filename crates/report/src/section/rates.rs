@@ -1,4 +1,4 @@
-//! The two charts of rates: subjects beside their ceilings, and the ceilings themselves.
+//! The two charts of rates: subjects beside their ceilings, and the ceilings alone.
 
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
@@ -18,7 +18,7 @@ pub(crate) fn subjects(verdict: &RunVerdict) -> String {
     drawn("rates", title, &rows)
 }
 
-/// Whether there is an echo ceiling to any subject.
+/// Whether any subject has an echo ceiling.
 pub(crate) fn has_ceiling(verdict: &RunVerdict) -> bool {
     verdict.subjects.iter().any(|subject| ceiling_qps(verdict, subject).is_some())
 }
@@ -27,7 +27,7 @@ fn ceiling_qps(verdict: &RunVerdict, subject: &CellVerdict) -> Option<f64> {
     verdict.ceilings.echo(subject.ceiling.as_ref()?)?.median_qps()
 }
 
-/// What the player and the echo reach.
+/// The rates of the player and of the echo.
 pub(crate) fn ceilings(verdict: &RunVerdict) -> String {
     let player = verdict.ceilings.player.iter().map(|ceiling| ceiling_row(ceiling, Fill::Player));
     let echoes = verdict.ceilings.echoes.iter().map(|ceiling| ceiling_row(ceiling, Fill::Echo));
@@ -69,19 +69,19 @@ fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
     }
 }
 
-/// What each start of a subject gave, where the figure stands.
+/// The rate of each start of a subject, if the figure stands.
 fn starts(subject: &CellVerdict) -> Vec<f64> {
     let counting = subject.starts.iter().filter(|start| start.failure.is_none());
     let figures = counting.filter_map(|start| start.bounds.as_ref()?.throughput_qps);
     if subject.figure_qps.is_some() { several(figures.collect()) } else { Vec::new() }
 }
 
-/// A single start lies at the end of its bar and needs no dot.
+/// Leaves out a single start: it lies at the end of its bar and needs no dot.
 fn several(starts_qps: Vec<f64>) -> Vec<f64> {
     if starts_qps.len() > 1 { starts_qps } else { Vec::new() }
 }
 
-/// What each start met and missed, whatever it is worth.
+/// The loads that each start met and missed, also if the figure is refused.
 fn seen(subject: &CellVerdict) -> Vec<(Option<f64>, Option<f64>)> {
     let bounds =
         subject.starts.iter().filter(|start| start.failure.is_none()).filter_map(|one| one.bounds.as_ref());
@@ -92,7 +92,7 @@ fn seen(subject: &CellVerdict) -> Vec<(Option<f64>, Option<f64>)> {
     bounds.map(ends).filter(|(met, missed)| met.or(*missed).is_some()).collect()
 }
 
-/// The ends of an interval, unless one start gave it: then it has no width that means anything.
+/// The ends of an interval. `None` for a single start, whose interval has no meaningful width.
 fn ends(figure: Option<Interval>) -> Option<(f64, f64)> {
     figure.filter(|figure| figure.count > 1).map(|figure| (figure.low, figure.high))
 }

@@ -1,4 +1,4 @@
-//! How fast the cores were over a run, and when the host spoiled trials.
+//! The speed of the cores over a run, and when the host spoiled trials.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::Panel;
 use crate::chart::{Stretch, Strip, strip};
 use crate::format;
 
-/// More moments than this are drawn together with their neighbours.
+/// With more moments than this, neighbours are drawn together.
 const MOST_STRETCHES: usize = 240;
 
-/// The strip of a run's speeds; none where fewer than two moments are known.
+/// The strip of a run's speeds; `None` if fewer than two moments are known.
 pub(crate) fn panel(run: &Run) -> Option<Panel> {
     let moments = moments(run);
     if moments.len() < 2 {
@@ -42,7 +42,7 @@ fn range(core: u32, moments: &[Moment]) -> String {
     format!("Core {core}: {} to {}.", format::percent(low), format::percent(high))
 }
 
-/// The least speed, and whose it was.
+/// The least speed, and the core that had it.
 fn slowest(moments: &[Moment]) -> String {
     let speeds = moments.iter().flat_map(|moment| &moment.speeds);
     let slowest = speeds.min_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -51,7 +51,7 @@ fn slowest(moments: &[Moment]) -> String {
     })
 }
 
-/// What was spoiled and withheld.
+/// How many trials were spoiled, and for how long cores were withheld.
 fn told(moments: &[Moment]) -> String {
     let spoiled = moments.iter().filter(|moment| moment.spoiled).count();
     let in_part = moments.iter().filter(|moment| moment.in_part).count();
@@ -70,7 +70,8 @@ fn told(moments: &[Moment]) -> String {
     )
 }
 
-/// The moments in the order of time, each until the next, the last for as long as the others on average.
+/// The moments in the order of time. Each lasts until the next, and the last one as long as the others on
+/// average.
 fn stretches(moments: &[Moment], cores: &BTreeSet<u32>) -> Vec<Stretch> {
     let mut sorted: Vec<&Moment> = moments.iter().collect();
     sorted.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));

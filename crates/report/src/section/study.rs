@@ -1,4 +1,4 @@
-//! A study: its question, the answer in a few sentences, and for every experiment its tables and charts.
+//! A study: its question, the answer in a few sentences, and the tables and charts of every experiment.
 
 use kqps_observation::question::{Experiment, Path};
 use kqps_observation::{Question, Run};
@@ -10,20 +10,18 @@ use super::finding::{self, Finding};
 use super::plot::{self, Plot};
 use super::table::{self, Table};
 
-/// Everything of a study that the page lays out.
 #[derive(Debug)]
 pub(crate) struct Study {
     pub(crate) question: String,
-    /// Who published what is laid beside; may be empty.
+    /// The source of the published figures; may be empty.
     pub(crate) source: String,
     pub(crate) path: &'static str,
-    /// That a steady state was not looked for, if so.
+    /// The sentence that a steady state was not looked for; empty if it was.
     pub(crate) unsteady: String,
     pub(crate) findings: Vec<Finding>,
     pub(crate) experiments: Vec<Part>,
 }
 
-/// One experiment.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) title: String,
@@ -32,7 +30,7 @@ pub(crate) struct Part {
     pub(crate) plots: Vec<Plot>,
 }
 
-/// The study of a run, if it asks anything.
+/// The study of a run; `None` if the run has no question.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
     let question: &Question = run.question.as_ref()?;
     let experiments = question.experiments.iter();
@@ -42,7 +40,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
         path: match question.path {
             Path::Loopback => "Queries and replies travel over the loopback interface of this host.",
             Path::Veth => {
-                "Player and subject live in network namespaces of their own, joined by a pair of virtual Ethernet \
+                "Player and subject run in network namespaces of their own, joined by a pair of virtual Ethernet \
                  devices."
             }
         },

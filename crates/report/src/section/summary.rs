@@ -1,4 +1,4 @@
-//! The name servers of a run side by side: for each its fastest cell, with what that rate costs.
+//! The name servers of a run side by side: the fastest cell of each, with its further figures.
 
 use kqps_observation::Run;
 use kqps_observation::question::Figure;
@@ -8,32 +8,28 @@ use kqps_verdict::judge::RunVerdict;
 
 use super::table::{self, Shown};
 
-/// The summary.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// What is told of each server: what at least one of them has, and the rate in any case.
+    /// The columns that at least one server has a figure for, and the rate in any case.
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
-    /// Whether any server was measured under several settings.
+    /// Whether any server was measured with several settings.
     pub(crate) chosen: bool,
 }
 
-/// One figure of every name server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     figure: Figure,
-    /// Its head, and its name on narrow screens.
+    /// Its head, and its label on narrow screens.
     pub(crate) name: &'static str,
-    /// What it is.
     pub(crate) meaning: &'static str,
 }
 
-/// One name server.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) subject: String,
     pub(crate) version: Option<String>,
-    /// Under which settings, where there were several.
+    /// Its settings, if several were measured.
     pub(crate) settings: String,
     /// Its figure in every column.
     pub(crate) figures: Vec<Shown>,
@@ -44,26 +40,26 @@ const COLUMNS: [Column; 5] = [
     Column {
         figure: Figure::CeilingShare,
         name: "of the ceiling",
-        meaning: "that as a share of what the echo does with the same way of receiving and sending",
+        meaning: "this rate as a share of that of the echo with the same I/O model",
     },
     Column {
         figure: Figure::Cpu,
         name: "CPU per million",
-        meaning: "the server's CPU time for a million correct answers at that rate",
+        meaning: "the server's CPU time for a million correct answers at this rate",
     },
-    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at that rate" },
+    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at this rate" },
     Column {
         figure: Figure::P99AtHalf,
         name: "p99 at half load",
-        meaning: "the time that 1 % of the queries exceed at half of that rate",
+        meaning: "the time that 1 % of the queries exceed at half of this rate",
     },
 ];
 
-/// The subject of cells that measure the echo.
+/// The name of the subject in cells that measure the echo.
 const ECHO: &str = "echo";
 
-/// Every name server in the order of the run; the echo is none, and what a comparison measures once more is none
-/// again.
+/// Every name server in the order of the run. The echo is no name server, and the second cell of A in a
+/// comparison is left out.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
     let again = Pairing::of(run).map(|pairing| pairing.again as u32);
     let subject = |one: &Figures| run.cells[one.cell as usize].subject.clone();
@@ -98,8 +94,8 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
     (!rows.is_empty()).then_some(Summary { columns, rows, chosen })
 }
 
-/// Takes the figures that no server has out of all rows, and gives the columns that are left. A comparison, say, has no
-/// ceiling.
+/// Removes the columns that no server has a figure for from all rows, and returns the columns that remain. A
+/// comparison, for example, has no ceiling.
 fn leave_out_what_none_has(rows: &mut [Row]) -> Vec<Column> {
     let has = |row: &Row, at: usize| row.figures[at].text != crate::format::NONE;
     let kept: Vec<bool> = (0..COLUMNS.len())

@@ -1,5 +1,5 @@
-//! A table of an experiment: every combination of factors with its figures, measured and published side by side.
-//! Where there is no figure the table says why.
+//! A table of an experiment: every combination of factors with its figures, measured and published side by
+//! side. If there is no figure, the table says why.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use kqps_verdict::judge::RunVerdict;
 use super::study::settings;
 use crate::format;
 
-/// A table, ready to be laid out.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// The factors down.
+    /// The names of the row factors.
     pub(crate) corner: String,
-    /// The factor across with each value, every one over `figures.len()` columns; empty for none.
+    /// The column factor with each value; every one spans `figures.len()` columns. Empty without a column
+    /// factor.
     pub(crate) groups: Vec<String>,
-    /// Names of the figures.
+    /// The names of the figures.
     pub(crate) figures: Vec<&'static str>,
     pub(crate) rows: Vec<Row>,
-    /// What is said below: why cells crashed or were left out, and what is to be known of published figures.
+    /// Notes below: why cells crashed or were left out, and remarks on published figures.
     pub(crate) notes: Vec<Note>,
-    /// Too long for a screen: it scrolls by itself, and its head stays.
+    /// Whether the table is too long for a screen: it then scrolls by itself, and its head stays.
     pub(crate) tall: bool,
 }
 
-/// One combination of the factors down.
+/// One combination of the row factors.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) head: String,
@@ -36,32 +36,30 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<Shown>,
 }
 
-/// One figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) text: String,
-    /// Below, smaller; may be empty.
+    /// Smaller text below; may be empty.
     pub(crate) soft: String,
     /// Style class.
     pub(crate) class: &'static str,
 }
 
-/// What is said below the table.
+/// A note below the table.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Note {
     /// `crashed`, `skipped`, `published`.
     pub(crate) what: &'static str,
-    /// The cells.
+    /// The cells that it concerns.
     pub(crate) whose: String,
     pub(crate) why: String,
     /// The last lines of a subject's output; may be empty.
     pub(crate) output: String,
 }
 
-/// Rows that a table may have before it scrolls by itself.
+/// A table with more rows scrolls by itself.
 const TALL: usize = 16;
 
-/// Lays out a grid.
 pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
     let show = &grid.show;
     let with_published = show.contains(&Figure::Published);
@@ -85,7 +83,7 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
     }
 }
 
-/// The best that was measured beside the best that others found; none where nothing of the kind was published.
+/// The best measured figure beside the best published one; `None` if no best was published.
 pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Option<Table> {
     let row = |best: &Best| {
         let measured = best.measured.map(|index| &verdict.figures[index]);
@@ -137,7 +135,7 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
     }
 }
 
-/// The figures of one combination. What is not there is said in the first column that measures something.
+/// The figures of one combination. If they are absent, the first column of a measured figure says why.
 fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let is_measured = figures.is_some_and(|one| one.state == State::Measured);
@@ -189,7 +187,7 @@ fn without(verdict: &RunVerdict, slot: &Slot) -> Shown {
     }
 }
 
-/// What refuses a figure, in a word.
+/// The reason for a refused figure, in a word.
 pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
     let subject = &verdict.subjects[index];
     let first = subject.reasons.first();
@@ -197,7 +195,7 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
     warning.map_or("grade F".to_owned(), |warning| warning.code.to_string())
 }
 
-/// A figure in words; a dash where it is not known.
+/// A figure in words; a dash if it is not known.
 pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
     told(figure, figures).unwrap_or_else(none)
 }
@@ -267,20 +265,19 @@ fn load_time(figures: &Figures) -> Option<Shown> {
     Some(plain(format::duration_s(spread.mean), soft))
 }
 
-/// A few bytes, to the last one.
+/// A number of bytes without a prefix.
 fn bytes_of(bytes: f64) -> String {
     format!("{bytes:.0}\u{a0}B")
 }
 
 fn share(figures: &Figures) -> Option<Shown> {
     let share = figures.ceiling_share?;
-    // To the whole percent that is shown.
-    let soft = if share >= 1.005 { "so that is none" } else { "" };
+    // As the whole percents that are shown.
+    let soft = if share >= 1.005 { "so it is none" } else { "" };
     Some(plain(format::percent(share), soft.to_owned()))
 }
 
-/// Why cells of the table crashed or were left out, and what is to be known of published figures; the same thing
-/// is told once.
+/// Why cells of the table crashed or were left out, and remarks on published figures; equal notes are merged.
 fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
     let mut told: BTreeMap<(&'static str, String, String), Vec<String>> = BTreeMap::new();
     for line in &grid.lines {

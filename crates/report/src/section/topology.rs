@@ -1,5 +1,5 @@
-//! The cores as they lie on the chip: which share a memory node or a cache, who was pinned where, and where
-//! packets arrive.
+//! The layout of the cores: which share a memory node or a cache, who was pinned where, and where packets
+//! arrive.
 
 mod arrivals;
 
@@ -12,27 +12,25 @@ use crate::chart::{Node, Place, boxes};
 use crate::format;
 use arrivals::Arrivals;
 
-/// The drawing and what its letters mean.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// SVG.
     pub(crate) drawing: String,
-    /// Pixels that it fills at most.
+    /// The greatest width, in pixels.
     pub(crate) widest: usize,
-    /// Letter, and the interrupts and queues that it stands for.
+    /// Each letter, and the interrupts and queues that it stands for.
     pub(crate) letters: Vec<(String, String)>,
-    /// Where cells differ: the cores of the player and of the subject, and how many cells had them.
+    /// If cells differ: the cores of the player and of the subject, and how many cells had them.
     pub(crate) placements: Vec<(String, String)>,
 }
 
-/// Draws the cores of the host on which a run was made; nothing where they are not known.
+/// Draws the cores of the host of a run; `None` if they are not known.
 pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     let placements = placements(run);
     let pinned = Pinned::of(&placements, Arrivals::of(&run.fingerprint));
     let nodes = packages(&run.fingerprint, &pinned);
     let varied = match pinned.varied.as_slice() {
         [] => String::new(),
-        varied => format!(" Who has {} differs between cells.", format::cpus(varied)),
+        varied => format!(" The use of {} differs between cells.", format::cpus(varied)),
     };
     let described = format!(
         "{} logical CPUs. Player on {}, subjects on {}.{varied}",
@@ -40,7 +38,7 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
         format::cpus(&pinned.player),
         format::cpus(&pinned.subject)
     );
-    let (drawing, widest) = boxes("topology", "Cores of the host, and who was where", &described, &nodes)?;
+    let (drawing, widest) = boxes("topology", "Cores of the host, and their use", &described, &nodes)?;
     Some(Topology { drawing, widest, letters: pinned.arrivals.told(), placements: listed(&placements) })
 }
 
@@ -55,10 +53,10 @@ fn placements(run: &Run) -> Placements {
     placements
 }
 
-/// Placements that are listed at most.
+/// The most placements that are listed.
 const LISTED: usize = 24;
 
-/// Nothing where all cells have the same; else the most frequent first.
+/// The placements, the most frequent first; empty if all cells have the same one.
 fn listed(placements: &Placements) -> Vec<(String, String)> {
     if placements.len() < 2 {
         return Vec::new();
@@ -81,12 +79,12 @@ fn listed(placements: &Placements) -> Vec<(String, String)> {
     told
 }
 
-/// Who has which cores in all cells.
+/// The cores that each side has in all cells.
 #[derive(Default)]
 struct Pinned {
     player: Vec<u32>,
     subject: Vec<u32>,
-    /// Cores that one cell uses otherwise than another.
+    /// Cores whose use differs between cells.
     varied: Vec<u32>,
     arrivals: Arrivals,
 }
@@ -156,7 +154,7 @@ fn grouped(cpus: Vec<&CoreFacts>, key: impl Fn(&CoreFacts) -> u32) -> Vec<(u32, 
     groups.into_iter().collect()
 }
 
-/// A box of these CPUs. A cache that all of them share is named in its label.
+/// A box of these CPUs. The label names a cache that all of them share.
 fn group(label: String, cpus: &[&CoreFacts], pinned: &Pinned) -> Node {
     let numbers = numbers(cpus);
     let several = cpus.iter().any(|cpu| cpu.core != cpus[0].core);
@@ -167,7 +165,7 @@ fn group(label: String, cpus: &[&CoreFacts], pinned: &Pinned) -> Node {
     Node::Group { label, children: nested(cpus, pinned) }
 }
 
-/// What lies in a box: smaller boxes by the largest cache that only some share, and single cores.
+/// The contents of a box: smaller boxes by the largest cache that not all of them share, and single cores.
 fn nested(cpus: &[&CoreFacts], pinned: &Pinned) -> Vec<Node> {
     let numbers = numbers(cpus);
     let sharing = |cpu: &CoreFacts| {
@@ -206,9 +204,9 @@ fn sorted(cpus: &[u32]) -> Vec<u32> {
     sorted
 }
 
-/// Hosts with more logical CPUs have equal neighbours drawn as one.
+/// On a host with more logical CPUs, equal neighbours are drawn as one.
 const FOLD_ABOVE: usize = 16;
-/// Style classes and what they say, the idle last.
+/// Style classes with their words, the idle class last.
 const WHO: [(&str, &str); 5] = [
     ("player", "player"),
     ("subject", "subject"),
@@ -216,7 +214,7 @@ const WHO: [(&str, &str); 5] = [
     ("varied", "differs between cells"),
     ("idle", "not used"),
 ];
-/// So many equal neighbours are drawn as one.
+/// The least number of equal neighbours that are drawn as one.
 const FOLD_FROM: usize = 3;
 
 /// Draws rows of equal neighbours as one box, the largest boxes first.
@@ -233,7 +231,7 @@ fn folded_within(node: &Node) -> Node {
     Node::Group { label: label.clone(), children: kept }
 }
 
-/// What makes boxes equal: everything but the numbers.
+/// The properties in which equal boxes agree: everything except the numbers.
 fn likeness(node: &Node) -> String {
     match node {
         Node::Core(places) => {
@@ -264,7 +262,7 @@ fn one_of(run: &[Node]) -> Node {
     if !arrives.is_empty() {
         told = format!("{told}; packets by {}", arrives.join(", "));
     }
-    // Of two threads of a core one is often left idle; the core is not.
+    // One of two threads of a core is often idle; the core is not.
     let class = match found.as_slice() {
         [(class, _)] | [(class, _), ("idle", _)] => class,
         _ => "both",
@@ -294,7 +292,7 @@ mod tests {
         Pinned { player: player.to_vec(), subject: subject.to_vec(), ..Pinned::default() }
     }
 
-    /// Labels and CPU numbers, with brackets for what lies within what.
+    /// Labels and CPU numbers, with brackets around the contents of a box.
     fn shape(nodes: &[Node]) -> String {
         let told = |node: &Node| match node {
             Node::Group { label, children } => format!("{label}[{}]", shape(children)),

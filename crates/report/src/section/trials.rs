@@ -1,4 +1,4 @@
-//! The trials behind every figure: a table per cell, the failed ones with what the subject said last.
+//! The trials behind every figure: a table per cell, the failed trials with the subject's last output.
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial, Trial};
@@ -6,36 +6,32 @@ use kqps_verdict::warning::{self, Code, Setting};
 
 use crate::format;
 
-/// The trials of one cell.
 #[derive(Debug)]
 pub(crate) struct OfCell {
     pub(crate) name: String,
-    /// What the cell is and how many trials it had.
+    /// The cell and its number of trials.
     pub(crate) summary: String,
-    /// The values of its factors.
     pub(crate) factors: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// One trial.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) number: u64,
-    /// From 1, as people count.
+    /// Counted from 1, unlike in the record.
     pub(crate) block: u32,
     pub(crate) start: u64,
     pub(crate) purpose: &'static str,
     pub(crate) outcome: Shown,
 }
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug)]
 pub(crate) enum Shown {
     Measured(Box<Measured>),
     Failed { reason: String, output: String },
 }
 
-/// The figures of a trial that was measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) load: String,
@@ -130,7 +126,8 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     }
 }
 
-/// The names of a trial's own warnings. That everything ran on one host is told once, with the answer.
+/// The names of a trial's own warnings. The warning about a single host is left out, since the answer has it
+/// once.
 fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
     let setting = Setting {
         one_host: cell.target.map(|target| target.on_this_host),
@@ -143,7 +140,7 @@ fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
     told.map(|warning| warning.code.to_string()).collect()
 }
 
-/// What the trial was told to send: a rate, or a window.
+/// The load of the trial: a rate, or a window.
 fn load(trial: &Trial) -> String {
     match (trial.load.intended_qps, trial.load.outstanding) {
         (Some(rate), _) => format::rate(rate),

@@ -1,4 +1,4 @@
-//! Headless Chromium, spoken to over a pair of pipes: no port is opened and nothing is left behind.
+//! Headless Chromium, driven over a pair of pipes: it opens no port and leaves nothing behind.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long an answer of the browser may take. Far above what it needs, so that only a hang ends a test.
+/// The longest wait for a reply of the browser. It is far above the need, so that only a hang ends a test.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the page is shown on.
+/// The screen that shows the page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     pub width: u32,
@@ -24,27 +24,26 @@ pub(crate) struct Screen {
     pub dark: bool,
 }
 
-/// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
     commands: Option<ChildStdin>,
     messages: Receiver<Value>,
     session: String,
     last_id: u64,
-    /// Addresses that the page asked for since the browser began.
+    /// Addresses that the page requested since the browser began.
     pub requested: Vec<String>,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// Starts Chromium; panics with what to do when it is not installed.
+    /// Starts Chromium. Panics with advice if it is not installed.
     pub(crate) fn start() -> Self {
         let profile = TempDir::new().expect("a directory for the browser's profile");
         let mut child = spawn(profile.path());
         let commands = child.stdin.take();
         let replies = child.stdout.take().expect("the browser's replies are piped");
         let (sender, messages) = channel();
-        // Ends with the browser, whose end closes the pipe.
+        // The thread ends with the browser, whose end closes the pipe.
         thread::spawn(move || {
             for message in BufReader::new(replies).split(0).map_while(Result::ok) {
                 let parsed = serde_json::from_slice(&message);
@@ -76,7 +75,7 @@ impl Browser {
         }
     }
 
-    /// Opens a file as a screen shows it, and waits until it is loaded.
+    /// Opens a file on a screen, and waits until it is loaded.
     pub(crate) fn open(&mut self, file: &Path, screen: Screen) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -91,7 +90,7 @@ impl Browser {
         self.wait_for(|message| message["method"] == "Page.loadEventFired");
     }
 
-    /// Shows the page as it is printed.
+    /// Switches to the print layout.
     pub(crate) fn on_paper(&mut self) {
         self.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
     }
@@ -103,7 +102,7 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// The whole page as a picture.
+    /// A screenshot of the whole page, in PNG.
     pub(crate) fn screenshot(&mut self) -> Vec<u8> {
         let metrics = self.call("Page.getLayoutMetrics", &json!({}));
         let size = &metrics["cssContentSize"];
@@ -115,7 +114,7 @@ impl Browser {
         decoded(&shot)
     }
 
-    /// The page as it is printed, in PDF.
+    /// The page in print layout, in PDF.
     pub(crate) fn print(&mut self) -> Vec<u8> {
         let printed =
             self.call("Page.printToPDF", &json!({"printBackground": false, "preferCSSPageSize": true}));
@@ -155,7 +154,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends when its commands do; it is killed only if it does not.
+        // The browser ends when its command pipe closes; it is killed only if it does not.
         drop(self.commands.take());
         let deadline = Instant::now() + Duration::from_secs(5);
         let ended = loop {
@@ -172,7 +171,7 @@ impl Drop for Browser {
     }
 }
 
-/// Chromium takes its commands from descriptor 3 and replies on 4, which the shell lays onto our pipes.
+/// Chromium reads commands from descriptor 3 and writes replies to 4. The shell redirects them to our pipes.
 fn spawn(profile: &Path) -> Child {
     let script = r#"exec chromium "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
     let found = Command::new("sh").args(["-c", "command -v chromium"]).stdout(Stdio::null()).status();

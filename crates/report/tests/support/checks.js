@@ -1,4 +1,4 @@
-// Looks over the page as a reader would, and returns what is wrong with it and what its charts hold.
+// Checks the page as a reader would see it. Returns its faults, and the number of marks in its charts.
 (() => {
   const wrong = [];
   const name = (element) => element.outerHTML.slice(0, 90);

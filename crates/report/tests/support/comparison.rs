@@ -1,4 +1,4 @@
-//! A run that was made to compare two servers, of which the new one is 5 % slower.
+//! A run that compares two servers, of which the new one is 5 % slower.
 
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
 use kqps_observation::{Run, RunTrial};

@@ -1,4 +1,4 @@
-//! What the tests of the page share.
+//! The shared parts of the tests of the page.
 
 pub(crate) mod browser;
 pub(crate) mod comparison;

@@ -1,6 +1,6 @@
-//! A run as the default study makes it, with everything that a page must bear: the echo under nine I/O
-//! models, three name servers that are searched in two blocks, wrong answers, a server that will not start,
-//! and names that try to be markup.
+//! A run as the default study makes it, with everything that a page must handle: the echo under nine I/O
+//! models, three name servers that are searched in two blocks, wrong answers, a server that will not start, and
+//! names that try to be markup.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
 use super::simulated::{Simulated, core};
 
-/// What tries to be markup wherever a text of the run is shown.
+/// Text that tries to be markup, wherever the page shows text of the run.
 pub(crate) const HOSTILE: &str =
     "<script>document.title='taken'</script>\"'&amp;<img src=x onerror=alert(1)>";
 
@@ -29,7 +29,6 @@ const ECHOES: [(&str, f64); 9] = [
     ("uring", 447_000.0),
 ];
 
-/// The run.
 pub(crate) fn run() -> Run {
     let mut made = Making { run: frame(), start: 0 };
     for block in 0..BLOCKS {
@@ -74,7 +73,7 @@ impl Making {
         }
     }
 
-    /// Obeys the search, as the lab does, and then goes through parts of the rate found.
+    /// Follows the search, as the lab does, and then plays parts of the rate found.
     fn search(&mut self, cell: usize, block: u32, simulated: Simulated) {
         let goal = Preset::Quick.goal();
         let mut probes = Vec::new();
@@ -101,7 +100,7 @@ impl Making {
         }
     }
 
-    /// The last trial of the search once more, with the reasons of its drops; the host does not tell those of one.
+    /// Repeats the last trial of the search, with the reasons of its drops. Only those of nsd could be counted.
     fn repeat(&mut self, cell: usize, mut trial: Trial) {
         let of = self.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
         if self.run.cells[cell].name == "nsd" {
@@ -138,7 +137,7 @@ impl Making {
     }
 }
 
-/// The player's core changes its speed from trial to trial, and the subject's keeps that of the reference.
+/// The player's core changes its speed from trial to trial, and the subject's core keeps the reference speed.
 fn gauged(number: u64) -> SpeedFacts {
     let core = |cpu, turns_per_s| CoreGauge { cpu, turns_per_s, stalled_s: 0.0 };
     let cores = vec![core(0, 120_000.0 - (number % 7) as f64 * 5_000.0), core(1, 100_000.0)];

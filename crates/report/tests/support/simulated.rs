@@ -1,4 +1,4 @@
-//! Trials of a server that is only thought: it answers up to its capacity, and its latency grows on the way.
+//! Trials of an imaginary server: it answers up to its capacity, and its latency grows on the way.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,20 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{DatasetFacts, Load, LoadMode, PlayerFacts};
 use kqps_observation::{Accounts, Histogram, HostFacts, Ledger, Place, SubjectFacts, Trial};
 
-/// A server that is only thought.
+/// An imaginary server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
     /// Queries a second that it can answer.
     pub capacity_qps: f64,
-    /// Time that one query takes when there is no other, in µs.
+    /// Microseconds that one query takes without others.
     pub alone_us: f64,
-    /// Replies of a thousand that are wrong.
+    /// Wrong replies per thousand.
     pub wrong_per_mille: u64,
-    /// The name of its thread.
     pub thread: &'static str,
 }
 
 impl Simulated {
-    /// A trial of it: an open loop at a rate, or a closed loop when there is none.
+    /// A trial of the server: an open loop at a rate, or a closed loop if there is none.
     pub(crate) fn trial(&self, rate_qps: Option<f64>, duration_s: f64, purpose: Purpose) -> Trial {
         let offered_qps = rate_qps.unwrap_or(self.capacity_qps);
         let accounts = self.accounts(offered_qps, duration_s);
@@ -84,7 +83,7 @@ impl Simulated {
         Accounts { intended: sent, sent, lost, wrong, correct: sent - lost - wrong, ..Accounts::default() }
     }
 
-    /// Samples spread as those of a queue are: a long tail that grows with the load.
+    /// Samples as in a queue: a long tail that grows with the load.
     fn latency(&self, offered_qps: f64, accounts: &Accounts) -> Histogram {
         let mut histogram = Histogram::default();
         let idle = (1.0 - offered_qps / self.capacity_qps).max(0.02);
@@ -174,7 +173,7 @@ fn host(busy: f64, duration_s: f64, accounts: &Accounts) -> HostFacts {
     }
 }
 
-/// All but a few of the losses are found in the subject's socket buffer.
+/// All except a few of the losses are found in the subject's socket buffer.
 fn ledger(accounts: &Accounts) -> Ledger {
     if accounts.lost == 0 {
         return Ledger::default();

@@ -1,11 +1,12 @@
-//! What the page says of each start, the words that it links, and the lines that it draws, held against the verdict.
+//! Compares the page with the verdict: its words about each start, the words that it links, and the lines that
+//! it draws.
 
 use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
 
 use super::browser::Browser;
 
-/// Beside every figure stands how far its interval covers the truth, and below it what each start showed: of a refused
-/// figure as what was seen, and no claim.
+/// Beside every figure stands the coverage of its interval, and below it the bounds of each start. For a
+/// refused figure, they are worded as observations and not as claims.
 pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
     let cells = format!("[...{table}.querySelectorAll('td[data-label=rate]')].map(cell => cell.textContent)");
@@ -38,7 +39,7 @@ pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     expect_words(browser);
 }
 
-/// Every word of METHOD that the page uses in a head leads to what it means, and so does every warning.
+/// Every word of METHOD that the page uses in a head links to its meaning, and so does every warning.
 fn expect_words(browser: &mut Browser) {
     let links = "[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))";
     let links = browser.evaluate(links);
@@ -61,7 +62,8 @@ fn expect_words(browser: &mut Browser) {
     }
 }
 
-/// How many lines of latency a subject has: one for each quantile in each start, where two loads met the goal.
+/// The number of latency lines of a subject: one for each quantile in each start with two loads that met the
+/// goal.
 pub(crate) fn lines_of(subject: &CellVerdict) -> usize {
     let quantiles: [fn(&LoadPoint) -> Option<u64>; 3] =
         [|point| point.latency_us.p50, |point| point.latency_us.p99, |point| point.latency_us.p999];

@@ -1,6 +1,6 @@
-//! A run of a study with two experiments and all that can befall a cell: the echo under I/O models and processes
-//! beside what was published, with a model that was left out and a cell that crashed; five name servers; and a
-//! host with two packages of 32 cores.
+//! A run of a study with two experiments and everything that can happen to a cell: the echo under I/O models
+//! and processes beside published figures, with a model that was left out and a cell that crashed; five name
+//! servers; and a host with two packages of 32 cores.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,16 @@ use kqps_observation::{Cell, Run, RunTrial};
 use super::sample::{self, HOSTILE};
 use super::simulated::Simulated;
 
-/// The experiments' names.
 pub(crate) const ECHO: &str = "processes";
 pub(crate) const SERVERS: &str = "servers";
 
-/// Starts of every cell.
+/// Number of starts of every cell.
 const BLOCKS: u32 = 6;
 
 const MODELS: [(&str, f64); 3] = [("blocking", 205_000.0), ("poll", 176_000.0), ("event", 160_000.0)];
-/// A model that the host forbids.
 const FORBIDDEN: &str = "uring";
 const PROCESSES: [u32; 4] = [1, 2, 4, 8];
-/// The cell that crashes, and the one that is never begun.
+/// The cell that crashes, and the one that never begins.
 pub(crate) const CRASHED: (&str, u32) = ("poll", 8);
 pub(crate) const NOT_BEGUN: (&str, u32) = ("event", 8);
 
@@ -37,7 +35,6 @@ const SERVER_CELLS: [(&str, f64, u64); 5] = [
     ("unbound", 151_000.0, 48 << 20),
 ];
 
-/// The run.
 pub(crate) fn run() -> Run {
     let mut run = frame();
     for block in 0..BLOCKS {

@@ -1,5 +1,6 @@
-//! Two cells of two runs: whether they were asked the same, without which nothing can be compared, and what else
-//! differed beside the subject. One factor changed is a comparison; each further one is named.
+//! Compares two cells of two runs: whether both answered the same questions, without which no comparison is
+//! possible, and what differs beside the subject. A comparison changes one factor; each further difference is
+//! named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +9,14 @@ use kqps_observation::{Cell, Run, Trial};
 
 use crate::judge::goal_of;
 
-/// One side of a comparison.
+/// A run and the index of a cell in it.
 type Side<'a> = (&'a Run, usize);
 
-/// A setting of the kernel that is drawn anew at every boot and moves nothing here.
+/// The kernel draws this setting at random at every boot, and it affects no measurement here.
 const RANDOM_SYSCTL: &str = "net.core.netdev_rss_key";
 
-/// Why the two were not asked the same, each a sentence without its full stop; empty where they were.
+/// Why the two cells did not answer the same questions, each reason a sentence without its full stop; empty if
+/// they did.
 pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut differing = Differing::default();
     let (of_a, of_b) = (&a.0.cells[a.1], &b.0.cells[b.1]);
@@ -24,7 +26,7 @@ pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     }
     let is_asked = |name: &str| ["player.", "player_", "dataset."].iter().any(|head| name.starts_with(head));
     for (name, value) in of_a.factors.iter().filter(|(name, _)| is_asked(name)) {
-        // A player that is not told its I/O takes the best; what it took is in the trials.
+        // A player without a configured I/O model chooses the best, and its trials record the choice.
         if let Some(other) = of_b.factors.get(name) {
             differing.add(name, value, other);
         }
@@ -53,7 +55,7 @@ pub(super) fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     of_hosts(a.0, b.0, &mut differing);
     if have_other_queries(a, b) {
         let (a, b) = (a.0.seed, b.0.seed);
-        let says = "the queries were drawn with other seeds, so they are of one kind and not the same";
+        let says = "the queries were drawn with other seeds, so they are of the same kind but not equal";
         differing.found.push(format!("{says}: {a} and {b}"));
     }
     differing.found.push(programs(a.0, b.0));
@@ -84,7 +86,8 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     differing.add_each("", &others(of_a), &others(of_b));
 }
 
-/// Where a subject answers that ran before; the address of one that is started means nothing.
+/// The address of a subject that already ran before the run. The address of a subject that the run started
+/// means nothing.
 fn address(cell: &Cell) -> String {
     cell.target.map_or_else(|| "one of the run's choice".into(), |target| target.address.to_string())
 }
@@ -113,7 +116,7 @@ fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
     differing.add_each("the steering of queue ", &host_a.queues, &host_b.queues);
 }
 
-/// What is known of the programs: those of subjects may differ, for they are what is compared.
+/// What is known of the programs. Those of subjects may differ, since they are what is compared.
 fn programs(a: &Run, b: &Run) -> String {
     let (of_a, of_b) = (&a.fingerprint.binaries, &b.fingerprint.binaries);
     let common = of_a.iter().filter_map(|(name, facts)| Some((name, facts, of_b.get(name)?)));
@@ -131,7 +134,7 @@ fn programs(a: &Run, b: &Run) -> String {
         .collect();
     if !differing.is_empty() {
         return format!(
-            "other builds took part; of a subject that is what is compared, of all else it is not: {}",
+            "programs have other builds, which a comparison intends only for its subjects: {}",
             differing.join("; ")
         );
     }
@@ -143,10 +146,9 @@ fn programs(a: &Run, b: &Run) -> String {
 
 const UNKNOWN: &str = "unknown";
 
-/// The factor of a cell that names its path, as a study does.
+/// The factor of a cell that names its path, as in a study.
 const PATH: &str = "path";
 
-/// Sentences on what differs.
 #[derive(Default)]
 struct Differing {
     found: Vec<String>,
@@ -160,24 +162,24 @@ impl Differing {
         }
     }
 
-    /// All that differs of named values.
+    /// Adds every difference between two sets of named values.
     fn add_each(&mut self, head: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) {
         let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for name in names {
             let told = |values: &BTreeMap<String, String>| {
-                values.get(name).cloned().unwrap_or_else(|| "not told".into())
+                values.get(name).cloned().unwrap_or_else(|| "not recorded".into())
             };
             self.add(&format!("{head}{name}"), told(a), told(b));
         }
     }
 }
 
-/// The last trial of a cell that did not only warm up.
+/// The last trial of a cell, warm-ups excluded.
 fn last((run, cell): Side<'_>) -> Option<&Trial> {
     run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp).filter_map(RunTrial::measured).last()
 }
 
-/// Whether both know the hash of what they played, and it is not the same.
+/// Whether both sides recorded the hash of their queries, and the hashes differ.
 fn have_other_queries(a: Side<'_>, b: Side<'_>) -> bool {
     let hash = |side| last(side).map(|trial| trial.dataset.hash.as_str()).filter(|hash| !hash.is_empty());
     matches!((hash(a), hash(b)), (Some(a), Some(b)) if a != b)
@@ -192,7 +194,7 @@ fn path((run, cell): Side<'_>) -> String {
     run.cells[cell].factors.get(PATH).cloned().unwrap_or_else(|| of_study.into())
 }
 
-/// What a search was told to look for. How long it may take is no part of that.
+/// The goal of a search, without its time limit.
 fn goal(run: &Run) -> String {
     let Some(goal) = goal_of(run) else { return run.goal.clone() };
     let p99 = goal.p99_us.map_or(String::new(), |p99_us| format!(", p99 within {p99_us} µs"));

@@ -1,5 +1,6 @@
-//! What the trials of a cell say against a comparison with it: refusals, each of which leaves no verdict because
-//! the ratios are not those of subjects, and doubts, which are only told. Every warning of the cell is one of both, once.
+//! What the trials of a cell say against a comparison with it. A refusal rules out a verdict, because the
+//! ratios are not those of the subjects. A doubt is only reported. Every warning of the cell becomes one of the
+//! two, once.
 
 use kqps_observation::run::{Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
@@ -12,14 +13,14 @@ use crate::evidence::is_spoiled;
 use crate::judge::{CellVerdict, judge_cell_of};
 use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread};
 
-/// The share of a cell's trials with a busy player from which on the player was what was measured.
+/// If the player was busy in more than this share of a cell's trials, the player was what they measured.
 const OFTEN: f64 = 0.5;
 
-/// What is to be said where a side was not started for the comparison.
-const RAN_BEFORE: &str = "a server that ran before was not started for this: its starts are sessions with one life of it, and \
-     how its lives differ is in neither the interval nor the MDE";
+/// The doubt about a side that the comparison did not start.
+const RAN_BEFORE: &str = "a server that already ran was not started for this: its starts are sessions with one process, and \
+     neither the interval nor the MDE covers how restarts differ";
 
-/// What to do where the player was the limit: how a server that ran before is set up is not kqps' to change.
+/// What to do if the player was the limit. kqps cannot change the configuration of a server that already ran.
 fn way_out(cell: &Cell, name: &str) -> String {
     match cell.target {
         Some(_) => "Give the player more threads (--senders)".to_owned(),
@@ -27,7 +28,7 @@ fn way_out(cell: &Cell, name: &str) -> String {
     }
 }
 
-/// Why a comparison cannot be made, and what else is to be said of it; each a sentence without its full stop.
+/// Why a comparison cannot be made, and the doubts about it; each a sentence without its full stop.
 #[derive(Debug, Default)]
 pub(super) struct Objections {
     pub(super) refusals: Vec<String>,
@@ -35,7 +36,7 @@ pub(super) struct Objections {
 }
 
 impl Objections {
-    /// What is to be said of a cell, under this name, whose figure is compared.
+    /// The objections to comparing a cell's figure. `name` is the cell's name in the sentences.
     pub(super) fn to((run, cell): (&Run, usize), figure: Figure, name: &str) -> Self {
         let verdict = judge_cell_of(run, cell);
         let mut objections = match figure {
@@ -61,7 +62,7 @@ impl Objections {
         objections
     }
 
-    /// Puts them among the doubts of a case, refusals first.
+    /// Inserts the objections among the doubts of a case, refusals first.
     pub(super) fn join(self, case: &mut Case) {
         let refusals = case.refusals as usize;
         case.refusals += self.refusals.len() as u32;
@@ -69,7 +70,7 @@ impl Objections {
         case.doubts.extend(self.doubts);
     }
 
-    /// A search names its bottleneck itself, and has a grade.
+    /// A search names its own bottleneck, and has a grade.
     fn to_search(verdict: &CellVerdict, name: &str) -> Self {
         let mut objections = Self::default();
         let is_players = verdict.bottleneck.resource == Resource::Player;
@@ -85,9 +86,9 @@ impl Objections {
         objections
     }
 
-    /// Adds the warnings of a cell that nothing else here tells: what leaves it without a figure leaves no verdict
-    /// either, and all else is a doubt. That both sides were on one host is none: a comparison is what such a figure
-    /// is good for.
+    /// Adds the warnings of a cell that no other objection covers. A warning that refuses the cell's figure
+    /// rules out a verdict; any other is a doubt. The warning that both sides ran on one host is left out,
+    /// since such a figure is good for comparisons.
     fn add(&mut self, warnings: &[Warning], is_told: impl Fn(&Warning) -> bool, name: &str) {
         for warning in warnings.iter().filter(|one| one.code != Code::SingleHost && !is_told(one)) {
             let (of_what, to) = if refuses(warning) {
@@ -100,7 +101,7 @@ impl Objections {
         }
     }
 
-    /// Of a closed loop or of fixed rates the trials are looked at that give the figures.
+    /// The objections to a closed loop or to fixed rates, from the trials behind the figures.
     fn to_given(run: &Run, cell: usize, verdict: &CellVerdict, name: &str) -> Self {
         let Self { mut refusals, mut doubts } = Self::default();
         let starts: Vec<Vec<&Trial>> = told(run, cell).into_values().collect();
@@ -109,7 +110,7 @@ impl Objections {
             let count = told.iter().filter(|trial| is_so(trial)).count();
             (count as f64 > told.len() as f64 * OFTEN).then_some((count, told.len()))
         };
-        // What is asked of a ceiling (a) is the player.
+        // A ceiling (a) measures the player itself.
         let is_player = run.cells[cell].role == Role::PlayerCeiling;
         let (busy, full) = (often(is_players_limit), often(is_cores_limit));
         if !is_player {
@@ -121,8 +122,8 @@ impl Objections {
                 ));
             } else if let Some((full, all)) = full {
                 doubts.push(format!(
-                    "the player's core was full in {full} of {all} trials of {name}, which was less busy, though not of \
-                     the player alone: what else runs there hides differences"
+                    "the player's core was full in {full} of {all} trials of {name}, which was less busy: \
+                     other programs on that core hide differences"
                 ));
             }
         }
@@ -130,7 +131,7 @@ impl Objections {
         let wrong = wrong.map(|trial| trial.accounts.wrong).sum::<u64>();
         if wrong > 0 {
             refusals
-                .push(format!("{name} gave {wrong} wrong answers: what does not answer right has no speed"));
+                .push(format!("{name} gave {wrong} wrong answers: a server with wrong answers has no rate"));
         }
         let spoiled = starts.iter().filter(|trials| trials.iter().all(|trial| is_spoiled(trial))).count();
         if spoiled > 0 {
@@ -143,8 +144,8 @@ impl Objections {
         let is_told = |warning: &Warning| match warning.code {
             Code::PlayerLimited => is_player || ((busy.is_some() || full.is_some()) && !refuses(warning)),
             Code::WrongAnswers => wrong > 0,
-            // Trials that the player spoiled are left out where a start has others, and else they are told above.
-            // And nobody looked for the greatest load.
+            // Trials that the player spoiled are left out if a start has others; if not, the refusal above
+            // names them. And these loads are no search for the greatest one.
             Code::Lagging | Code::ClientDrops | Code::SendFailed | Code::Irregular => true,
             _ => false,
         };
@@ -154,17 +155,18 @@ impl Objections {
     }
 }
 
-/// Whether a warning leaves its cell without a figure.
+/// Whether a warning refuses the figure of its cell.
 fn refuses(warning: &Warning) -> bool {
     matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse)
 }
 
-/// Whether the player had nothing left to give while the subject had.
+/// Whether the player's busiest thread was at its limit and no thread of the subject was.
 fn is_players_limit(trial: &Trial) -> bool {
     has_rest(trial) && busiest_player(trial).is_some_and(|player| player >= BUSY)
 }
 
-/// Whether the player's core was full, be it with work of others.
+/// Whether the player's core was full, perhaps with work of other programs, while the subject was not at its
+/// limit.
 fn is_cores_limit(trial: &Trial) -> bool {
     has_rest(trial) && busiest_thread(trial).is_some_and(|core| core >= BUSY)
 }

@@ -1,5 +1,5 @@
-//! The ratios of a comparison, taken from the trials of a run: made for it, of two cells of any run, or of the
-//! same cell in two runs.
+//! Takes the ratios of a comparison from the trials: of a run that was made for it, of two cells of any run, or
+//! of the same cell in two runs.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +14,33 @@ use crate::estimate::Speed;
 use crate::evidence::{self, counted_at_last, is_spoiled};
 use crate::judge::judge_cell_of;
 
-/// Which cells of a run that was made for a comparison are compared.
+/// The cells of a run that was made for a comparison, as indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairing {
-    /// A.
+    /// Index of A's cell.
     pub a: usize,
-    /// A once more, as though it were another.
+    /// Index of the second cell of A, which is measured as if it were another subject.
     pub again: usize,
-    /// B.
+    /// Index of B's cell.
     pub b: usize,
 }
 
-/// What a cell is to a comparison that its run was made for.
+/// The part of a cell in the comparison that its run was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What B is compared with.
+    /// The subject that B is compared with.
     A,
-    /// A once more.
+    /// The second cell of A.
     Again,
-    /// What is judged.
+    /// The subject that the comparison judges.
     B,
 }
 
 impl Part {
-    /// The factor of a cell that tells its part.
+    /// The name of the factor that records a cell's part.
     pub const FACTOR: &str = "compared_as";
 
-    /// The factor's value.
+    /// The value of the factor for this part.
     pub fn word(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -51,7 +51,7 @@ impl Part {
 }
 
 impl Pairing {
-    /// What a run compares; none when it was made for something else.
+    /// The cells that a run compares; `None` if the run was not made for a comparison.
     pub fn of(run: &Run) -> Option<Self> {
         let find = |part: Part| {
             let is_it = |cell: &Cell| cell.factors.get(Part::FACTOR).is_some_and(|word| word == part.word());
@@ -61,16 +61,16 @@ impl Pairing {
     }
 }
 
-/// The comparison that a run was made for, one for every figure that its load gives; none for other runs.
+/// The comparisons that a run was made for, one for every figure that its load gives; empty for other runs.
 pub fn of_run(run: &Run) -> Vec<Comparison> {
     let Some(pairing) = Pairing::of(run) else { return Vec::new() };
     let cases = figures_of(&run.cells[pairing.a]).iter().map(|figure| of_run_for(run, pairing, *figure));
-    // A trial with few queries has no p99, and then there is nothing to compare of it.
+    // A trial with few queries has no p99, so a case may have no ratio.
     let cases: Vec<Case> = cases.filter(|case| !case.blocks.is_empty()).collect();
     compare(&cases)
 }
 
-/// The figures that a cell's load gives, those that are compared first first.
+/// The figures that a cell's load gives, in the order in which they are compared.
 pub fn figures_of(cell: &Cell) -> &'static [Figure] {
     match (cell.role, &cell.load) {
         (Role::Canary, _) => &[],
@@ -80,7 +80,7 @@ pub fn figures_of(cell: &Cell) -> &'static [Figure] {
     }
 }
 
-/// The case of a run that was made for a comparison.
+/// The case of one figure, from a run that was made for a comparison.
 pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let at = common_speed(&run.cells[pairing.a], &run.cells[pairing.b]);
     let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure, at));
@@ -89,7 +89,7 @@ pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
         a.iter().filter_map(|(block, a)| Some((*block, (a * again.get(block)?).sqrt()))).collect();
     let is_side_by_side = b.keys().any(|block| both.contains_key(block));
     let mut case = named((run, pairing.a), (run, pairing.b), figure);
-    // A once more is a part of A's figure.
+    // The second cell of A contributes to A's figure, so its objections count.
     Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
     let (of_b, of_same, starts_of_a) = if is_side_by_side {
         (ratios(&both, b), ratios(a, again), 2)
@@ -101,9 +101,9 @@ pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     Case { blocks, starts_of_a, numbers, same, ..case }
 }
 
-/// The ratios of a run of an earlier version, whose blocks were pairs of starts: first all of A beside itself, then all of A
-/// beside B, and each two of them, the second the other way round, were an ABBA block. Its ratio is the geometric mean, in which
-/// a steady drift of the host cancels out.
+/// The ratios of a run of an earlier version, whose blocks were pairs of starts: first all pairs of A and A,
+/// then all pairs of A and B. Two neighbouring pairs, the second in reverse order, form an ABBA block. Its
+/// ratio is the geometric mean, in which a steady drift of the host cancels out.
 fn in_twos(pairs: &[(u32, f64)]) -> Vec<(u32, f64)> {
     let first = pairs.first().map_or(0, |(block, _)| block / 2);
     let blocks = pairs.chunk_by(|one, other| one.0 / 2 == other.0 / 2);
@@ -113,9 +113,9 @@ fn in_twos(pairs: &[(u32, f64)]) -> Vec<(u32, f64)> {
     blocks.map(|block| (block[0].0 / 2 - first, mean(block))).collect()
 }
 
-/// The case of two cells of one run: their starts are paired by block. For want of blocks made for it, each cell
-/// is held against itself in the neighbouring block; that is further apart in time than A and B are, so the
-/// MDE is if anything too large.
+/// The case of two cells of one run, whose starts are paired by block. The run has no blocks that compare a
+/// cell with itself, so each cell is compared with itself in the neighbouring block. These starts are further
+/// apart in time than those of A and B, so the MDE is rather too large than too small.
 pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
     let at = common_speed(&run.cells[a], &run.cells[b]);
     let (of_a, of_b) = (of_starts(run, a, figure, at), of_starts(run, b, figure, at));
@@ -124,9 +124,13 @@ pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
     Case { blocks, numbers, same, same_of_both: true, ..named((run, a), (run, b), figure) }
 }
 
-/// The case of a cell each of two runs. Whatever changed on the host between the sessions is in the ratios and
-/// not in the MDE, which the doubts say; so they do of all that is known to differ. Where the two were not asked the
-/// same there is no case, and the error is the reason, without its full stop.
+/// The case of two cells, each of another run. A change of the host between the runs is in the ratios and not
+/// in the MDE; the doubts say so, and they name every known difference.
+///
+/// # Errors
+///
+/// If the two cells did not answer the same questions there is no case. The error is the reason, without its
+/// full stop.
 pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Result<Case, String> {
     let unlike = conditions::unlike(a, b);
     if !unlike.is_empty() {
@@ -139,7 +143,7 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
     case.same_of_both = true;
     case.doubts.push(
-        "A and B were measured in different sessions: whatever else changed on the host between them looks \
+        "A and B were measured in different sessions: any other change of the host between them looks \
          like a difference"
             .into(),
     );
@@ -147,19 +151,21 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     Ok(case)
 }
 
-/// Block → B's figure divided by A's, where both have one.
+/// Block → B's figure divided by A's, for blocks in which both have one.
 fn ratios(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Vec<(u32, f64)> {
     a.iter().filter_map(|(block, a)| Some((*block, b.get(block)? / a))).collect()
 }
 
-/// A cell against itself: two neighbouring blocks and then the next two, so that no start is used twice.
+/// The ratios of a cell to itself: of two neighbouring blocks, then of the next two, so that each start is used
+/// once.
 fn neighbours(figures: &BTreeMap<u32, f64>) -> Vec<f64> {
     let figures: Vec<f64> = figures.values().copied().collect();
     figures.chunks_exact(2).map(|pair| pair[1] / pair[0]).collect()
 }
 
-/// The speed at which two cells are compared. The reference is that of their cores, so on other cores it is another one, and
-/// taking turns has to do.
+/// The speed at which two cells are compared. The reference speed belongs to one set of cores. For cells on
+/// different cores it differs, so their rates are compared as the host came, and only their alternation
+/// corrects for its speed.
 fn common_speed(a: &Cell, b: &Cell) -> Speed {
     let is_alike = a.player_cpus == b.player_cpus && a.subject_cpus == b.subject_cpus;
     if is_alike { Speed::Reference } else { Speed::AsItCame }
@@ -184,8 +190,8 @@ fn of_starts(run: &Run, cell: usize, figure: Figure, at: Speed) -> BTreeMap<u32,
         .collect()
 }
 
-/// Block → the trials that tell the figure of the cell's start in it, where the load was given; a start that failed
-/// has none. Those that the player or the host spoiled are among them only where all are spoiled.
+/// Block → the trials that give the figure of the cell's start in it, for a given load. A start that failed has
+/// none. Trials that the player or the host spoiled count only if all trials of the start are spoiled.
 pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
     for trial in run.trials_of(cell) {
@@ -204,7 +210,7 @@ fn told_of<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     }
     let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-    // Of several rates the highest says most of a subject.
+    // Of several rates, the highest says most about a subject.
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
     let highest_qps = measured.iter().map(|(_, trial)| load_qps(trial)).fold(0.0, f64::max);
     let highest: Vec<_> = measured.into_iter().filter(|(_, trial)| load_qps(trial) >= highest_qps).collect();
@@ -226,7 +232,7 @@ fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
         Figure::AnsweredRate | Figure::ReliableRate => trial.load.answered_qps / speed,
         Figure::CpuPerAnswer => {
             let subject = trial.subject.as_ref()?;
-            // What takes a second at half the speed takes half of one.
+            // Work that takes 1 s at half the speed takes 0.5 s at the full speed.
             let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * speed;
             cpu_s / trial.accounts.correct as f64
         }
@@ -235,16 +241,16 @@ fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
     (value.is_finite() && value > 0.0).then_some(value)
 }
 
-/// Whether a figure is taken from trials of this purpose, those of a search apart.
+/// Whether a figure is taken from trials of this purpose; trials of a search are a case of their own.
 pub(super) fn is_compared(purpose: Purpose) -> bool {
     matches!(purpose, Purpose::Ceiling | Purpose::Closed | Purpose::Rate)
 }
 
-/// A case without ratios, with what the trials of both say against it; refusals come first.
+/// A case without ratios, with the objections from the trials of both cells, refusals first.
 fn named(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
     let name = |(run, cell): (&Run, usize)| run.cells[cell].name.clone();
     let (name_a, name_b) = (name(a), name(b));
-    // Of two runs the cells are called alike.
+    // Cells of two runs often have the same name.
     let (short_a, short_b) = if name_a == name_b {
         (format!("{name_a} (A)"), format!("{name_b} (B)"))
     } else {

@@ -1,12 +1,13 @@
-//! Holm's step-down correction: the more comparisons are made together, the surer each must be.
+//! Holm's step-down correction: the more comparisons are made together, the stricter each one is.
 //!
-//! The least likely equality is held to the error rate divided by the number of comparisons, the next one to the
-//! error rate divided by one less, and so on until one fails; those after it are held to its bound. An
-//! interval at the bound of its comparison then excludes equality only where Holm's procedure rejects it.
-//! (S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979.)
+//! The comparison that is least likely among equals must meet the error rate divided by the number of
+//! comparisons, the next one the error rate divided by one less, and so on until one fails. All after it must
+//! meet the bound of the one that failed. The interval of a comparison at its bound then excludes equality only
+//! if Holm's procedure rejects it. (S. Holm, A Simple Sequentially Rejective Multiple Test Procedure,
+//! Scandinavian Journal of Statistics 6, 1979.)
 
-/// The error rate that each comparison is held to, in the order of `chances`: the chance, under equality, of
-/// what was seen or worse.
+/// The error rate of each comparison, in the order of `chances`. A chance is the probability, among equals, of
+/// a result as extreme as the one seen.
 pub(super) fn error_rates(chances: &[f64], error_rate: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));

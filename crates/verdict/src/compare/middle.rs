@@ -1,8 +1,8 @@
-//! The middle of figures of which some have gone astray.
+//! The centre of figures, robust against outliers.
 
-/// The geometric form of the estimate of Hodges and Lehmann: the median of the means of all pairs, each figure with itself
-/// among them. A few outliers do not move it, and of others it makes nearly as much as a mean does (Annals of Mathematical
-/// Statistics 34, 1963). None without a figure above 0.
+/// The geometric form of the Hodges-Lehmann estimate: the median of the means of all pairs, each figure with
+/// itself included. A few outliers do not move it, and without outliers it is nearly as efficient as a mean
+/// (Annals of Mathematical Statistics 34, 1963). `None` without a figure above 0.
 pub(super) fn middle(figures: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).filter(|log| log.is_finite()).collect();
     let mut means: Vec<f64> = Vec::with_capacity(logs.len() * (logs.len() + 1) / 2);
@@ -31,7 +31,7 @@ mod tests {
         };
         is(&[7.0], 7.0);
         is(&[1.0, 4.0], 2.0);
-        // Of 1, 2, 4 the means are 1, 1.41, 2, 2, 2.83, 4.
+        // The means of 1, 2, 4 are 1, 1.41, 2, 2, 2.83, 4.
         is(&[4.0, 1.0, 2.0], 2.0);
         is(&[10.0, 10.0, 10.0, 10.0, 10.0, 0.001, 500.0], 10.0);
         assert_eq!(middle(&[0.0, f64::NAN]), None);

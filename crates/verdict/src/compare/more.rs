@@ -1,19 +1,20 @@
-//! How many more blocks an inconclusive comparison needs: an estimate, from what was seen so far, and where that is too
-//! little for one, how many at least.
+//! How many more blocks an inconclusive comparison needs: an estimate from the trials so far or, if they allow
+//! no estimate, the least number.
 
 use super::student::quantile;
 use super::{CLAIMED, LEAST_BLOCKS};
 use crate::interval::Interval;
 
-/// How many more blocks are wanted.
+/// A number of further blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct More {
     pub(super) blocks: u32,
-    /// Whether nothing tells that these would do, and only that fewer would not.
+    /// Whether `blocks` is only a lower bound: fewer would not suffice, and these might not either.
     pub(super) is_least: bool,
 }
 
-/// What any verdict takes, or the estimate where that is more; none where enough were made and nothing can be estimated.
+/// The number of blocks that any verdict needs, or the estimate if that is greater. `None` if enough were made
+/// and no estimate is possible.
 pub(super) fn blocks_wanted(ratio: Option<&Interval>, mde: Option<f64>, error_rate: f64) -> Option<More> {
     let made = ratio.map_or(0, |ratio| ratio.count);
     let least = LEAST_BLOCKS.saturating_sub(made);
@@ -23,8 +24,8 @@ pub(super) fn blocks_wanted(ratio: Option<&Interval>, mde: Option<f64>, error_ra
     Some(More { blocks, is_least: estimate.is_none() })
 }
 
-/// If the ratio and the scatter of blocks stay as they are, the ratio is told from equality once the interval excludes 1 and so
-/// little of it is the MDE that it is claimed. None where that takes too many blocks to be any help.
+/// Assumes that the ratio and the scatter of blocks stay as they are. A difference is claimed once the interval
+/// excludes 1 and the ratio is far enough from 1 for its MDE. `None` if that takes [`MOST`] blocks or more.
 fn estimate(made: u32, ratio: &Interval, mde: f64, error_rate: f64) -> Option<u32> {
     let distance = ratio.median.ln().abs();
     let width = (ratio.high / ratio.low).ln() / 2.0;
@@ -35,7 +36,7 @@ fn estimate(made: u32, ratio: &Interval, mde: f64, error_rate: f64) -> Option<u3
     (made + 1..made + MOST).find(|blocks| claimed * narrowed(*blocks) <= distance).map(|blocks| blocks - made)
 }
 
-/// More blocks than these are no help to anybody.
+/// An estimate of so many blocks or more helps no user.
 const MOST: u32 = 5_000;
 
 #[cfg(test)]
@@ -51,7 +52,7 @@ mod tests {
     fn a_width_twice_too_large_takes_three_times_the_blocks() {
         let more = |ratio: &Interval, mde| blocks_wanted(Some(ratio), Some(mde), 0.05).unwrap();
         assert_eq!(more(&ratio(1.02, 0.04, 6), 0.01), More { blocks: 11, is_least: false });
-        // The interval is narrow enough, and the MDE is not.
+        // The interval is narrow enough, but the MDE is not.
         assert_eq!(more(&ratio(1.02, 0.01, 6), 0.08), More { blocks: 16, is_least: false });
     }
 

@@ -1,17 +1,17 @@
-//! How the ratios of blocks scatter, as logarithms, and what follows from it: the interval of their mean, how likely it is
-//! among equals, and the least difference that would be found.
+//! How the logarithms of block ratios scatter, and what follows: the interval of their mean, its probability
+//! among equals, and the least detectable difference.
 
 use super::student::{chance_beyond, quantile};
 use crate::interval::{self, Interval};
 
-/// Fewer blocks of A against itself say nothing of how far it strays.
+/// Fewer blocks of A against itself do not show how much A scatters.
 const SAME_LEAST: usize = 3;
 
-/// How often a difference as large as the MDE is found.
+/// The probability, 0 to 1, that a difference as large as the MDE is found.
 const FOUND: f64 = 0.95;
 
-/// Equals show as much as is claimed this many times as often as an interval misses the truth: then a part of the MDE is seldom
-/// claimed, too.
+/// Equals reach the claimed distance with this multiple of the probability that an interval misses the truth. A
+/// difference of a part of the MDE is then seldom claimed, too.
 const RARELY: f64 = 0.2;
 
 /// The ratios of blocks, as logarithms.
@@ -20,13 +20,13 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Those of the ratios that are finite and above 0.
+    /// The logarithms of the ratios that are finite and above 0.
     pub(super) fn of(ratios: &[f64]) -> Self {
         Self { logs: ratios.iter().map(|ratio| ratio.ln()).filter(|log| log.is_finite()).collect() }
     }
 
-    /// The geometric mean with an interval that misses the true ratio with a probability of `error_rate`. A single block has an
-    /// interval without coverage. None without a ratio.
+    /// The geometric mean with an interval that misses the true ratio with a probability of `error_rate`. The
+    /// interval of a single block has coverage 0. `None` without a ratio.
     pub(super) fn interval(&self, error_rate: f64) -> Option<Interval> {
         let count = self.logs.len();
         let freedom = count.checked_sub(1)?;
@@ -42,12 +42,12 @@ impl Logs {
         Some(Interval { median: mean.exp(), low, high, coverage, count: count as u32 })
     }
 
-    /// The chance, among equals, of a mean as far from equality as this one or farther (Student's test).
+    /// The probability, among equals, of a mean at least as far from equality as this one (Student's t-test).
     pub(super) fn chance_of_equality(&self) -> f64 {
         let Some(variance) = self.variance() else { return 1.0 };
         let error = (variance / self.logs.len() as f64).sqrt();
         match self.mean() / error {
-            // No two blocks differ.
+            // All blocks are equal, and their mean is 0.
             far if far.is_nan() => 1.0,
             far => chance_beyond(far, self.logs.len() - 1),
         }
@@ -57,7 +57,7 @@ impl Logs {
         self.logs.iter().sum::<f64>() / self.logs.len() as f64
     }
 
-    /// The sum of squares about the mean.
+    /// The sum of squared deviations from the mean.
     fn squares(&self) -> f64 {
         let mean = self.mean();
         self.logs.iter().map(|log| (log - mean).powi(2)).sum()
@@ -68,10 +68,11 @@ impl Logs {
     }
 }
 
-/// The least difference, a share, that a comparison with these ratios of B to A finds in 95 of 100 times, where its interval
-/// misses the truth with a probability of `error_rate`. The true ratio of A to itself is 1. `share` is the
-/// variance of a block's ratio as a share of that of A to itself. Both are pooled; where the ratios alone scatter more, theirs counts.
-/// None with fewer than three blocks of A against itself, or two ratios.
+/// The least difference, a share, that a comparison with these ratios of B to A finds in 95 of 100 cases, if
+/// its interval misses the truth with a probability of `error_rate`. The true ratio of A to itself is 1.
+/// `share` is the variance of a block's ratio divided by the variance of A to itself. Both variances are
+/// pooled; if the variance of the ratios alone is greater, it counts. `None` with fewer than three blocks of A
+/// against itself, or with fewer than two ratios.
 pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rate: f64) -> Option<f64> {
     let (count, of_same) = (ratios.logs.len(), same.logs.len());
     if count < 2 || of_same < SAME_LEAST {
@@ -85,7 +86,7 @@ pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rat
     Some((errors * (variance / count as f64).sqrt()).exp_m1())
 }
 
-/// The places of blocks with a ratio that stands out.
+/// The indices of blocks whose ratio stands out.
 pub(super) fn outlying(ratios: &[f64]) -> Vec<usize> {
     let usable: Vec<(usize, f64)> =
         (0..).zip(ratios.iter().copied()).filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0).collect();
@@ -127,10 +128,11 @@ mod tests {
     #[test]
     fn what_is_least_detectable_takes_both_scatters_and_the_number_of_blocks() {
         let (ratios, same) = (logs(&[0.01, -0.01].repeat(3)), logs(&[0.01, -0.01].repeat(3)));
-        // Five degrees of freedom: 4.032 + 2.015; the variance is that of the ratios, 1.2e-4, the larger one.
+        // Five degrees of freedom: 4.032 + 2.015. The variance is that of the ratios, 1.2e-4, which is the
+        // greater one.
         let mde = least_detectable(&ratios, &same, 1.0, 0.05).unwrap();
         assert!((mde.ln_1p() - 6.047 * (1.2e-4_f64 / 6.0).sqrt()).abs() < 1e-5, "{mde}");
-        // A strays twice as far: (6 x 4e-4 x 3/4 + 6e-4) / 11.
+        // A scatters twice as far: (6 x 4e-4 x 3/4 + 6e-4) / 11.
         let wide = least_detectable(&ratios, &logs(&[0.02, -0.02].repeat(3)), 0.75, 0.05).unwrap();
         assert!((wide.ln_1p() - 6.047 * (2.1818e-4_f64 / 6.0).sqrt()).abs() < 1e-5, "{wide}");
         let many =

@@ -1,5 +1,5 @@
-//! A comparison in one sentence, the verdict first, as words and pages print it, and in another what equivalence leaves
-//! open.
+//! A comparison in one sentence, the verdict first, as terminals and pages print it; and a second sentence with
+//! the limits of a verdict of equivalence.
 
 use std::fmt;
 
@@ -27,27 +27,29 @@ impl fmt::Display for Comparison {
                 )
             }
             Outcome::Inconclusive => {
-                write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
+                write!(f, "inconclusive: it is not yet known whether {b} differs from {a} in {figure}; ")?;
                 match self.more_blocks {
                     Some(1) if self.more_at_least => f.write_str("at least one more block is needed."),
                     Some(blocks) if self.more_at_least => {
                         write!(f, "at least {blocks} more blocks are needed.")
                     }
-                    Some(1) => f.write_str("about one more block would tell."),
-                    Some(blocks) => write!(f, "about {blocks} more blocks would tell."),
-                    None => f.write_str("how many more blocks would tell is not known."),
+                    Some(1) => f.write_str("about one more block would decide."),
+                    Some(blocks) => write!(f, "about {blocks} more blocks would decide."),
+                    None => f.write_str("how many more blocks would decide is not known."),
                 }
             }
         }
     }
 }
 
-/// Above this MDE, a share, equivalence says little: what is known to more than ± 5 % has at best a C as a figure, too.
+/// With an MDE (a share) above this, equivalence says little. A figure that is known no better than to ± 5 %
+/// has at best a C, too.
 const COARSE: f64 = 0.05;
 
 impl Comparison {
-    /// What equivalence leaves open here, a sentence: a difference that shows although the MDE is larger, or one that
-    /// would have to be large to show. None of other verdicts, and where the two are equal as far as a fine MDE can tell.
+    /// The limits of a verdict of equivalence, as a sentence: a difference shows although the MDE is larger, or
+    /// a difference would have to be large to show. `None` for other verdicts, and if the two are equal within
+    /// a small MDE.
     pub fn caveat(&self) -> Option<String> {
         let (mde, ratio) = (self.mde?, self.ratio?);
         if self.outcome != Outcome::Equivalent {
@@ -55,19 +57,18 @@ impl Comparison {
         }
         if ratio.low > 1.0 || ratio.high < 1.0 {
             return Some(format!(
-                "{} has {} {}, with the whole interval on one side of 1: a difference of so much cannot be \
-                 told from none here.",
+                "{} has {} {}, with the whole interval on one side of 1: a difference of this size is not \
+                 detectable here.",
                 self.case.b,
                 beyond(ratio.median),
                 self.case.figure
             ));
         }
-        (mde > COARSE)
-            .then(|| format!("A difference of up to {:.1} % cannot be told from none here.", mde * 100.0))
+        (mde > COARSE).then(|| format!("A difference of up to {:.1} % is not detectable here.", mde * 100.0))
     }
 }
 
-/// How far a ratio lies from 1: `1.4 % less`.
+/// The distance of a ratio from 1: `1.4 % less`.
 fn beyond(ratio: f64) -> String {
     let direction = if ratio < 1.0 { "less" } else { "more" };
     format!("{:.1} % {direction}", (ratio - 1.0).abs() * 100.0)

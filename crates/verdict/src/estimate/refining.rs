@@ -1,17 +1,20 @@
-//! Which load brings an estimate closer: one beside it, so far away that the trial may well come out either way.
+//! Chooses the load that refines an estimate: one beside it, at a distance at which the trial may well go
+//! either way.
 
 use super::Estimate;
 use crate::search::Goal;
 
-/// However little is known, a load so far away shows whether the estimate is too high or too low.
+/// The greatest distance of such a load from the estimate, as a share. Even for a vague estimate, a load this
+/// far away shows whether it is too high or too low.
 const AWAY_MOST: f64 = 0.1;
 
-/// A load beside an estimate, queries a second: below and above in turn, by how many were played already; as far away as the
-/// truth may well be, and a goal's width at least. None once the estimate is as close as the goal wants.
+/// A load beside an estimate, queries a second. It alternates between below and above with the number of loads
+/// that were played already. Its distance is a standard deviation of the estimate, at most 10 % of it, and at
+/// least the goal's width. `None` once the estimate is as close as the goal asks.
 pub fn load_beside(goal: &Goal, estimate: &Estimate, played: usize) -> Option<f64> {
     let interval = estimate.interval();
     let spread = (interval.high - interval.low) / interval.median;
-    // An interval of 95 % is four standard deviations wide.
+    // An interval of 95 % is about four standard deviations wide.
     let away = (spread / 4.0).min(AWAY_MOST).max(goal.width);
     let factor = if played.is_multiple_of(2) { 1.0 - away } else { 1.0 + away };
     (spread > goal.width).then(|| goal.round_load(interval.median * factor))
@@ -27,7 +30,7 @@ mod tests {
         Estimate::of(&[trials.to_vec()]).unwrap()
     }
 
-    /// How far the load lies from the median, as a share of it; positive where it is greater.
+    /// The distance of the load from the median, as a share of it; positive if the load is greater.
     fn away(estimate: &Estimate, played: usize) -> Option<f64> {
         let load_qps = load_beside(&Preset::Quick.goal(), estimate, played);
         load_qps.map(|load_qps| load_qps / estimate.interval().median - 1.0)

@@ -1,4 +1,4 @@
-//! What the trials of a cell say of its rate, at the reference speed or as the host came.
+//! Reads the evidence of a cell's trials about its rate, at the reference speed or as the host came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,35 +11,37 @@ use crate::disturbed::disturbed;
 use crate::evidence::{counted_at_last, counted_of_cell, is_spoiled, speed};
 use crate::search::{Goal, Probe};
 
-/// At which speed rates are told.
+/// The core speed at which rates are stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
-    /// That of the reference, without what host or player spoiled where the rest bounds the rate.
+    /// The reference speed. Trials that the host or the player spoiled are left out if the rest bounds the
+    /// rate.
     Reference,
-    /// As the cores were, stalls included.
+    /// The speed that the cores had, stalls included.
     AsItCame,
 }
 
-/// Which trials an estimate rests on.
+/// The trials that an estimate rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// Those that neither host nor player spoiled, and that were so short that the speed before and after them was also the speed
-    /// in between.
+    /// Trials that neither the host nor the player spoiled, and that were so short that the speed before and
+    /// after them held in between.
     Short,
-    /// Those that neither host nor player spoiled.
+    /// Trials that neither the host nor the player spoiled.
     Undisturbed,
     All,
 }
 
-/// A trial that was gauged and lasts longer than this, in seconds, or than the goal's own trials, says little where there are shorter
-/// ones: the host may have had another speed in between.
+/// Seconds. If there are shorter trials, a gauged trial that lasts longer than this, and longer than the goal's
+/// own trials, says little: the host may have had another speed in between.
 const SHORT_S: f64 = 1.0;
 
-/// A load that is tried once more lasts a hundredth longer.
+/// A re-test of a load lasts a hundredth longer.
 const LONGER: f64 = 1.02;
 
 impl Which {
-    /// Where some trials do not bound a rate more of them do, however far apart they are.
+    /// The choices to try in turn, from the strictest: if some trials do not bound a rate, more of them may,
+    /// however far they scatter.
     fn to_try(at: Speed) -> &'static [Self] {
         match at {
             Speed::Reference => &[Self::Short, Self::Undisturbed, Self::All],
@@ -47,7 +49,7 @@ impl Which {
         }
     }
 
-    /// Whether a trial that counts is one of them.
+    /// Whether the choice includes a trial that counts.
     fn has(self, trial: &Trial, goal: &Goal) -> bool {
         let is_short =
             || trial.speed.is_none() || trial.load.duration_s <= SHORT_S.max(goal.final_s) * LONGER;
@@ -60,13 +62,13 @@ impl Which {
     }
 }
 
-/// The estimate of a cell. None where its trials do not bound it, and for a goal that does not ask for what half of the trials
-/// do: then the bounds say it.
+/// The estimate of a cell, or `None` if its trials do not bound it. It is also `None` for a goal that allows
+/// another share of bad trials than half: the bounds give the figure then.
 pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimate> {
     of_cells(run, &[cell], goal, at)
 }
 
-/// The estimate of cells that measure the same.
+/// The estimate over cells that measure the same.
 pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Option<Estimate> {
     Which::to_try(at).iter().find_map(|which| {
         let starts: Vec<_> = cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which)).collect();
@@ -74,7 +76,7 @@ pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Op
     })
 }
 
-/// What every start of a cell says that did not fail.
+/// The evidence of every start of a cell that did not fail.
 fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<Vec<Evidence>> {
     let failed: BTreeSet<u32> =
         run.trials_of(cell).filter(|one| one.failure().is_some()).map(|one| one.block).collect();
@@ -92,7 +94,7 @@ fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<V
     starts.into_values().collect()
 }
 
-/// The same of a search, whose trials are those of one start.
+/// The estimate of a search, whose trials are those of one start.
 pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option<Estimate> {
     let is_sought = |purpose: Purpose| !matches!(purpose, Purpose::Ceiling | Purpose::WarmUp);
     let all: Vec<_> = trials.iter().copied().filter(|(purpose, _)| is_sought(*purpose)).collect();
@@ -104,13 +106,14 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
     })
 }
 
-/// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. None where nothing was answered.
+/// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. `None` if nothing
+/// was answered.
 pub fn of_echo(trial: &Trial) -> Option<Estimate> {
     Estimate::of(&[answered(trial, speed(trial)).into_iter().collect()])
 }
 
-/// What a trial says; none of one that says nothing of the rate. What was played counts, and not what was wanted: the cores
-/// may have been a little faster in the end than before.
+/// The evidence of a trial; `None` if it says nothing about the rate. The load that was played counts, not the
+/// load that was wanted, since the player adapts the load to the speed of the cores.
 fn evidence(goal: &Goal, purpose: Purpose, trial: &Trial, at: Speed) -> Option<Evidence> {
     let speed = if at == Speed::AsItCame { 1.0 } else { speed(trial) };
     match (purpose, trial.load.mode) {
@@ -131,12 +134,12 @@ fn evidence(goal: &Goal, purpose: Purpose, trial: &Trial, at: Speed) -> Option<E
     }
 }
 
-/// With more than half of the queries bad the median latency is that of queries without an answer.
+/// If more than half of the queries are bad, the median latency is that of queries without an answer.
 const MOST_BAD: f64 = 0.5;
 
-/// How many queries waited in the subject's buffers, in the median over a trial that lost some: those under way (latency times
-/// rate, Little's law) without what the least latency keeps under way. Buffers that overflow are full most of the time, and what
-/// filled them was not answered.
+/// How many queries waited in the subject's buffers, as a median over a trial with losses. By Little's law,
+/// latency times rate gives the queries under way; those that the least latency accounts for are subtracted.
+/// Buffers that overflow are full most of the time, and the subject did not answer what filled them.
 fn under_way(trial: &Trial) -> f64 {
     if trial.accounts.bad_ratio() >= MOST_BAD {
         return 0.0;
@@ -146,23 +149,24 @@ fn under_way(trial: &Trial) -> f64 {
     (waiting_us / 1e6 * trial.load.answered_qps).max(0.0)
 }
 
-/// From this share of the queries on it shows that they wait.
+/// From this share of the queries on, a queue is visible.
 const WAITING_LEAST: f64 = 0.002;
 
-/// How many queries waited at the end of a trial that was answered whole while ever more of them waited. Buffers that hold them
-/// hide that the load is too much, and it is known how much: the subject answered all but these. None of a subject that kept up,
-/// though it may have stood still for a moment just before the end: then the median latency is as low as ever.
+/// How many queries waited at the end of a trial whose queries were all answered while the queue grew. A buffer
+/// that holds the queue hides that the load is too great, but the excess is known: the subject answered all but
+/// these. `None` if the subject kept up. A subject that stood still just before the end kept up too: its median
+/// latency is as low as ever.
 fn growing(trial: &Trial) -> Option<f64> {
     let (accounts, load) = (&trial.accounts, &trial.load);
     let after = accounts.correct.saturating_sub(load.correct_in_time?) as f64;
     let always = trial.latency_us.min? as f64 / 1e6 * load.answered_qps;
     let waiting = after - always;
-    // Of a queue that grows steadily half as many wait in the median.
+    // In a queue that grows steadily, the median query sees half of its final length.
     let is_growing = waiting > accounts.intended as f64 * WAITING_LEAST && under_way(trial) > waiting / 4.0;
     is_growing.then_some(waiting)
 }
 
-/// Whether ever more queries waited in a trial in open loop that was answered.
+/// Whether the queue grew throughout a trial in open loop whose queries were answered.
 pub(crate) fn is_growing(trial: &Trial) -> bool {
     trial.load.mode == LoadMode::Open && growing(trial).is_some()
 }
@@ -183,7 +187,7 @@ mod tests {
 
     const CAPACITY_QPS: f64 = 100_000.0;
 
-    /// A trial at a subject that has room for so many that wait, and is so far away.
+    /// A trial of a subject that buffers up to `room` queries and is `away_s` seconds away.
     fn played(load_qps: f64, room: f64, away_s: f64) -> Trial {
         let excess_qps = (load_qps - CAPACITY_QPS).max(0.0);
         let waiting = |after_s: f64| (excess_qps * after_s).min(room);
@@ -235,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Good up to a load and bad from the next one on, with these speeds before and after.
+    /// Trials that are good up to a load and bad from the next one on, with these speeds before and after.
     fn around(load_qps: f64, duration_s: f64, speeds: (f64, f64)) -> Vec<Trial> {
         let gauge =
             |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };

@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Absence {
-    /// The run left it out, for this reason.
+    /// The run left the combination out, for this reason.
     Skipped(String),
-    /// The study does not have it.
+    /// The study does not contain the combination.
     NotPlanned,
 }
 
-/// Looks for the combination among what the run left out.
+/// Looks up the combination among those that the run left out.
 pub(super) fn of(run: &Run, experiment: &Experiment, values: &BTreeMap<String, String>) -> Absence {
     let found = run.skipped.iter().find(|(what, _)| names(what, experiment, values));
     found.map_or(Absence::NotPlanned, |(_, why)| Absence::Skipped(why.clone()))
 }
 
-/// Whether a key of [`Run::skipped`] names a combination. It may begin with the experiment's name and a colon;
-/// then come `FACTOR=VALUE`, with semicolons between them, or values alone, and all must be so.
+/// Whether a key of [`Run::skipped`] names a combination. The key may begin with the experiment's name and a
+/// colon. Then follow `FACTOR=VALUE` items, separated by semicolons, or bare values, and all must match.
 fn names(what: &str, experiment: &Experiment, values: &BTreeMap<String, String>) -> bool {
     let rest = match what.split_once(": ") {
         Some((name, rest)) if name == experiment.name => rest,
@@ -34,7 +34,7 @@ fn names(what: &str, experiment: &Experiment, values: &BTreeMap<String, String>)
         Some((name, value)) => values.get(name).is_some_and(|other| other == value),
         None => values.values().any(|value| value == word),
     };
-    // The echo is the subject of a study that names none.
+    // A study that names no subject measures the echo.
     let rest = rest.strip_prefix("echo ").unwrap_or(rest);
     rest.split(';').all(|word| is_so(word.trim()))
 }

@@ -1,5 +1,5 @@
-//! The cells of an experiment laid out as its tables and charts want them: factors down, one factor across.
-//! Every combination that was measured, left out or published has its slot, and none holds two cells.
+//! Lays the cells of an experiment out for tables and charts: several factors as rows, one factor as columns.
+//! Every combination that was measured, left out or published has its slot, and no slot holds two cells.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +13,45 @@ use super::published::{self, PublishedFigure};
 /// One table, or one chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// A headline; may be empty.
+    /// The headline, possibly empty.
     pub title: String,
-    /// The factors down.
+    /// The factors of the rows.
     pub rows: Vec<String>,
-    /// The factor across; empty for one column.
+    /// The factor of the columns; empty for a single column.
     pub columns: String,
-    /// Its values; one empty value for one column.
+    /// The values of the columns' factor; one empty value for a single column.
     pub column_values: Vec<String>,
-    /// What is shown of every cell.
+    /// The figures to show of every cell.
     pub show: Vec<Figure>,
-    /// From top to bottom.
+    /// The rows from top to bottom.
     pub lines: Vec<GridRow>,
 }
 
-/// The cells that agree in the factors down.
+/// The cells with the same values of the row factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridRow {
-    /// Values of the factors down.
+    /// The values of the row factors.
     pub values: Vec<String>,
-    /// One for every value across.
+    /// One slot for every column.
     pub slots: Vec<Slot>,
 }
 
 /// One combination of factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// Index into the figures of the run; none where there is no cell.
+    /// Index into the figures of the run; `None` if there is no cell.
     pub figures: Option<usize>,
-    /// Why there is no cell.
+    /// Why there is no cell; `None` if there is one.
     pub absence: Option<Absence>,
-    /// What others found, whether there is a cell or not.
+    /// The published figure, whether or not there is a cell.
     pub published: Option<PublishedFigure>,
 }
 
-/// Stands for the value of a factor that a cell does not have.
+/// The value that is shown for a factor that a cell does not have.
 const WITHOUT: &str = "–";
 
-/// The value of a cell's factor. What a cell has beside its factors counts too: `subject`, `io`, `workers`, `cores`.
+/// The value of a cell's factor. The cell's own properties count as factors too: `subject`, `io`, `workers`,
+/// `cores`.
 pub fn factor(cell: &Cell, name: &str) -> Option<String> {
     if let Some(value) = cell.factors.get(name) {
         return Some(value.clone());
@@ -67,7 +68,7 @@ pub fn factor(cell: &Cell, name: &str) -> Option<String> {
     }
 }
 
-/// The tables that an experiment wants; where it wants none, one with all of its factors down.
+/// The tables that an experiment asks for. If it asks for none, one table with all of its factors as rows.
 pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {
     let laid = Laid::of(run, figures, experiment);
     if experiment.tables.is_empty() {
@@ -80,7 +81,7 @@ pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec
     tables.map(|table| laid.grid(&table.title, &table.rows, &table.columns, &table.show)).collect()
 }
 
-/// The charts that an experiment wants: series down, and what lies along the axis across.
+/// The charts that an experiment asks for, with the series as rows and the values of the axis as columns.
 pub fn charts_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {
     let laid = Laid::of(run, figures, experiment);
     let charts = experiment.charts.iter();
@@ -91,7 +92,7 @@ pub fn charts_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec
 struct Laid<'a> {
     run: &'a Run,
     experiment: &'a Experiment,
-    /// With their indices into the figures.
+    /// The cells with their indices into the figures.
     cells: Vec<(usize, &'a Cell)>,
 }
 
@@ -124,7 +125,7 @@ impl<'a> Laid<'a> {
         Grid { title, rows, columns, column_values, show: show.to_vec(), lines }
     }
 
-    /// The factors down, and as many more as are needed so that no two cells share a slot.
+    /// The row factors, and as many more as are needed so that no two cells share a slot.
     fn telling_apart(&self, rows: &[String], columns: &str) -> Vec<String> {
         let mut rows = rows.to_vec();
         let all = self.experiment.factors.iter().map(|factor| factor.name.clone());
@@ -153,7 +154,7 @@ impl<'a> Laid<'a> {
         rows
     }
 
-    /// The values of a factor: as the study lists them, then what cells and published figures have beside.
+    /// The values of a factor: first in the study's order, then further values of cells and published figures.
     fn values(&self, name: &str) -> Vec<String> {
         let listed = self.experiment.factors.iter().filter(|factor| factor.name == name);
         let listed = listed.flat_map(|factor| factor.values.iter().cloned());
@@ -191,7 +192,7 @@ impl<'a> Laid<'a> {
         }
     }
 
-    /// The value of a factor that is the same in all cells.
+    /// The value of a factor, if all cells have the same one.
     fn common(&self, name: &str) -> Option<String> {
         let mut values = self.cells.iter().map(|(_, cell)| factor(cell, name));
         let first = values.next()??;
@@ -211,7 +212,7 @@ fn kept<T>(items: Vec<T>, keep: &[bool]) -> Vec<T> {
     items.into_iter().zip(keep).filter(|(_, keep)| **keep).map(|(item, _)| item).collect()
 }
 
-/// Every combination of one value from each list, the last list going round fastest.
+/// Every combination of one value from each list. The last list varies fastest.
 fn combinations(lists: &[Vec<String>]) -> Vec<Vec<String>> {
     lists.iter().fold(vec![Vec::new()], |begun, list| {
         let longer = |one: &Vec<String>, value: &String| {

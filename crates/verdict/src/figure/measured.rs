@@ -1,4 +1,4 @@
-//! Figures that come from the trials of one cell alone.
+//! Figures from the trials of one cell alone.
 
 use std::collections::BTreeMap;
 
@@ -10,51 +10,53 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{counted_of_cell, load_qps};
 use crate::judge::{CellVerdict, StartVerdict};
 
-/// Mean, minimum and maximum over starts, as many published studies tell them, in the unit of what is told.
+/// Mean, minimum and maximum over starts, as many published studies report them. The unit is that of the
+/// figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// The least.
+    /// The least value.
     pub min: f64,
-    /// The most.
+    /// The greatest value.
     pub max: f64,
-    /// How many starts.
+    /// The number of starts.
     pub count: u32,
 }
 
 /// Memory of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// The most over the trials behind the figure.
+    /// The most over the trials behind the figure, in bytes.
     pub bytes: u64,
-    /// Shared pages are divided among those that share them (PSS); else they count in every process (RSS).
+    /// True: proportional set size (PSS), which divides shared pages among the processes that share them.
+    /// False: resident set size (RSS), which counts them in every process.
     pub proportional: bool,
 }
 
-/// Latency of several trials together, microseconds.
+/// Latency over several trials together, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The mean.
+    /// The mean, microseconds.
     pub mean: f64,
-    /// p99; none where too few samples lie beyond it.
+    /// The 99th percentile, microseconds; `None` if too few samples lie beyond it.
     pub p99: Option<u64>,
 }
 
-/// The factor of a cell that tells how many records the zones of its subject have, all together.
+/// The factor of a cell that records the total number of records in its subject's zones.
 const RECORDS: &str = "dataset.records";
 
-/// What counts as half of the load: this much of the rate found, on either side.
+/// A load counts as half of the rate found if its share of that rate is in this range.
 const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
 
-/// What multiplying by the usual speed may have added to a load.
+/// Multiplication by the usual speed may add this factor to a load by rounding.
 const ROUNDING: f64 = 1.000_000_1;
 
 fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
     verdict.starts.iter().filter(|start| start.failure.is_none())
 }
 
-/// What each start gave, correct answers a second.
+/// The rate of each start, correct answers a second.
 pub(super) fn starts_qps(verdict: &CellVerdict) -> Vec<f64> {
     let rates = starts(verdict).filter_map(|start| start.bounds.as_ref()?.throughput_qps);
     rates.filter(|rate| rate.is_finite()).collect()
@@ -74,7 +76,7 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
     })
 }
 
-/// The trials at the rate of the figure: those of a search at its lower bounds, and every closed loop.
+/// The trials at the rate of the figure: those of a search at its lower bounds, or all trials of a closed loop.
 pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
     let of_start = |start: &StartVerdict| {
         let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
@@ -92,7 +94,8 @@ pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> 
     starts(verdict).flat_map(of_start).collect()
 }
 
-/// The CPU of all trials over the answers of all: a mean of their quotients would weigh short trials too much.
+/// The CPU time of all trials over the answers of all trials. A mean of their quotients would give short trials
+/// too much weight.
 pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
     let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
     let (cpu_s, answers) = watched.fold((0.0, 0), |(cpu_s, answers), (subject, correct)| {
@@ -101,10 +104,11 @@ pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
     (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
 }
 
-/// Threads below this share of all CPU time are not told of.
+/// Threads below this share of all CPU time are left out.
 const THREAD_SHARE_LEAST: f64 = 0.01;
 
-/// The same of threads that have one name but for a number at its end, the greatest first.
+/// CPU time per million answers of threads that share a name apart from a number at its end, the greatest
+/// first.
 pub(super) fn cpu_by_thread(trials: &[&Trial]) -> Vec<(String, f64)> {
     let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
     let mut answers = 0;
@@ -138,13 +142,13 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
     })
 }
 
-/// Memory divided by the records of all zones.
 pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
     let records: u64 = cell.factors.get(RECORDS)?.parse().ok()?;
     (records > 0).then(|| memory.bytes as f64 / records as f64)
 }
 
-/// How long each start took until it answered, whatever was measured of it then: mean, least and most.
+/// Seconds from each start until the subject answered: mean, least and most. Starts whose trials give no figure
+/// count too.
 pub(super) fn load_time_s(run: &Run, cell: u32) -> Option<Spread> {
     let told = run.trials_of(cell as usize).filter_map(|one| Some((one.start, one.measured()?)));
     let told = told.filter_map(|(start, trial)| Some((start, trial.subject.as_ref()?.ready_s?)));
@@ -161,7 +165,7 @@ pub(super) fn reply_bytes(trials: &[&Trial]) -> Option<f64> {
     (replies > 0).then(|| bytes / replies as f64)
 }
 
-/// Latency over all of them: the histograms are added.
+/// Latency over all of these trials. The histograms are added.
 pub(super) fn latency_us(trials: &[&Trial]) -> Option<Latency> {
     let mut latency = Histogram::default();
     let recorded = trials.iter().filter_map(|trial| Histogram::decode(trial.histograms.get("latency")?));
@@ -170,7 +174,7 @@ pub(super) fn latency_us(trials: &[&Trial]) -> Option<Latency> {
     Some(Latency { mean: quantiles.mean?, p99: quantiles.p99 })
 }
 
-/// What was lost over what was sent.
+/// Lost queries over sent queries.
 pub(super) fn lost_share(trials: &[&Trial]) -> Option<f64> {
     let (lost, sent) = trials
         .iter()
@@ -178,8 +182,8 @@ pub(super) fn lost_share(trials: &[&Trial]) -> Option<f64> {
     (sent > 0).then(|| lost as f64 / sent as f64)
 }
 
-/// p99 over the trials at half of what their own block found; those of a search where none was made for latency.
-/// The histograms are added.
+/// p99 over the trials at half of the rate that their own block found. If no trial was made for latency, those
+/// of the search count. The histograms are added.
 pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     let figure_qps = verdict.figure_qps?.median;
     let found_qps = |block: u32| {

@@ -1,4 +1,4 @@
-//! Which published figure belongs to which cell.
+//! Matches published figures with cells.
 
 use kqps_observation::question::{Experiment, Published};
 use kqps_observation::{Cell, Run};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::Figures;
 use super::grid::factor;
 
-/// What others found under the factors of a cell.
+/// A figure that others published for the factors of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedFigure {
     /// Queries a second.
     pub rate_qps: f64,
-    /// What is to be known about it; may be empty.
+    /// A remark on the figure; may be empty.
     pub note: String,
 }
 
@@ -22,7 +22,6 @@ impl PublishedFigure {
     }
 }
 
-/// The experiment that a cell belongs to.
 pub(super) fn experiment_of<'a>(run: &'a Run, cell: &Cell) -> Option<&'a Experiment> {
     let experiments = &run.question.as_ref()?.experiments;
     experiments.iter().find(|experiment| experiment.name == cell.experiment)
@@ -32,8 +31,8 @@ pub(super) fn of_cell(run: &Run, cell: &Cell) -> Option<PublishedFigure> {
     matching(experiment_of(run, cell)?, &|name| factor(cell, name))
 }
 
-/// The published figure all of whose factors have the values that `value` tells; the one that names most
-/// factors where there are several.
+/// The published figure all of whose factors have the values that `value` returns. If there are several,
+/// the one that names most factors.
 pub(super) fn matching(
     experiment: &Experiment,
     value: &dyn Fn(&str) -> Option<String>,
@@ -44,16 +43,16 @@ pub(super) fn matching(
     found.map(PublishedFigure::of)
 }
 
-/// What others found to be the best of several cells, beside the best of these that was measured.
+/// The published best of several cells, beside the best of them that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
-    /// Index into the figures of the run; none where none of the cells has a figure.
+    /// Index into the figures of the run; `None` if none of the cells has a figure.
     pub measured: Option<usize>,
-    /// The best that others found.
+    /// The best published figure.
     pub published: PublishedFigure,
 }
 
-/// What was published as the best of an experiment's cells, or of some of them.
+/// The figures that were published as the best of an experiment's cells, or of some of them.
 pub fn best_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Best> {
     let best = |published: &Published| {
         let rate_qps = |one: &Figures| one.median_qps.map(|figure| figure.median);

@@ -1,5 +1,5 @@
-//! Scaling efficiency: what n workers give, as a share of n times what one gives. It travels between machines
-//! whose rates do not.
+//! Scaling efficiency: the rate of n workers as a share of n times the rate of one. It carries over between
+//! machines; rates do not.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use kqps_observation::Run;
 
 use super::Figures;
 
-/// Cells that differ in nothing but the number of workers.
+/// Identifies cells that differ only in the number of workers.
 type Family = (String, String, BTreeMap<String, String>);
 
-/// Adds the efficiencies. One worker is what several are held against; where that was not measured there is none.
+/// Adds the efficiencies. The rate of one worker is the base; without it there is no efficiency.
 pub(super) fn add(run: &Run, figures: &mut [Figures]) {
     let places: Vec<Option<(Family, u32)>> = figures.iter().map(|one| place(run, one)).collect();
     let efficiencies = |rate: fn(&Figures) -> Option<f64>| -> Vec<Option<f64>> {
@@ -42,7 +42,7 @@ fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
     factors.any(|one| one.name == factor)
 }
 
-/// The family of a cell and its number of workers: `workers`, or else `processes` times `threads`. None where
+/// The family of a cell and its number of workers: `workers`, or else `processes` times `threads`. `None` if
 /// neither is a factor.
 fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];

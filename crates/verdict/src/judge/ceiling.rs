@@ -1,5 +1,5 @@
 //! Ceilings: what the player reaches against the cheapest echo (a), and what the echo reaches under each I/O
-//! model (b). Both are the answered rates of closed loops, one for every start.
+//! model (b). Both are rates answered in closed loops, one for every start.
 
 use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
@@ -10,54 +10,54 @@ use crate::interval::{Interval, median_interval};
 use crate::search::{Goal, Preset};
 use crate::speed;
 
-/// The subject of cells that measure the echo, as in [`Cell::subject`].
+/// The name of the subject in cells that measure the echo, as in [`Cell::subject`].
 const ECHO: &str = "echo";
 
 /// All ceilings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
-    /// The player's own: the most that any echo gave it.
+    /// The player's own ceiling: the most that it reached against any echo.
     pub player: Option<Ceiling>,
-    /// The echo's under each I/O model: ceilings (b), in the order of the run's cells.
+    /// Ceilings (b): the echo's rate under each I/O model, in the order of the run's cells.
     pub echoes: Vec<Ceiling>,
-    /// Echoes in a closed loop that a study is about: each is a ceiling too, first of all its own.
+    /// Echoes in a closed loop that are subjects of a study. Each is a ceiling too, above all its own.
     #[serde(default)]
     pub studied: Vec<Ceiling>,
 }
 
-/// One ceiling.
+/// A rate that an echo reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Index into the run's cells.
     pub cell: u32,
     /// The cell's name.
     pub name: String,
-    /// The echo's I/O model.
+    /// The echo's I/O model, by its name in the command line.
     pub io: String,
-    /// The echo's workers.
+    /// The echo's number of workers.
     pub workers: u32,
-    /// Correct answers a second at the host's usual speed; none when no trial could be measured.
+    /// Correct answers a second at the host's usual speed; `None` if no trial could be measured.
     pub figure_qps: Option<Interval>,
-    /// What each start gave, correct answers a second.
+    /// The rate of each start, correct answers a second.
     #[serde(default)]
     pub starts_qps: Vec<f64>,
-    /// Numbers of the trials behind it.
+    /// Numbers of the trials behind the ceiling.
     pub trials: Vec<u64>,
     /// Why starts could not be measured.
     pub failures: Vec<String>,
 }
 
 impl Ceiling {
-    /// The median, correct answers a second.
+    /// The median, correct answers a second; `None` if no trial could be measured.
     pub fn median_qps(&self) -> Option<f64> {
         self.figure_qps.map(|interval| interval.median)
     }
 }
 
 impl Ceilings {
-    /// Ceiling (b) of a cell: the echo with the same I/O, and of those the one with the nearest number of
-    /// workers; among equals the one of the same experiment that shares most factors. An echo in a closed loop
-    /// is its own.
+    /// Ceiling (b) of a cell: the echo with the same I/O and, of those, the one with the nearest number of
+    /// workers. Among equals, an echo of the same experiment comes first, then the one that shares most
+    /// factors. An echo in a closed loop is its own ceiling.
     pub fn for_cell(&self, run: &Run, index: usize) -> Option<&Ceiling> {
         let cell = &run.cells[index];
         let measured = self.echoes.iter().chain(&self.studied).filter(|echo| echo.figure_qps.is_some());
@@ -72,7 +72,7 @@ impl Ceilings {
         })
     }
 
-    /// The echo of this name.
+    /// The echo with this cell name.
     pub fn echo(&self, name: &str) -> Option<&Ceiling> {
         self.echoes.iter().chain(&self.studied).find(|echo| echo.name == name)
     }
@@ -96,20 +96,21 @@ fn is_ceiling(cell: &Cell) -> bool {
     matches!(cell.role, Role::PlayerCeiling | Role::EchoCeiling)
 }
 
-/// The name of the player's ceiling, whichever echo showed it.
+/// The highest ceiling under the name of the player's cell, whichever echo reached it.
 fn of_player(run: &Run, highest: Ceiling) -> Ceiling {
     let named = run.cells.iter().find(|cell| cell.role == Role::PlayerCeiling).map(|cell| cell.name.clone());
     Ceiling { name: named.unwrap_or_else(|| "player ceiling".to_owned()), ..highest }
 }
 
-/// The echo as the subject of a closed loop.
+/// Whether a cell measures the echo as a subject in a closed loop.
 fn is_studied_echo(cell: &Cell) -> bool {
     cell.role == Role::Subject && cell.subject == ECHO && matches!(cell.load, CellLoad::Closed(_))
 }
 
-/// Ceiling (a) of a cell, correct answers a second at the reference speed: the most that any echo gave the player when it was set up
-/// as it is in this cell, and over the same path: of a subject on another host an echo there tells it. What the player
-/// reaches set up otherwise, with fewer flows or longer bursts, says nothing.
+/// Ceiling (a) of a cell, correct answers a second at the reference speed: the most that the player reached
+/// against any echo with the settings and over the path of this cell. For a subject on another host, that is an
+/// echo over there. What the player reaches with other settings, such as fewer flows or longer bursts, says
+/// nothing.
 pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
     let cells = run.cells.iter().enumerate();
     let cells = cells.filter(|(_, other)| is_ceiling(other) && has_same_player(other, cell));
@@ -121,28 +122,28 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Whether the player of two cells is set up alike, and plays over the same path.
+/// Whether the players of two cells have the same settings and the same path.
 fn has_same_player(one: &Cell, other: &Cell) -> bool {
     one.player_cpus == other.player_cpus
         && one.is_elsewhere() == other.is_elsewhere()
         && one.player_factors().eq(other.player_factors())
 }
 
-/// Whether two cells measure the same: the echo that is the player's ceiling may be one of the echoes. They have one
-/// figure then, from the starts of both.
+/// Whether two cells measure the same: the echo that is the player's ceiling may also be one of the echoes.
+/// They share one figure, from the starts of both.
 fn is_same(one: &Cell, other: &Cell) -> bool {
     let server =
         |cell: &Cell| (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.clone());
     is_ceiling(one) && is_ceiling(other) && has_same_player(one, other) && server(one) == server(other)
 }
 
-/// The estimate of what an echo answers, over all of its trials.
+/// The estimate of an echo's rate, over all of its trials.
 pub(super) fn estimate(run: &Run, echo: &Ceiling) -> Option<Estimate> {
     let goal = Goal { exceed: 0.5, ..Preset::Quick.goal() };
     of_cells(run, &all_same(run, echo.cell as usize), &goal, Speed::Reference)
 }
 
-/// A cell and those that measure the same.
+/// The indices of a cell and of the cells that measure the same.
 fn all_same(run: &Run, index: usize) -> Vec<usize> {
     let cells = run.cells.iter().enumerate();
     let same = cells.filter(|(other, facts)| *other == index || is_same(facts, &run.cells[index]));
@@ -159,7 +160,8 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
             trial.measured().map(|record| (start, trial.purpose, (trial.number, record)))
         })
         .collect();
-    // One start for every block of a cell, or the parts of one where the run was killed and resumed.
+    // One start for every block of a cell. If the run was killed and resumed, the parts of a block are one
+    // start.
     let mut blocks: Vec<(u32, u32)> = measured.iter().map(|(block, ..)| *block).collect();
     blocks.sort_unstable();
     blocks.dedup();

@@ -1,4 +1,4 @@
-//! What casts doubt on a figure: its warnings, its starts, its echo and its range.
+//! The doubts about a figure: its warnings, its starts, its echo and its range.
 
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
 use super::weigh::{Case, is_estimated};
@@ -14,14 +14,14 @@ pub(super) struct Doubt {
     action: Option<Action>,
 }
 
-/// Starts that a verdict should rest on: fewer cannot reach an interval of 95 %.
+/// A verdict should rest on this many starts: fewer cannot reach an interval of 95 %.
 const ENOUGH_STARTS: u32 = 6;
 
-/// A share of the ceiling that rounding does not explain.
+/// Rounding does not explain a share of the ceiling above this.
 const ABOVE: f64 = 1.005;
 
 impl Doubt {
-    /// The weight of what leaves no figure.
+    /// The weight of a reason that refuses the figure.
     pub(super) const REFUSES: u8 = 0;
 
     pub(super) fn of_warning(warning: &Warning) -> Self {
@@ -33,7 +33,7 @@ impl Doubt {
         Some(Advice { gravity: self.weight(), action: self.action? })
     }
 
-    /// The gravest first: the grade that it leaves at best.
+    /// How much a reason weighs: 0 is the gravest. It follows from the best grade that the reason allows.
     pub(super) fn weight(&self) -> u8 {
         match self.effect {
             Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
@@ -43,13 +43,13 @@ impl Doubt {
         }
     }
 
-    /// What is to be said of a figure that all trials give together, and no load of them alone.
+    /// The doubt about a figure that rests on all trials together although no single load is a lower bound.
     pub(super) fn without_bound() -> Self {
-        let reason = "No load met the goal often enough to be a lower bound: the figure is what all trials say together.";
+        let reason = "No load met the goal often enough to be a lower bound: the figure is an estimate from all trials.";
         Self { effect: Some(Effect::Cap(Grade::C)), action: Some(Action::MoreTime), reason: reason.into() }
     }
 
-    /// What is to be said of the figure; of one that is refused nothing of how well it is known.
+    /// The doubts about a figure. For a refused figure, its precision is left out.
     pub(super) fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
         let Some(interval) = figure_qps else {
             let reason = why_no_figure(case.starts);
@@ -63,7 +63,7 @@ impl Doubt {
         doubts
     }
 
-    /// How many starts there were, how many failed, and which stands out.
+    /// The number of starts, the failed ones, and those that stand out.
     fn of_starts(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
         let mut doubts = Vec::new();
         let mut tell = |reason: String| doubts.push(Self { effect: None, action: None, reason });
@@ -75,8 +75,8 @@ impl Doubt {
             tell(reason);
         }
         if case.was_running && interval.count > 1 {
-            let reason = "The server was running before: each start is one session with the same life of it. The range \
-                          shows how sessions differ, not how a restarted server would.";
+            let reason = "The server was running before: each start is one session with the same process. The \
+                          range shows how sessions differ, not how a restarted server would.";
             tell(reason.into());
         }
         let covers = interval.coverage * 100.0;
@@ -103,7 +103,7 @@ impl Doubt {
         doubts
     }
 
-    /// What was not measured of the echo, or does not bound the figure.
+    /// An echo that was not measured, or that does not bound the figure.
     fn of_echo(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
         let unmeasured = case.player_qps.is_none().then(|| Self {
             effect: Some(Effect::Cap(Grade::C)),
@@ -116,16 +116,16 @@ impl Doubt {
             effect: None,
             action: None,
             reason: format!(
-                "It is {:.0} % of the echo's rate that it is held against, so that rate is no ceiling of it.",
+                "It is {:.0} % of the rate of the echo that it is compared with, so that echo is no ceiling.",
                 share * 100.0
             ),
         });
         unmeasured.into_iter().chain(above).collect()
     }
 
-    /// How well the figure is known; none where that is well enough.
+    /// How precisely the figure is known; empty if that is enough.
     fn of_spread(case: &Case<'_>, interval: &Interval) -> impl Iterator<Item = Self> {
-        // The estimate knows what buffers hid.
+        // The estimate accounts for what buffers hid.
         let hidden = if is_estimated(case.starts) { None } else { hidden_share(case.starts) };
         let spread = interval.half_width().max(hidden.unwrap_or(0.0));
         let (cap, only) = match spread {

@@ -1,5 +1,5 @@
-//! Starts of a cell that is not searched: a closed loop, or fixed rates. They become what a search gives, a
-//! rate with the trials behind it, so that one set of rules weighs them all.
+//! Starts of a cell without a search: a closed loop, or fixed rates. They are turned into what a search gives,
+//! a rate with the trials behind it, so that one set of rules weighs them all.
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -11,8 +11,8 @@ use crate::search::{Bounds, Goal, Probe};
 use crate::steady::full_bins;
 
 impl<'a> Start<'a> {
-    /// A closed loop: its answered rate. The loop pushes until something is used up, so its trials are also
-    /// those that show the bottleneck.
+    /// A closed loop gives its answered rate. The loop pushes until a resource runs out, so its trials also
+    /// show the bottleneck.
     pub(super) fn of_closed(played: &[Played<'a>]) -> Self {
         let asked_for = without_warm_ups(played);
         let counted = counted_at_last(&asked_for, Played::facts);
@@ -28,8 +28,8 @@ impl<'a> Start<'a> {
         Self::given(played, bounds, &loops, trials.clone(), trials)
     }
 
-    /// Fixed rates: the highest that met the goal's loss ratio, below the lowest that did not. Only rates that
-    /// were asked for are known, so nothing is said of what lies between two of them.
+    /// Fixed rates give the highest rate that met the goal's loss ratio, below the lowest that did not.
+    /// Nothing is known about rates between them.
     pub(super) fn of_rates(goal: &Goal, played: &[Played<'a>]) -> Self {
         let asked_for = without_warm_ups(played);
         let counted = counted_at_last(&asked_for, Played::facts);

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{counted_of_cell, load_qps};
 use crate::search::Goal;
 
-/// Latency at one load in one start, over all trials at it that count: their histograms are added, never their quantiles
-/// averaged.
+/// Latency at one load in one start, over all of its trials that count. Their histograms are added; their
+/// quantiles are never averaged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
-    /// The block of the start, from 0: each has one.
+    /// The block of the start, from 0.
     #[serde(default)]
     pub block: u32,
-    /// Queries a second.
+    /// The load, queries a second.
     pub load_qps: f64,
     /// Microseconds from intended send time to the reply; a lost query counts as the timeout.
     pub latency_us: Quantiles,
@@ -30,28 +30,29 @@ pub struct LoadPoint {
 /// Where queries were lost, over several trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// What became of all queries.
+    /// The fates of all queries.
     pub accounts: Accounts,
     /// Losses by place, in the order in which a query passes them.
     pub places: Vec<PlaceLoss>,
-    /// What no counter explains; negative where the counters explain more than was lost.
+    /// Losses that no counter explains; negative if the counters show more than was lost.
     pub unexplained: i64,
 }
 
 /// What was lost at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceLoss {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// How many packets.
+    /// The number of packets.
     pub count: u64,
-    /// Whether other traffic moves the counter too, in any of the trials.
+    /// Whether other traffic also moves the counter, in any of the trials.
     pub shared: bool,
 }
 
-/// Loads are told at a speed of so many times the reference.
+/// Latency at every load of a cell. `speed`, a multiple of the reference, is the speed at which the loads are
+/// stated.
 pub(super) fn latency(run: &Run, cell: usize, goal: &Goal, speed: f64) -> Vec<LoadPoint> {
-    // Loads are positive, and the bits of positive numbers are in their order.
+    // Loads are positive, and the bits of positive floats sort in numeric order.
     let mut by_load: BTreeMap<(u32, u64), Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
     for (one, trial) in counted_of_cell(run, cell) {
         if let Some(load_qps) = load_qps(trial) {
@@ -71,7 +72,7 @@ fn point(block: u32, load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint
             histogram.add(&latency);
         }
     }
-    // A record without a histogram has its figures still, if it stands alone.
+    // A record without a histogram still has its quantiles, which hold if it is the only one.
     let latency_us = match trials {
         [(_, trial)] if histogram.is_empty() => trial.latency_us,
         _ => histogram.quantiles(),

@@ -1,5 +1,5 @@
-//! Why the kernel dropped packets of a cell: what the trial that was repeated for it counted. It explains losses
-//! and bears on no figure, for counting disturbed it.
+//! Why the kernel dropped packets of a cell, as counted in a repeated trial. The counts explain losses. They
+//! bear on no figure, since the counting disturbed the trial.
 
 use kqps_observation::run::{Purpose, Run, RunTrial};
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 /// The kernel's reasons in one repeated trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReasons {
-    /// Its number.
+    /// Its number in the run.
     pub trial: u64,
-    /// The number of the trial that it repeats.
+    /// The number of the repeated trial.
     pub repeats: u64,
-    /// Queries that it lost itself.
+    /// Queries lost in the repeated trial itself.
     pub lost: u64,
-    /// The kernel's name of a reason, and IP packets dropped for it on the whole host; most first.
+    /// The kernel's name of a reason (`enum skb_drop_reason`), and the number of IP packets dropped for it on
+    /// the whole host; the most frequent first.
     pub counts: Vec<(String, u64)>,
-    /// Why there is no count, if so.
+    /// Why there are no counts; `None` if there are.
     pub failure: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The judgement of one search: what `kqps find` prints.
+//! The judgement of one search, which `kqps find` prints.
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -16,79 +16,82 @@ use crate::search::{Bounds, Goal, Probe};
 use crate::speed::{self, Spoiled};
 use crate::warning::{self, Setting, Warning};
 
-/// What one search means.
+/// The verdict on one search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchVerdict {
-    /// [`kqps_observation::SCHEMA`].
+    /// The schema version, [`kqps_observation::SCHEMA`].
     pub schema: u32,
-    /// `"verdict"`.
+    /// The kind of the record, always `"verdict"`.
     pub kind: String,
-    /// What was searched for.
+    /// The goal of the search.
     pub goal: Goal,
-    /// The Relevant Lower Bound, queries a second; none when the figure is refused.
+    /// The Relevant Lower Bound, queries a second; `None` if the figure is refused.
     pub lower_bound_qps: Option<f64>,
-    /// The Relevant Upper Bound, queries a second; none when the figure is refused or there is none.
+    /// The Relevant Upper Bound, queries a second; `None` if the figure is refused or if the search found none.
     pub upper_bound_qps: Option<f64>,
-    /// What the trials showed of the bounds, whether or not the figure is refused.
+    /// The bounds that the trials showed, also if the figure is refused.
     #[serde(default)]
     pub seen: Bounds,
-    /// The figure in queries a second, the median of `figure_qps`; none when it is refused.
+    /// The figure, queries a second: the median of `figure_qps`. `None` if it is refused.
     pub throughput_qps: Option<f64>,
-    /// The figure with its interval, at the host's usual speed: the estimate from its trials without those that host or player spoiled and without long ones, or the conditional
-    /// throughput where these do not bound it. None when it is refused.
+    /// The figure with its interval, at the host's usual speed. It is the estimate from the trials without
+    /// spoiled and without long ones, or the conditional throughput if these do not bound it. `None` if the
+    /// figure is refused.
     #[serde(default)]
     pub figure_qps: Option<Interval>,
-    /// The same as the host came: at the speed that its cores had, with what it spoiled. None where it is not known.
+    /// The figure at the speed that the cores had, with the trials that the host spoiled. `None` if it is not
+    /// known.
     #[serde(default)]
     pub as_it_came_qps: Option<Interval>,
-    /// How many trials the host spoiled.
+    /// How many trials the host spoiled, by cause.
     #[serde(default)]
     pub host_spoiled: Spoiled,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
-    /// Whether the user ended it: then this is what it knew by then, and `incomplete` is false.
+    /// Whether the user ended the search. The verdict then states what the search knew so far, and `incomplete`
+    /// is false.
     #[serde(default)]
     pub interrupted: bool,
-    /// The figure as a share of the echo's ceiling, where that was measured.
+    /// The figure as a share of the echo's ceiling, if that was measured.
     pub ceiling_share: Option<f64>,
-    /// The same with the interval of the figure.
+    /// The same share with the interval of the figure.
     #[serde(default)]
     pub share: Option<Interval>,
-    /// What the busiest of the subject's workers did as a multiple of their mean, at the lower bound: the median
-    /// of its trials. None where the workers are not known, or were too idle to compare.
+    /// The load of the subject's busiest worker as a multiple of the workers' mean, at the lower bound: the
+    /// median over its trials. `None` if the workers are not known, or were too idle to compare.
     #[serde(default)]
     pub busiest_to_mean: Option<f64>,
-    /// What ended the climb.
+    /// The resource that ended the climb.
     pub bottleneck: Bottleneck,
     /// How far the figure can be trusted.
     pub grade: Grade,
-    /// Why, the gravest first, each a sentence.
+    /// The reasons for the grade, the gravest first, each a sentence.
     pub reasons: Vec<String>,
-    /// What to do about each of the reasons, in their order; none where nothing can be done.
+    /// The action for each of the reasons, in their order; `None` if no action helps.
     #[serde(default)]
     pub advice: Vec<Option<Advice>>,
-    /// What casts doubt on it.
+    /// The warnings about the figure.
     pub warnings: Vec<Warning>,
-    /// What the search saw of each trial, in the order in which they were made.
+    /// The facts that the search used of each trial, in the order in which they were made.
     pub trials: Vec<Probe>,
-    /// Indices of those that the player spoiled, so that they were made again.
+    /// Indices of the trials that the player spoiled, and that were therefore repeated.
     #[serde(default)]
     pub spoiled: Vec<usize>,
 }
 
-/// What is known when one search is judged.
+/// The context in which one search is judged.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The surroundings of its trials.
+    /// The facts about the surroundings of its trials.
     pub setting: Setting,
-    /// Ceiling (a), correct answers a second, where it was measured.
+    /// Ceiling (a), correct answers a second, if it was measured.
     pub player_qps: Option<f64>,
-    /// Ceiling (b), correct answers a second, where it was measured.
+    /// Ceiling (b), correct answers a second, if it was measured.
     pub echo_qps: Option<f64>,
-    /// The same as an estimate, so that the share of it says how little one trial shows.
+    /// Ceiling (b) as an estimate, so that the share of it reflects how little one trial shows.
     pub echo: Option<Estimate>,
-    /// The host's usual speed as a multiple of the reference, where more trials than those of the search show it: as in a run, those of
-    /// the ceilings do.
+    /// The host's usual speed as a multiple of the reference, if more trials than those of the search show it.
+    /// In a run, the trials of the ceilings do.
     pub usual_speed: Option<f64>,
     /// Whether the user ended the search before it was over.
     pub interrupted: bool,

@@ -1,16 +1,15 @@
-//! Sentences about the searches of a cell: why they gave no figure, and what did not go as it should.
+//! Sentences about the searches of a cell: why they gave no figure, and what went wrong.
 
 use super::start::Start;
 use crate::interval::outlying;
 use crate::rate::plain;
 use crate::search::{Bounds, Futile};
 
-/// Why starts failed.
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
 }
 
-/// Which starts stand out; none where all are alike.
+/// A sentence with the starts that stand out; `None` if there are none.
 pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
     let (blocks, figures): (Vec<u32>, Vec<f64>) =
         starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
@@ -22,7 +21,8 @@ pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
         .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))
 }
 
-/// Why there is no figure: nobody tried, nothing could be tried, time was short, or no load met the goal.
+/// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
+/// met the goal.
 pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     if let Some(first) = failures(starts).next() {
         let (failed, all) = (failures(starts).count(), starts.len());
@@ -34,7 +34,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
     if searches.is_empty() {
-        return "It was never tried: the run or its budget ended before it was begun.".into();
+        return "It was never tried: the run or its budget ended before it began.".into();
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
         return why_futile(futile);
@@ -55,7 +55,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     "No load met the goal in any start, so there is no figure.".into()
 }
 
-/// Why a search ended early, and what to look for.
+/// Why a search ended early, and what the user should check.
 fn why_futile(futile: Futile) -> String {
     match futile {
         Futile::Wrong { .. } => {
@@ -67,8 +67,8 @@ fn why_futile(futile: Futile) -> String {
                 .into()
         }
         Futile::Late { .. } => format!(
-            "The search ended early: {futile}. Allow the answers more time (--timeout), as the way to a server far away \
-             takes, or look for what delays them."
+            "The search ended early: {futile}. Allow more time for answers (--timeout) if the server is far away, \
+             or find out what delays them."
         ),
         Futile::Lossy { .. } => format!(
             "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
@@ -77,7 +77,7 @@ fn why_futile(futile: Futile) -> String {
     }
 }
 
-/// What is to be said of searches that did not end as they should, when it is not said by a warning.
+/// Sentences about searches that did not end properly, apart from those that a warning covers.
 pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<String> {
     let mut reasons = Vec::new();
     let all = starts.iter().filter_map(Start::bounds).count();
@@ -89,7 +89,7 @@ pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bo
     };
     tell(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
     tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
-    // If as many as half did there is a warning.
+    // A warning covers the case that at least half of the searches did.
     let few = all.div_ceil(2).saturating_sub(1);
     tell(
         |bounds| bounds.refuted_qps.is_some(),
@@ -130,7 +130,7 @@ pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bo
     reasons
 }
 
-/// How many searches found a lower bound and did not try it once more.
+/// The number of searches that found a lower bound and did not re-test it.
 fn untested(starts: &[Start<'_>]) -> usize {
     let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
     let is_untested =
@@ -138,7 +138,8 @@ fn untested(starts: &[Start<'_>]) -> usize {
     searches.filter(is_untested).count()
 }
 
-/// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
+/// The greatest share of its load that the buffers could have hidden in any search; `None` if it is unknown for
+/// one of them.
 pub(super) fn hidden_share(starts: &[Start<'_>]) -> Option<f64> {
     let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
     searches

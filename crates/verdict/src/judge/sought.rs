@@ -1,11 +1,11 @@
-//! The goal of a stored run: the numbers that were stored, or what its name stands for in runs of older versions,
-//! which stored no more.
+//! The goal of a stored run: the stored numbers or, in runs of older versions that stored only a name, the goal
+//! with this name.
 
 use kqps_observation::{GoalFacts, Run};
 
 use crate::search::{Goal, Preset};
 
-/// The goal that a run was searched with; none where only its name is known, and that to another version.
+/// The goal that a run was searched with; `None` if the run holds only a name that this version does not know.
 pub fn goal_of(run: &Run) -> Option<Goal> {
     match &run.goal_facts {
         Some(facts) => Some(named(&run.goal, facts)),
@@ -13,9 +13,9 @@ pub fn goal_of(run: &Run) -> Option<Goal> {
     }
 }
 
-/// What a run keeps of its goal beside the name.
+/// The numbers that a run stores of its goal beside the name.
 pub fn facts_of(goal: &Goal) -> GoalFacts {
-    // Every field by its name, so that none is forgotten.
+    // Naming every field makes the compiler report a forgotten one.
     let Goal { name: _, final_s, sum_s, loss, exceed, width, min_qps, max_qps, limit_s, p99_us } = *goal;
     GoalFacts { final_s, sum_s, loss, exceed, width, min_qps, max_qps, limit_s, p99_us }
 }

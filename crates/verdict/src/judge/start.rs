@@ -1,5 +1,5 @@
-//! One start of a subject: the trials of its search, and the bounds that they amount to. The start is the unit
-//! of repetition.
+//! One start of a subject: the trials of its search, and the bounds that follow from them. The start is the
+//! unit of repetition.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,26 @@ use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
 
-/// What one start of a subject gave.
+/// The verdict on one start of a subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartVerdict {
-    /// Its number in the run.
+    /// The number of the start in the run.
     pub start: u64,
-    /// Its block.
+    /// The block of the start, from 0.
     pub block: u32,
-    /// What its search found, at the usual speed and whether or not the figure is refused; none when it made no trial.
+    /// The bounds that its search found, at the usual speed, also if the figure is refused; `None` if it made
+    /// no trial.
     pub bounds: Option<Bounds>,
-    /// Why it could not be measured, in which case its bounds do not count.
+    /// Why the start could not be measured; its bounds then do not count.
     pub failure: Option<String>,
     /// Numbers of the trials at its bounds, re-tests included.
     pub trials: Vec<u64>,
-    /// Whether its load was searched for, and not given.
+    /// Whether its load was searched for; false if it was given.
     #[serde(default)]
     pub is_searched: bool,
 }
 
-/// A start with the records that judging it needs.
+/// A start with the records that its judgement needs.
 pub(super) struct Start<'a> {
     pub(super) verdict: StartVerdict,
     /// Trials at the lower bound, re-tests included.
@@ -41,11 +42,11 @@ pub(super) struct Start<'a> {
     pub(super) spoiled: Vec<&'a Trial>,
     /// Trials that missed the goal at and just above the upper bound.
     pub(super) failed: Vec<&'a Trial>,
-    /// Whether a load above its lower bound failed, or ever more queries waited in a trial that was answered.
+    /// Whether a load above its lower bound failed, or the queue grew throughout a trial that was answered.
     pub(super) gave_way: bool,
-    /// All trials but those that warmed the subject up.
+    /// All trials except the warm-ups of the subject.
     pub(super) all: Vec<&'a Trial>,
-    /// The bins of the last warm-up.
+    /// The time bins of the last warm-up.
     pub(super) warm_up: &'a [Interval],
 }
 
@@ -63,17 +64,17 @@ impl Played<'_> {
     }
 }
 
-/// Whoever asked for trials never saw those that warmed up: between a trial and its repetition they would part
-/// the two.
+/// Leaves out warm-ups. The search that asked for the trials never saw them, and a warm-up between a trial and
+/// its repetition would separate the two.
 pub(super) fn without_warm_ups<'a>(played: &[Played<'a>]) -> Vec<Played<'a>> {
     played.iter().filter(|one| one.purpose != Purpose::WarmUp).copied().collect()
 }
 
-/// "Just above" the upper bound reaches this far, as a factor.
+/// "Just above" the upper bound means up to this factor.
 const JUST_ABOVE: f64 = 1.1;
 
-/// The trials that show what gave way: those just above the upper bound that failed, or where the host spoiled all of them any
-/// others in open loop that failed undisturbed.
+/// The trials that show the cause of failure: the failed ones just above the upper bound. If the host disturbed
+/// all of them, it is any other trials in open loop that failed undisturbed.
 fn failed<'a>(
     probes: &[(Probe, &Played<'a>)],
     goal: &Goal,
@@ -93,7 +94,7 @@ fn failed<'a>(
 }
 
 impl<'a> Start<'a> {
-    /// Judges one search. The verdict lacks only what the run knows: which start and block it was.
+    /// Judges one search. The caller adds which start and block it was.
     pub(super) fn of_search(goal: &Goal, played: &[Played<'a>]) -> Self {
         let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
         let played = without_warm_ups(played);
@@ -121,7 +122,7 @@ impl<'a> Start<'a> {
         let gave_way =
             probes.iter().any(|(probe, one)| probe.is_bad(goal) && is_above(probe) || is_growing(one.trial));
         let behind = probes.iter().filter(|(probe, _)| is_search(probe) && is_behind(probe));
-        // A spoiled trial counts only when it was spoiled as often as it may be made.
+        // A spoiled trial counts only if it was repeated as often as allowed.
         let spoiled =
             counted(&played, Played::facts).into_iter().filter(|one| is_spoiled(one.trial)).filter(|one| {
                 let probe = Probe::of(one.trial, goal, one.purpose);
@@ -145,8 +146,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Notes that the user ended the run, and with it this search, unless it was over. What it lacks it had no chance to
-    /// find, so nothing follows from that.
+    /// Notes that the user ended the run, and with it this search, unless the search was over. Its gaps then
+    /// mean nothing, since it had no chance to fill them.
     pub(super) fn interrupt(&mut self) {
         let Some(bounds) = &mut self.verdict.bounds else { return };
         let is_untested = bounds.lower_qps.is_some() && bounds.drifted.is_none();
@@ -156,7 +157,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Tells its bounds, which are at the reference speed, at a speed of so many times that.
+    /// Converts its bounds from the reference speed to a speed of this multiple of it.
     pub(super) fn tell_at(&mut self, speed: f64) {
         if let Some(bounds) = &mut self.verdict.bounds {
             bounds.tell_at(speed);
@@ -174,8 +175,8 @@ impl<'a> Start<'a> {
     }
 }
 
-/// All starts of a cell: one for every block, in their order. Where a run was killed and resumed, a search goes
-/// on in another start of the same block, and both parts are one, however much was measured between them.
+/// All starts of a cell in order, one for every block. If a run was killed and resumed, a search goes on in
+/// another start of the same block. Both parts are then one start, however much was measured between them.
 pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'a>> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
     for trial in run.trials_of(cell) {
@@ -207,13 +208,13 @@ pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'
         .collect()
 }
 
-/// Whether a search had come to its end by itself, so that nobody could interrupt it any more: a run may end while the next
-/// subject is starting.
+/// Whether a search had ended by itself, so that the user could no longer interrupt it: a run may end while the
+/// next subject is starting.
 fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
     let played = without_warm_ups(played);
     let counted = counted(&played, Played::facts);
     let probes: Vec<Probe> = counted.into_iter().map(|one| Probe::of(one.trial, goal, one.purpose)).collect();
-    // Without an overload it began with the bounds of another start.
+    // Without an overload trial, the search began with the bounds of another start.
     let has_overload = probes.iter().any(|probe| probe.purpose == Purpose::Ceiling);
     let begun_with = found.filter(|_| !has_overload);
     let bounds_qps = begun_with.and_then(|found| Some((found.lower_qps?, found.upper_qps?)));
@@ -221,7 +222,8 @@ fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
     matches!(next, Next::Done(_))
 }
 
-/// Whether a run ended with the last of these trials, and not because all was done, or a search took too long.
+/// Whether the run was interrupted at the last of these trials. It was not if the run is finished, or if this
+/// search was cut short because it took too long.
 fn is_interrupted(run: &Run, trials: &[&RunTrial]) -> bool {
     let (Some(last), Some(newest)) = (trials.last(), run.trials.last()) else { return false };
     let cut_short = format!("block {}: the rest of the search of ", last.block + 1);

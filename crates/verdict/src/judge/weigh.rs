@@ -1,6 +1,6 @@
-//! How the starts of one cell become a figure and a grade. A warning stands when most of the trials at the
-//! lower bounds carry it, for the search itself forgives a share of bad ones. A wrong answer counts wherever it
-//! is found, and so does a trial at a bound that the player spoiled as often as it was made.
+//! Turns the starts of one cell into a figure and a grade. A warning counts if most trials at the lower bounds
+//! carry it, since the search itself forgives a share of bad ones. A wrong answer always counts, and so does a
+//! trial at a bound that the player spoiled as often as it was made.
 
 use std::collections::BTreeMap;
 
@@ -16,27 +16,27 @@ use crate::interval::{Interval, median_interval};
 use crate::search::Bounds;
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
-/// All that a figure is weighed by.
+/// The facts that decide the figure and its grade.
 pub(super) struct Case<'a> {
     pub(super) setting: &'a Setting,
-    /// The share of a load that buffers may hide when trials are as long as the goal wants them.
+    /// The share of a load that buffers may hide if trials are as long as the goal asks.
     pub(super) hidden_most: f64,
     pub(super) starts: &'a [Start<'a>],
-    /// What all trials together say of the rate; none where they do not bound it.
+    /// The estimate of the rate from all trials together; `None` if they do not bound it.
     pub(super) estimate: Option<&'a Estimate>,
-    /// What all trials of its echo say, where there were any.
+    /// The estimate of its echo's rate from all trials of the echo, if there were any.
     pub(super) echo: Option<Estimate>,
     pub(super) player_qps: Option<f64>,
     pub(super) echo_qps: Option<f64>,
-    /// What the canaries of its run say.
+    /// The warning from the canaries of its run.
     pub(super) canary: Option<Warning>,
-    /// Whether the server was running before, so that a start is a session with it and no life of its own.
+    /// Whether the server already ran, so that a start is a session with the same process.
     pub(super) was_running: bool,
-    /// Whether advice names the flags of `kqps find`.
+    /// Whether the advice names the flags of `kqps find`.
     pub(super) names_flags: bool,
 }
 
-/// A figure and what it is worth.
+/// A figure with its grade and the reasons.
 pub(super) struct Weighed {
     pub(super) figure_qps: Option<Interval>,
     pub(super) player_headroom: Option<f64>,
@@ -44,7 +44,7 @@ pub(super) struct Weighed {
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
     pub(super) reasons: Vec<String>,
-    /// What to do about each of them.
+    /// The action for each of the reasons.
     pub(super) advice: Vec<Option<Advice>>,
     pub(super) warnings: Vec<Warning>,
 }
@@ -62,7 +62,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     let mut warnings = warnings(case, &bottleneck, player_headroom);
     let is_refused = warnings.iter().any(|warning| Doubt::of_warning(warning).weight() == Doubt::REFUSES);
     if is_refused {
-        // That the subject may be faster still is said of a figure, and there is none.
+        // The warning that the subject may be faster needs a figure, and there is none.
         warnings.retain(|warning| warning.code != Code::Irregular);
     }
     warnings.sort_by_key(|warning| warning.code);
@@ -89,13 +89,15 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     }
 }
 
-/// Whether the figure is what the trials say together: of a search, unless it shows that no load is any better.
+/// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no
+/// other load does any better.
 pub(super) fn is_estimated(starts: &[Start<'_>]) -> bool {
     let is_searched = starts.iter().any(|start| start.verdict.is_searched);
     is_searched && starts.iter().filter_map(Start::bounds).all(|bounds| bounds.futile.is_none())
 }
 
-/// The figure as a share of its echo's rate. The interval is that of both, where trials of both give one.
+/// The figure as a share of its echo's rate. If the trials of both give an estimate, the interval covers the
+/// scatter of both.
 fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> Option<Interval> {
     let estimated = case.estimate.filter(|_| is_estimated(case.starts));
     match estimated.zip(case.echo.as_ref()) {
@@ -104,9 +106,9 @@ fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> Option<Interval> {
     }
 }
 
-/// The median of the starts' conditional throughputs. The range is that of order statistics, from those figures
-/// up to the upper bounds: the truth of a start lies between its bounds, and starts whose searches all ended at
-/// the same loads would otherwise seem to agree to the last digit.
+/// The median of the starts' conditional throughputs. The range of order statistics begins at these figures and
+/// extends to the upper bounds, since the truth of a start lies between its bounds. Otherwise starts whose
+/// searches all ended at the same loads would seem to agree to the last digit.
 fn figure(starts: &[Start<'_>]) -> Option<Interval> {
     let figures: Vec<f64> = starts.iter().filter_map(Start::throughput_qps).collect();
     let highest = |start: &Start<'_>| {
@@ -118,7 +120,7 @@ fn figure(starts: &[Start<'_>]) -> Option<Interval> {
     median_interval(&figures).map(|interval| Interval { high, ..interval })
 }
 
-/// The grade that the doubts leave: the worst cap, and from there a grade lower for each doubt that lowers.
+/// The grade that the doubts allow: the worst cap, lowered by one grade for each doubt that lowers.
 fn grade(doubts: &[Doubt]) -> Grade {
     let caps = doubts.iter().filter_map(|doubt| match doubt.effect {
         Some(Effect::Cap(grade)) => Some(grade),
@@ -130,12 +132,11 @@ fn grade(doubts: &[Doubt]) -> Grade {
     lowered.fold(capped, |grade, _| grade.down_one())
 }
 
-/// Whether most of some things are so.
 fn is_most(some: usize, all: usize) -> bool {
     some * 2 > all
 }
 
-/// Whether as many are so as are not: then the median of all rests on one that is.
+/// Whether at least half are so: the median of all then rests on one of them.
 fn is_half(some: usize, all: usize) -> bool {
     some > 0 && some * 2 >= all
 }
@@ -143,7 +144,7 @@ fn is_half(some: usize, all: usize) -> bool {
 fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f64>) -> Vec<Warning> {
     let at_lower: Vec<&Trial> = case.starts.iter().flat_map(|start| start.at_lower.iter().copied()).collect();
     let all: Vec<&Trial> = case.starts.iter().flat_map(|start| start.all.iter().copied()).collect();
-    // Without a lower bound the warnings that most trials carry say why there is none.
+    // Without a lower bound, the warnings that most trials carry explain why there is none.
     let mut warnings = prevailing(if at_lower.is_empty() { &all } else { &at_lower }, case.setting);
     let mut replace = |warning: Warning| {
         let others = warnings.iter().position(|other: &Warning| other.code == warning.code);
@@ -187,7 +188,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     warnings
 }
 
-/// What a search that drifted gives cause to warn of.
+/// The warning about a search whose lower bound drifted.
 fn drifted(bounds: &Bounds) -> Option<Warning> {
     let in_part = |lower_qps: &f64| Warning::drifted_in_part(*lower_qps, bounds.retests_good, bounds.retests);
     bounds
@@ -200,8 +201,8 @@ fn is_graver(one: &Warning, other: &Warning) -> bool {
     one.effect() > other.effect()
 }
 
-/// The warnings that most of these trials carry, each as the gravest of them has it. Noise is left to the sum
-/// of all trials, for one alone is too short.
+/// The warnings that most of these trials carry, each in its gravest form. Noise is left out: one trial is too
+/// short to show it, so the sum of all trials does.
 fn prevailing(trials: &[&Trial], setting: &Setting) -> Vec<Warning> {
     let mut by_code: BTreeMap<Code, Vec<Warning>> = BTreeMap::new();
     for warning in trials.iter().flat_map(|trial| warning::of_trial(trial, setting)) {

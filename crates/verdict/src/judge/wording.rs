@@ -1,20 +1,21 @@
-//! What one start showed of its bounds, in words. A load is said to have held only if it was played and met the goal as
-//! often as the goal wants it, and did not fail when it was tried again.
+//! Puts the bounds that one start showed into words. A load "held" only if it was played, met the goal as often
+//! as the goal demands, and did not fail its re-test.
 
 use super::start::StartVerdict;
 use crate::search::Bounds;
 
-/// How the bounds of a start are put into words.
+/// How to put the bounds of a start into words.
 #[derive(Clone, Copy)]
 pub struct Wording<'a> {
-    /// Writes a rate of queries a second.
+    /// Formats a rate in queries a second.
     pub rate: &'a dyn Fn(f64) -> String,
-    /// Whether the figure stands. Where it is refused nothing is said to have held, but what was seen is shown.
+    /// Whether the figure stands. If it is refused, the words say what the trials showed, and claim nothing.
     pub is_claimed: bool,
 }
 
 impl StartVerdict {
-    /// What it showed: `117,400 held, and again at the end; 119,800 did not hold`.
+    /// The bounds of the start: `117,400 held, and again at the end; 119,800 did not hold`. For a failed start,
+    /// its failure.
     pub fn in_words(&self, wording: Wording<'_>) -> String {
         match (&self.failure, &self.bounds) {
             (Some(failure), _) => format!("failed: {failure}"),
@@ -25,7 +26,7 @@ impl StartVerdict {
 }
 
 impl Wording<'_> {
-    /// The bounds of one start, whose load was searched for or given.
+    /// The bounds of one start. `is_searched`: the load was searched for and not given.
     pub fn bounds(self, bounds: &Bounds, is_searched: bool) -> String {
         if let Some(futile) = bounds.futile {
             return format!("ended early: {futile}");
@@ -68,7 +69,7 @@ impl Wording<'_> {
     }
 
     fn upper(self, bounds: &Bounds) -> Option<String> {
-        // Where no load met the goal that says it all.
+        // If no load met the goal, the first part already says so.
         bounds.lower_qps.or(bounds.met_qps).or(bounds.refuted_qps)?;
         let missed = if self.is_claimed { "did not hold" } else { "missed the goal" };
         let other_than_refuted =

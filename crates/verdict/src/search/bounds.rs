@@ -1,4 +1,4 @@
-//! The bounds of a goal among the loads tried.
+//! The bounds of a goal among the loads that were tried.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,58 +7,59 @@ use super::futile::Futile;
 use super::goal::Goal;
 use super::probe::Probe;
 
-/// What a search found.
+/// The result of a search. All rates are at one core speed, the reference speed at first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Bounds {
-    /// The Relevant Lower Bound, queries a second: the greatest load that met the goal, unless that failed its
-    /// re-test; then the greatest below it. None where no load is known to meet the goal.
+    /// The Relevant Lower Bound, queries a second: the greatest load that met the goal. If that load failed its
+    /// re-test, it is the greatest such load below. `None` if no load is known to meet the goal.
     pub lower_qps: Option<f64>,
-    /// The Relevant Upper Bound, queries a second; none when even the greatest load meets the goal.
+    /// The Relevant Upper Bound, queries a second; `None` if even the greatest load meets the goal.
     pub upper_qps: Option<f64>,
     /// Conditional throughput at the lower bound, correct answers a second.
     pub throughput_qps: Option<f64>,
-    /// The greatest load is a lower bound, or there is no upper bound, and the lower one was not refuted: the subject may
-    /// be faster than what was tried.
+    /// Whether the subject may be faster than any load tried: the greatest load is a lower bound, or there is
+    /// no upper bound, and the lower one was not refuted.
     pub irregular: bool,
-    /// Whether a load that had met the goal failed when it was tried again at the end, or the lower bound missed the goal in
-    /// more than one trial of its re-test; none where nothing was tried again.
+    /// Whether a load that had met the goal failed its re-test at the end, or the lower bound missed the goal
+    /// in more than one trial of its re-test; `None` if nothing was re-tested.
     pub drifted: Option<bool>,
-    /// The load that failed so, queries a second: neither it nor a greater one is known to hold. The least where several
-    /// failed.
+    /// The load that failed its re-test, queries a second: neither it nor any greater load is a bound. The
+    /// least one if several failed.
     #[serde(default)]
     pub refuted_qps: Option<f64>,
-    /// How many trials it took to show once more, at the end, that the lower bound meets the goal: two where the first was
-    /// bad, and 0 where it was not tried again.
+    /// The number of trials in the re-test of the lower bound at the end: one if it was good, up to six if bad
+    /// ones came first, and 0 if the bound was not re-tested.
     #[serde(default)]
     pub retests: usize,
-    /// In how many of them it met the goal.
+    /// The number of these trials that met the goal.
     #[serde(default)]
     pub retests_good: usize,
-    /// The greatest load up to which no trial was bad, queries a second. That may be fewer trials than a bound takes.
+    /// The greatest load up to which no trial was bad, queries a second. A bound may need more trials than
+    /// these.
     #[serde(default)]
     pub met_qps: Option<f64>,
-    /// The least load of which a trial was bad, queries a second.
+    /// The least load with a bad trial, queries a second.
     #[serde(default)]
     pub missed_qps: Option<f64>,
-    /// Why the search ended early, where it did: no other load would have done better.
+    /// Why the search ended early because no other load would have done better; `None` if it did not.
     #[serde(default)]
     pub futile: Option<Futile>,
-    /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
-    /// and the upper one may rest on fewer trials.
+    /// Whether the time or the number of trials ran out first: the bounds are farther apart than the goal's
+    /// width, and the upper one may rest on fewer trials.
     pub incomplete: bool,
-    /// The user ended the search before it was over. What it lacks by then is no finding.
+    /// Whether the user ended the search before it was over. What it had not found by then means nothing.
     #[serde(default)]
     pub interrupted: bool,
     /// Share of the load that the subject's buffers could have hidden in a full-length trial at the lower
-    /// bound, where their size is known.
+    /// bound, 0 to 1; `None` if their size is not known.
     pub hidden_share: Option<f64>,
-    /// Trials that the search made, the overload included.
+    /// The number of trials that the search made, the overload included.
     pub trials: u32,
 }
 
 impl Bounds {
-    /// Rates that are told at a speed are told at one that is so many times that.
+    /// Converts all rates to another core speed, which is this multiple of the present one.
     pub(crate) fn tell_at(&mut self, speed: f64) {
         let rates = [
             &mut self.lower_qps,
@@ -71,7 +72,7 @@ impl Bounds {
         rates.into_iter().flatten().for_each(|qps| *qps *= speed);
     }
 
-    /// In how many trials of its re-test the lower bound missed the goal.
+    /// The number of trials of its re-test in which the lower bound missed the goal.
     pub fn retests_bad(&self) -> usize {
         self.retests.saturating_sub(self.retests_good)
     }
@@ -82,30 +83,30 @@ impl Bounds {
     }
 }
 
-/// One bad trial of a re-test may be a moment's noise; where more are bad the load drifted, whether or not the goal allows
-/// them.
+/// One bad trial of a re-test may be momentary noise. With more bad trials the load drifted, whether or not the
+/// goal allows them.
 const BAD_RETESTS_MOST: usize = 1;
 
-/// Trials at one load.
+/// The trials at one load.
 pub(super) struct AtLoad<'a> {
     pub(super) load_qps: f64,
     pub(super) probes: Vec<&'a Probe>,
 }
 
 impl AtLoad<'_> {
-    /// How many of its trials were good, and how many bad.
+    /// The number of its good trials, and of its bad ones.
     pub(super) fn good_and_bad(&self, goal: &Goal) -> (usize, usize) {
         let bad = self.probes.iter().filter(|probe| probe.is_bad(goal)).count();
         (self.probes.len() - bad, bad)
     }
 
-    /// The trial in which the least share of the queries was bad.
+    /// The trial with the least share of bad queries.
     pub(super) fn best(&self) -> Option<&Probe> {
         self.probes.iter().copied().min_by(|a, b| a.bad_ratio.total_cmp(&b.bad_ratio))
     }
 }
 
-/// Search probes by load, in rising order.
+/// The wanted probes grouped by load, in rising order.
 pub(super) fn by_load(probes: &[Probe], wanted: impl Fn(&Probe) -> bool) -> Vec<AtLoad<'_>> {
     let mut loads: Vec<AtLoad<'_>> = Vec::new();
     for probe in probes.iter().filter(|probe| probe.load_qps > 0.0 && wanted(probe)) {
@@ -125,7 +126,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// `goal_at` gives the goal as it is at a load, which differs where buffers ask for longer trials.
+    /// Finds the bounds among loads in rising order. `goal_at` returns the goal at a load: full buffers make
+    /// some loads need longer trials.
     pub(super) fn relevant<'a, 'p: 'a>(
         loads: impl IntoIterator<Item = &'a AtLoad<'p>>,
         goal_at: impl Fn(f64) -> Goal,
@@ -144,7 +146,7 @@ impl Pair {
         pair
     }
 
-    /// Whether a load lies strictly between the bounds that there are.
+    /// Whether a load lies strictly between the bounds. A missing bound does not limit it.
     pub(super) fn holds(&self, load_qps: f64) -> bool {
         self.lower_qps.is_none_or(|lower_qps| load_qps > lower_qps)
             && self.upper_qps.is_none_or(|upper_qps| load_qps < upper_qps)

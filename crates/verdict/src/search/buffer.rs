@@ -1,18 +1,19 @@
-//! How many packets the subject's buffers hold, from the trials themselves. Under more load than it answers, a
-//! subject's queue is full, and what is under way at once is latency times rate (Little's law): the queue, and
-//! a few packets on top. The buffer's size in bytes would not tell, since the kernel counts its own overhead for
-//! every packet, and servers set sizes of their own.
+//! Estimates how many packets the subject's buffers hold, from the trials themselves. Under more load than it
+//! answers, a subject's queue is full. Latency times rate (Little's law) then gives the queries under way: the
+//! queue and a few packets on top. The buffer's size in bytes would not do, since the kernel adds its own
+//! overhead to every packet, and servers set sizes of their own.
 
 use kqps_observation::run::Purpose;
 
 use super::probe::Probe;
 
-/// With more than half of the queries bad the median latency is that of queries without an answer.
+/// If more than half of the queries are bad, the median latency is that of queries without an answer.
 const MOST_BAD: f64 = 0.5;
 
-/// Packets that the buffers hold, as the trial shows it in which most were under way. It is rounded to a power
-/// of two, for it decides how long trials must be, and must not move with every trial. None when no trial says
-/// anything. A closed loop shows no more than its window. A re-test bears on nothing but whether the bounds drifted.
+/// The number of packets that the buffers hold, from the trial with most under way. It is rounded to a power of
+/// two: it decides how long trials must be, and must not change with every trial. `None` if no trial shows a
+/// queue. A closed loop shows no more than its window. A re-test only serves to detect drift, so it is left
+/// out.
 pub(super) fn buffer_packets(probes: &[Probe]) -> Option<f64> {
     let overloaded = probes.iter().filter(|probe| {
         let is_search = probe.purpose == Purpose::Search;

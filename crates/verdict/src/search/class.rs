@@ -1,19 +1,19 @@
-//! What the trials at one load say about it: RFC 9971, appendices A and B.
+//! Classifies a load by its trials: RFC 9971, appendices A and B.
 
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
 use super::probe::Probe;
 
-/// What a load is to a goal.
+/// The relation of a load to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// It meets the goal, whatever further trials would show.
+    /// The load meets the goal, whatever further trials would show.
     Lower,
-    /// It misses the goal, whatever further trials would show.
+    /// The load misses the goal, whatever further trials would show.
     Upper,
-    /// Further trials decide.
+    /// Further trials must decide.
     Undecided,
 }
 
@@ -26,7 +26,7 @@ struct Sums {
     short_bad_s: f64,
 }
 
-/// Half a microsecond: what sums of durations may be off by because 0.1 s has no exact binary form.
+/// Half a microsecond: the error of a sum of durations, because 0.1 s has no exact binary form.
 const SUM_ERROR_S: f64 = 5e-7;
 
 impl Sums {
@@ -44,7 +44,7 @@ impl Sums {
         sums
     }
 
-    /// Seconds that count as bad: short good trials make up for short bad ones.
+    /// Seconds that count as bad: short good trials compensate for short bad ones.
     fn bad_s(&self, goal: &Goal) -> f64 {
         let forgiven_s = self.short_good_s * goal.exceed / (1.0 - goal.exceed);
         self.full_bad_s + (self.short_bad_s - forgiven_s).max(0.0)
@@ -64,27 +64,27 @@ impl Sums {
     }
 }
 
-/// A trial that lasted this share of the final duration lasted long enough: the clock of a real trial never
-/// stops exactly where it should.
+/// A trial that lasted this share of the final duration counts as full: the clock of a real trial never
+/// stops at the exact moment.
 const NEARLY_FULL: f64 = 0.99;
 
 fn is_full(goal: &Goal, probe: &Probe) -> bool {
     probe.duration_s >= goal.final_s * NEARLY_FULL
 }
 
-/// The seconds that a trial adds to the sums: a nearly full one counts as full, or a sum of 21 s would want
-/// a twenty-second trial after 21 of 0.9999 s.
+/// The seconds that a trial adds to the sums. A nearly full one counts as full. Otherwise a sum of 21 s
+/// would need a twenty-second trial after 21 trials of 0.9999 s.
 fn counted_s(goal: &Goal, probe: &Probe) -> f64 {
     if is_full(goal, probe) { probe.duration_s.max(goal.final_s) } else { probe.duration_s }
 }
 
-/// What trials at one load make of it. They are taken as given: the caller has picked those of one load.
+/// The class of a load from its trials. The caller passes trials of one load only.
 pub fn classify<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Class {
     Sums::of(goal, probes).class(goal)
 }
 
-/// Seconds of full-length good trials that would make the load a lower bound. Infinite where bad trials, of
-/// which the goal allows none, rule it out.
+/// Seconds of further full-length good trials that make the load a lower bound. Infinite if bad trials rule
+/// it out because the goal allows none.
 pub(super) fn good_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
     let sums = Sums::of(goal, probes);
     let bad_s = sums.bad_s(goal);
@@ -92,15 +92,15 @@ pub(super) fn good_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'
     (beside_bad_s.max(goal.sum_s * (1.0 - goal.exceed)) - sums.full_good_s).max(0.0)
 }
 
-/// Seconds of bad trials, whatever their length, than which more would make the load an upper bound.
+/// Seconds of further bad trials, whatever their length; any more than these make the load an upper bound.
 pub(super) fn bad_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
     let sums = Sums::of(goal, probes);
     let beside_good_s = sums.full_good_s * goal.exceed / (1.0 - goal.exceed);
     (beside_good_s.max(goal.sum_s * goal.exceed) - sums.bad_s(goal)).max(0.0)
 }
 
-/// The conditional throughput in queries a second, of a load that is a lower bound: the load less the loss
-/// of its worst trial within the share that must be good.
+/// The conditional throughput in queries a second of a load that is a lower bound: the load minus the loss
+/// of the worst trial within the share of trials that must be good.
 pub fn conditional_throughput<'a>(
     goal: &Goal,
     load_qps: f64,

@@ -1,6 +1,6 @@
-//! When a search ends early: what the trials show would be no better at any other load. A server that answers wrongly
-//! has no figure, whatever its rate; and where the share of queries without an answer does not fall with the load,
-//! the load is not what costs them.
+//! Ends a search early if no other load would do any better. A server that answers wrongly has no figure,
+//! whatever its rate. If the share of queries without an answer does not fall with the load, the load is not
+//! the cause.
 
 use std::fmt;
 
@@ -20,9 +20,9 @@ pub enum Futile {
         /// Share of the intended queries that were answered wrongly, 0 to 1.
         ratio: f64,
     },
-    /// Not one query of the overload was answered.
+    /// No query of the overload was answered.
     Silent,
-    /// Answers came after the timeout, and at a much smaller load as many of them.
+    /// Answers came after the timeout, and at a much smaller load just as many of them.
     Late {
         /// The smaller load, queries a second.
         less_qps: f64,
@@ -33,15 +33,15 @@ pub enum Futile {
         /// Seconds after which a reply is late.
         timeout_s: f64,
     },
-    /// As large a share of the queries went without a correct answer at a much smaller load.
+    /// At a much smaller load, a share just as large of the queries had no correct answer.
     Lossy {
         /// The greater load, queries a second.
         load_qps: f64,
-        /// Its bad ratio, 0 to 1.
+        /// The bad ratio at the greater load, 0 to 1.
         ratio: f64,
         /// The smaller load, queries a second.
         less_qps: f64,
-        /// Its bad ratio, 0 to 1.
+        /// The bad ratio at the smaller load, 0 to 1.
         less_ratio: f64,
     },
 }
@@ -77,33 +77,33 @@ impl fmt::Display for Futile {
     }
 }
 
-/// More wrong answers than this, or than the goal's loss where that is less, end a search.
+/// A search ends if the share of wrong answers exceeds this, or the goal's loss if that is less.
 const WRONG_MOST: f64 = 0.01;
 
-/// So many loads must have failed before loss is said not to fall.
+/// The number of loads that must have failed before the loss counts as independent of the load.
 const LOADS_LEAST: usize = 3;
 
-/// How far apart two loads must be, as a factor, for their losses to be compared: where the loss is small, further.
-/// A host that stands still for a moment in each trial loses a little at every load that is not far below the others.
+/// The least factor between two loads whose losses are compared; it is greater if the loss is small. A host
+/// that stands still for a moment in each trial loses a little at every load that is not far below the others.
 const APART: f64 = 4.0;
 const APART_IF_SMALL: f64 = 8.0;
 /// A loss below this is small.
 const SMALL: f64 = 0.1;
 
-/// The loss at the smaller load is as large when it is at least this share of the other.
+/// The loss at the smaller load counts as just as large if it is at least this share of the other.
 const AS_LARGE: f64 = 0.8;
 
-/// A subject at its limit answers as many a second at either load, and so a larger share of the smaller one: several
-/// times as large, at loads so far apart. Where the share grows by less than this, the limit is another.
+/// A subject at its limit answers the same number a second at either load, so it answers a much larger share of
+/// the smaller one. If the answered share grows by less than this factor, something else is the limit.
 const SHARE_GROWS: f64 = 1.25;
 
-/// With fewer bad queries than this at the smaller load their share is not known well enough.
+/// With fewer bad queries than this at the smaller load, their share is not known well enough.
 const BAD_LEAST: f64 = 10.0;
 
-/// Where at least this share of the queries without an answer in time was answered late, the timeout is why.
+/// If at least this share of the queries without an answer in time was answered late, the timeout is the cause.
 const MOSTLY_LATE: f64 = 0.5;
 
-/// Why the search should end, if it should. `loads` are the loads of its search trials.
+/// Why the search should end early; `None` if it should go on. `loads` are the loads of its search trials.
 pub(super) fn futile(goal: &Goal, probes: &[Probe], loads: &[AtLoad<'_>]) -> Option<Futile> {
     let bears = |probe: &&Probe| probe.purpose.is_of_search();
     let wrong = probes.iter().filter(bears).map(|probe| probe.wrong_ratio);
@@ -135,7 +135,7 @@ fn lossy(goal: &Goal, loads: &[AtLoad<'_>]) -> Option<Futile> {
     if !is_known || !is_as_large {
         return None;
     }
-    // While a trial lasts what is too late may come after its end, so that it counts as lost.
+    // A reply that takes longer than the rest of the trial counts as lost, although it is late.
     let are_late = best.late_qps > 0.0
         && (best.answered_qps <= 0.0 || best.late_qps >= less_qps * less_ratio * MOSTLY_LATE);
     Some(if are_late {

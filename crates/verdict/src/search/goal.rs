@@ -1,4 +1,4 @@
-//! What a search looks for: how long trials last, how much they may lose, and how close the bounds must come.
+//! The goal of a search: how long trials last, how much they may lose, and how close the bounds must come.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,31 +11,32 @@ use super::level::BUFFERS_OUTLASTED;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// The preset it came from, or what the user calls it.
+    /// The name of the preset, or the user's name for the goal.
     pub name: String,
     /// Seconds that a trial must last to be full-length.
     pub final_s: f64,
     /// Seconds of trials that settle one load.
     pub sum_s: f64,
-    /// A trial is bad when its bad ratio exceeds this, 0 to 1.
+    /// A trial is bad if its bad ratio exceeds this, 0 to 1.
     pub loss: f64,
-    /// Share of the duration sum that bad trials may take at a lower bound, 0 to 1.
+    /// Share of the duration sum that bad trials may take at a lower bound, 0 to below 1.
     pub exceed: f64,
-    /// The bounds are close enough when they differ by this share of the upper one, 0 to 1.
+    /// The bounds are close enough if they differ by at most this share of the upper one, 0 to 1.
     pub width: f64,
     /// The smallest load that is tried, queries a second.
     pub min_qps: f64,
     /// The largest load that is tried, queries a second.
     pub max_qps: f64,
-    /// Seconds that the search may take, drains and trials made again included. It keeps back what a lower bound
-    /// and its re-test take, and may then end with bounds that are farther apart than the width. Without a lower
-    /// bound by then it goes on for a seventh of this.
+    /// Seconds that the search may take, drains and repeated trials included. The search reserves the time for
+    /// a lower bound and its re-test, so it may end with bounds farther apart than the width. If it has no
+    /// lower bound by then, it goes on for up to 15 % longer.
     pub limit_s: f64,
-    /// A trial with more than 1 % of its latencies above this, in microseconds, is bad too.
+    /// A latency in microseconds; a trial with more than 1 % of its latencies above it is bad too. `None`: no
+    /// limit.
     pub p99_us: Option<u64>,
 }
 
-/// Why a goal cannot be searched for.
+/// Why a goal is invalid, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadGoal(String);
 
@@ -55,17 +56,17 @@ pub enum Preset {
     Quick,
     /// One-second trials, 99.99 % answered, bounds within 1 %.
     Default,
-    /// As the default, with no loss at all.
+    /// One-second trials without any loss, bounds within 1 %.
     Lossless,
-    /// One trial of a minute without loss, as RFC 2544 has it; bounds within 0.5 %.
+    /// One trial of a minute without loss, as in RFC 2544; bounds within 0.5 %.
     Rfc2544,
 }
 
 impl Preset {
-    /// All of them, cheapest first.
+    /// All presets, the cheapest first.
     pub const ALL: [Self; 4] = [Self::Quick, Self::Default, Self::Lossless, Self::Rfc2544];
 
-    /// The word that chooses it.
+    /// The name of the preset in the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -75,7 +76,7 @@ impl Preset {
         }
     }
 
-    /// The goal it stands for, over loads from 10 to 100 million queries a second.
+    /// The goal of the preset, over loads from 10 to 100 million queries a second.
     pub fn goal(self) -> Goal {
         let (final_s, sum_s, loss, exceed, width, limit_s) = match self {
             Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02, 14.0),
@@ -117,6 +118,10 @@ impl fmt::Display for Preset {
 
 impl Goal {
     /// Checks that every figure is in its range; [`super::next_trial`] relies on it.
+    ///
+    /// # Errors
+    ///
+    /// The first figure that is out of range, with the range.
     pub fn check(&self) -> Result<(), BadGoal> {
         let fail = |what: &str, value: f64, wanted: &str| {
             Err(BadGoal(format!("{what} of the goal is {value}, but must be {wanted}")))
@@ -145,8 +150,9 @@ impl Goal {
         Ok(())
     }
 
-    /// Rounds a load to as many significant digits as the width needs (a fifth of it is told apart), so that
-    /// trials at the same load are known as such. Loads outside the goal's range become its ends.
+    /// Rounds a load to as many significant digits as the width needs (the last digit resolves a fifth of it),
+    /// so that trials at the same load compare as equal. A load outside the goal's range becomes the nearer
+    /// end.
     pub fn round_load(&self, load_qps: f64) -> f64 {
         if load_qps <= self.min_qps {
             return self.min_qps;
@@ -156,7 +162,7 @@ impl Goal {
         }
         let digits = 1.0 + (5.0 / self.width).log10().ceil();
         let unit = 10f64.powf(load_qps.log10().floor() + 1.0 - digits);
-        // Dividing by a whole number where it can be one keeps 123.4 from becoming 123.40000000000001.
+        // Division by a whole number, if possible, keeps 123.4 from becoming 123.40000000000001.
         let rounded = if unit < 1.0 {
             (load_qps / unit).round() / (1.0 / unit).round()
         } else {
@@ -165,14 +171,14 @@ impl Goal {
         rounded.clamp(self.min_qps, self.max_qps)
     }
 
-    /// Seconds of trials that it takes to make sure of a lower bound, if all of them are good: the overload, as many as a
-    /// bound wants, and the re-test.
+    /// Seconds of trials that establish a lower bound if all of them are good: the overload, the trials that a
+    /// bound needs, and the re-test.
     pub fn least_s(&self) -> f64 {
         let sure_s = (self.sum_s * (1.0 - self.exceed) / self.final_s).ceil() * self.final_s;
         self.final_s.min(1.0) + sure_s + self.final_s
     }
 
-    /// Whether half of the trials at a load may be bad: then the rate is the load that half of them meet.
+    /// Whether half of the trials at a load may be bad. The rate is then the load that half of the trials meet.
     pub fn wants_half(&self) -> bool {
         (self.exceed - 0.5).abs() < f64::EPSILON
     }

@@ -1,33 +1,34 @@
-//! What a search makes of the time that it has: it keeps back what a lower bound takes, and when only that is left it
-//! makes sure of one.
+//! How a search manages its time: it reserves the time for a lower bound and, once only that is left,
+//! establishes one.
 
 use super::bounds::Pair;
 use super::level::{LONGEST_STEP, Level};
 use super::next::{Next, RETESTS_MOST, Search};
 
-/// A search that has no lower bound yet may take this many times its limit, and so may one that goes on for a closer estimate.
+/// A search without a lower bound may take this multiple of its limit, and so may a search that refines an
+/// estimate.
 pub const LATEST: f64 = 1.15;
 
-/// A load that is this likely a lower bound is worth a trial.
+/// A load with at least this probability of being a lower bound is worth a trial.
 const LIKELY: f64 = 0.5;
 
-/// With no time to come closer, the next load is lower by this factor at least: noise that spoiled the loads
-/// above would spoil those just below as well.
+/// If the time is too short to come closer, the next load is lower by at least this factor: noise that spoiled
+/// the loads above would spoil those just below as well.
 const HURRIED_STEP: f64 = 1.25;
 
 impl Search<'_> {
-    /// Whether a trial can be made and the search still end within its limit: the time that a lower bound and
-    /// its re-test take is kept back.
+    /// Whether a trial fits, so that the search still ends within its limit. The time for a lower bound and its
+    /// re-test is reserved.
     pub(super) fn has_time_for(&self, level: &Level, rate_qps: f64) -> bool {
         if self.loads.is_empty() {
-            // Nothing is known yet of how long trials take: the overload, or two that were spoiled, are no measure.
+            // The overload, or two spoiled trials, do not show how long trials take.
             return self.may_overrun_for(level.duration_s(&self.loads, rate_qps));
         }
         let ends_s = self.spent_s() + level.duration_s(&self.loads, rate_qps) + self.beside_s();
         self.has_trials() && ends_s + self.kept_back_s(rate_qps) <= self.goal.limit_s
     }
 
-    /// Whether trials that the search cannot do without end soon enough, if they need no drain.
+    /// Whether indispensable trials end soon enough, if they need no drain.
     pub(super) fn may_overrun_for(&self, duration_s: f64) -> bool {
         self.has_trials() && self.spent_s() + duration_s <= self.goal.limit_s * LATEST
     }
@@ -36,14 +37,15 @@ impl Search<'_> {
         self.probes.iter().map(|probe| probe.wall_s).sum()
     }
 
-    /// Seconds that a trial takes beyond its duration in the mean: its drain, and the trials that it replaces.
+    /// Mean seconds that a trial takes beyond its duration: its drain, and the spoiled trials that it replaces.
     fn beside_s(&self) -> f64 {
         let beside = self.probes.iter().map(|probe| probe.wall_s - probe.duration_s);
         beside.sum::<f64>() / self.probes.len().max(1) as f64
     }
 
-    /// Seconds that it takes from here to make sure of a lower bound, near `rate_qps` if nothing better is
-    /// known, and to test it again. Where trials at one load disagree the first attempt may come to nothing.
+    /// Seconds from now on to establish a lower bound and re-test it. The bound is assumed near `rate_qps` if
+    /// no better guess exists. If trials at one load disagree, the first attempt may fail, so the time for a
+    /// second is included.
     fn kept_back_s(&self, rate_qps: f64) -> f64 {
         let found = self.last_level().bounds(&self.loads);
         let Some(lower_qps) = found.lower_qps else {
@@ -55,7 +57,7 @@ impl Search<'_> {
         self.sure_s(lower_qps) + again_s
     }
 
-    /// Seconds of trials that make sure of a lower bound, if none of them is bad, and its re-test.
+    /// Seconds of trials that establish a lower bound, if none of them is bad, and of its re-test.
     fn sure_s(&self, lower_qps: f64) -> f64 {
         let final_s = self.last_level().goal_at(lower_qps).final_s;
         let wanted_s = self.wants_s(lower_qps).min(self.goal.sum_s);
@@ -70,7 +72,7 @@ impl Search<'_> {
         })
     }
 
-    /// There is no time to come closer: make sure of a lower bound, and end.
+    /// The next step without time to come closer: establish a lower bound, and end.
     pub(super) fn hurry(&self) -> Next {
         let last = self.last_level();
         let found = last.bounds(&self.loads);
@@ -83,14 +85,15 @@ impl Search<'_> {
         self.finish(found, incomplete)
     }
 
-    /// The lower bound failed its re-test: makes sure of a lesser one while there is time, and has it tried again. What is
-    /// just below would likely fail as well, so a load well below comes first, and else one that was begun.
+    /// The next step after the lower bound failed its re-test: establish a lesser bound while there is time,
+    /// and re-test it. Loads just below would probably fail as well, so a load well below comes first, and
+    /// otherwise one that was begun.
     pub(super) fn below_refuted(&self, refuted_qps: f64) -> Next {
         let (found, incomplete) = self.bounds_so_far();
         if found.lower_qps.is_some() {
             return self.finish(found, incomplete);
         }
-        // A hair more, for loads are rounded.
+        // Slightly more, since loads are rounded.
         let well_below_qps = refuted_qps / HURRIED_STEP * 1.01;
         let below = |limit_qps: f64| {
             let upper_qps = found.upper_qps.map_or(limit_qps, |upper_qps| upper_qps.min(limit_qps));
@@ -102,8 +105,9 @@ impl Search<'_> {
         }
     }
 
-    /// The load that is likeliest a lower bound in the time that is left: one that was begun, or one well below all that
-    /// failed. Or a greater one that likely is, too, if one more trial of it leaves the time to fall back.
+    /// The load that is most likely a lower bound in the time that is left: one that was begun, or one well
+    /// below all failed loads. It is a greater load that is likely too, if one more trial of it leaves the time
+    /// to fall back.
     fn best_hope_qps(&self, found: Pair) -> Option<f64> {
         let begun = self.loads.iter().map(|at| at.load_qps);
         let hopes = begun.chain(self.well_below_qps()).filter(|load_qps| found.holds(*load_qps));
@@ -119,13 +123,14 @@ impl Search<'_> {
         likely.map(|(load_qps, _)| *load_qps).reduce(f64::max).or(Some(safest_qps))
     }
 
-    /// Seconds of trials that make a load a lower bound, if none of them is bad.
+    /// Seconds of further trials that make a load a lower bound, if none of them is bad.
     fn wants_s(&self, load_qps: f64) -> f64 {
         self.last_level().lower_wants_s(&self.loads, load_qps)
     }
 
-    /// How likely a load is a lower bound after the fewest trials that can show it. What was good at a greater load would
-    /// have been so at this one, and what was bad at a lesser load would have been so too.
+    /// The probability that a load is a lower bound after the fewest trials that can show it. A trial that was
+    /// good at a greater load would have been good at this one, and a trial that was bad at a lesser load would
+    /// have been bad.
     fn chance(&self, load_qps: f64) -> f64 {
         let (mut good, mut bad) = (0, 0);
         for at in &self.loads {
@@ -134,19 +139,19 @@ impl Search<'_> {
             bad += if at.load_qps <= load_qps { bad_there } else { 0 };
         }
         let trials = self.wants_s(load_qps) / self.last_level().goal_at(load_qps).final_s;
-        // Laplace's rule of succession, for each of them.
+        // Laplace's rule of succession, for each of the trials.
         ((good + 1) as f64 / (good + bad + 2) as f64).powf(trials)
     }
 
-    /// The lower bound of a coarser level, where it may still be one of the last level.
+    /// The lower bound of a coarser level, if it may still be one of the last level.
     fn hope_qps(&self, found: Pair) -> Option<f64> {
         let lowers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).lower_qps);
         lowers.into_iter().find(|lower_qps| found.holds(*lower_qps))
     }
 
-    /// A load that has a good chance, for it is far below every load that ever failed: one that was tried, or a
-    /// new one. Each time it is as far again below the load that was reached at most, for what failed that far below
-    /// was no matter of a few percent.
+    /// A load with a good chance, because it is far below every load that ever failed: one that was tried, or a
+    /// new one. Each time, the distance below the least failed load equals its distance from the greatest load
+    /// that was ever good: a failure that far below was no matter of a few per cent.
     fn well_below_qps(&self) -> Option<f64> {
         let failed = self.loads.iter().find(|at| at.good_and_bad(self.goal).1 > 0);
         let failed = failed.map(|at| at.load_qps).into_iter().chain(self.refuted_qps).reduce(f64::min);

@@ -1,35 +1,37 @@
-//! One level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load
-//! with fewer trials. Given the trials so far, a level knows its bounds, or which load it wants tried next.
+//! One level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load with
+//! fewer trials. From the trials so far, a level knows its bounds, or which load to try next.
 
 use super::bounds::{AtLoad, Pair};
 use super::class::{Class, bad_s_wanted, classify, good_s_wanted};
 use super::goal::Goal;
 
-/// Duration sums of the coarse levels, between one trial (0) and the goal's sum (1) in logarithms.
+/// Duration sums of the coarse levels, on a logarithmic scale from one trial (0) to the goal's sum (1).
 const COARSE_SUMS: [f64; 2] = [0.0, 0.5];
 
-/// A final trial lasts this many times as long as the buffers could hide a relative loss of the width.
+/// A final trial lasts this many times as long as the time in which buffers could hide a relative loss of the
+/// width.
 pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
-/// No step of an expansion is longer than a factor of four.
+/// The longest step of an expansion, as a factor.
 pub(super) const LONGEST_STEP: f64 = 4.0;
 
 pub(super) struct Level {
     goal: Goal,
-    /// Set at the last level only: buffers hide loss, so that trials at low loads must last longer.
+    /// Packets that the buffers hold. Only the last level has it: buffers hide loss, so its trials at low loads
+    /// must last longer.
     buffer_packets: Option<f64>,
 }
 
-/// What a level says.
+/// The result of a level.
 pub(super) enum Step {
-    /// A trial at this load is missing.
+    /// The level needs a trial at this load.
     Ask(f64),
-    /// These are its bounds; one is missing where the range of loads ended first.
+    /// The bounds of the level. A bound is missing if the range of loads ended first.
     Settled(Pair),
 }
 
 impl Level {
-    /// All levels, the coarsest first and the goal itself last.
+    /// All levels, the coarsest first, the goal itself last.
     pub(super) fn all(goal: &Goal, buffer_packets: Option<f64>) -> Vec<Self> {
         let coarse = COARSE_SUMS.iter().map(|share| {
             let sum_s = goal.final_s * (goal.sum_s / goal.final_s).powf(*share);
@@ -39,7 +41,7 @@ impl Level {
         coarse.chain([last]).collect()
     }
 
-    /// This level's goal at a load. Trials never become longer than the duration sum.
+    /// The level's goal at a load. A trial never becomes longer than the duration sum.
     pub(super) fn goal_at(&self, load_qps: f64) -> Goal {
         let mut goal = self.goal.clone();
         if let Some(packets) = self.buffer_packets {
@@ -49,7 +51,7 @@ impl Level {
         goal
     }
 
-    /// The share of a load that the buffers can hide in a full-length trial, where their size is known.
+    /// The share of a load that the buffers can hide in a full-length trial; `None` if their size is not known.
     pub(super) fn hidden_share(&self, load_qps: f64) -> Option<f64> {
         self.buffer_packets.map(|packets| packets / (load_qps * self.goal_at(load_qps).final_s))
     }
@@ -63,10 +65,10 @@ impl Level {
         Pair::relevant(loads, |load_qps| self.goal_at(load_qps))
     }
 
-    /// How long the next trial at a load lasts. Where all have been bad so far it is as long as an upper bound
-    /// still wants, and a hundredth longer: three bad trials of half a second then take more than half of a sum
-    /// of three, and no fourth is needed. Bad trials count however short they are, so that no upper bound waits
-    /// for buffers to fill.
+    /// Seconds that the next trial at a load lasts. If all so far were bad, it lasts as long as an upper bound
+    /// still needs, and a hundredth longer: three bad trials of half a second then exceed half of a sum of
+    /// three seconds, and no fourth is needed. Bad trials count however short they are, so that an upper bound
+    /// does not wait for buffers to fill.
     pub(super) fn duration_s(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
         let goal = self.goal_at(load_qps);
         let Some(at) = at(loads, load_qps).filter(|at| at.probes.iter().all(|probe| probe.is_bad(&goal)))
@@ -77,15 +79,15 @@ impl Level {
         wanted_s.clamp(self.goal.final_s, goal.final_s) * 1.01
     }
 
-    /// Seconds of trials that would make a load a lower bound of this level, if all of them were good.
+    /// Seconds of further trials that make a load a lower bound of this level, if all of them are good.
     pub(super) fn lower_wants_s(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
         let goal = self.goal_at(load_qps);
         let probes = at(loads, load_qps).map(|at| at.probes.as_slice()).unwrap_or_default();
         (good_s_wanted(&goal, probes.iter().copied()) / goal.final_s).ceil() * goal.final_s
     }
 
-    /// The next load to try, or the bounds. The hint is what the level before believes: its loads are
-    /// confirmed or refuted before any other is tried.
+    /// The next load to try, or the bounds. `hint` holds the bounds of the level before. Its loads are
+    /// confirmed or refuted before any other load is tried.
     pub(super) fn step(&self, loads: &[AtLoad<'_>], hint: Pair) -> Step {
         let found = self.bounds(loads);
         let hinted = [hint.lower_qps, hint.upper_qps].into_iter().flatten();
@@ -103,11 +105,11 @@ impl Level {
         next_qps.map_or(Step::Settled(found), Step::Ask)
     }
 
-    /// A load between two bounds: one near the middle that was begun already, else what the upper bound's
-    /// loss says, else the middle of the logarithms. None when the bounds are close enough, or nothing lies
-    /// between them after rounding.
+    /// A load between two bounds: one near the middle that was begun already, or else one that follows from the
+    /// upper bound's loss, or else the logarithmic middle. `None` if the bounds are close enough, or if nothing
+    /// lies between them after rounding.
     fn between(&self, loads: &[AtLoad<'_>], lower_qps: f64, upper_qps: f64) -> Option<f64> {
-        // The rounding of loads may make a step of exactly the width a hair wider.
+        // The rounding of loads may make a step of exactly the width slightly wider.
         if (upper_qps - lower_qps) / upper_qps <= self.goal.width * 1.000_001 {
             return None;
         }
@@ -123,9 +125,9 @@ impl Level {
             .or_else(|| Some(self.goal.round_load((lower_qps * upper_qps).sqrt())).filter(is_inside))
     }
 
-    /// When the upper bound is far above what the subject answered there, the truth is probably near that
-    /// answered rate: half a width below it, or half a width above. A small loss tells nothing, for with a
-    /// soft knee it would lead down in tiny steps.
+    /// If the upper bound is far above what the subject answered there, the truth is probably near that
+    /// answered rate: half a width below it, or half a width above. A small loss is ignored: with a soft knee
+    /// it would lead down in tiny steps.
     fn beside_answered(&self, loads: &[AtLoad<'_>], lower_qps: f64, upper_qps: f64) -> Option<f64> {
         let width = self.goal.width;
         let answered_qps = self.answered_at(loads, upper_qps);
@@ -139,16 +141,16 @@ impl Level {
             .find(|load_qps| *load_qps > lower_qps * (1.0 + width / 2.0) && *load_qps < upper_qps)
     }
 
-    /// The load that would have met the goal if the subject had answered no more than it did at this one, in
-    /// the best of its trials: a stall tells nothing.
+    /// The load that would have met the goal if the subject had answered no more than in the best trial at this
+    /// one. The best trial counts because stalls spoil the others.
     fn answered_at(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
         let probes = at(loads, load_qps).map(|at| at.probes.as_slice()).unwrap_or_default();
         let least_bad = probes.iter().map(|probe| probe.bad_ratio).fold(1.0, f64::min);
         load_qps * (1.0 - least_bad) / (1.0 - self.goal.loss)
     }
 
-    /// How far the next step of an expansion goes, as a factor above 1: two widths, squared anew for every
-    /// bound of the same kind that this level has found.
+    /// The next step of an expansion, as a factor above 1: two widths, squared for every further bound of the
+    /// same kind that this level found.
     fn stride(&self, loads: &[AtLoad<'_>], class: Class) -> f64 {
         let found = loads.iter().filter(|at| self.class_at(loads, at.load_qps) == class).count();
         let doublings = found.saturating_sub(1).min(16) as f64;
@@ -160,7 +162,7 @@ impl Level {
         self.goal.round_load(lower_qps * self.stride(loads, Class::Lower))
     }
 
-    /// A load below an upper bound: one step, or further if what was answered there says so.
+    /// A load below an upper bound: one step below, or further if the answered rate there suggests it.
     pub(super) fn below(&self, loads: &[AtLoad<'_>], upper_qps: f64) -> f64 {
         let step_qps = upper_qps / self.stride(loads, Class::Upper);
         let answered_qps = self.answered_at(loads, upper_qps) * (1.0 - self.goal.width / 2.0);

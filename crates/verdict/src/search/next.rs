@@ -1,6 +1,6 @@
-//! Which trial to make next. Coarse levels come first, so that the full sums are spent on two loads rather
-//! than on every step. Each call walks the levels from coarse to fine and asks for the first trial that is
-//! missing; a later trial that contradicts a coarse level therefore sends the search back to it.
+//! Chooses the trial to make next. Coarse levels come first, so that the full sums are spent on two loads and
+//! not on every step. Each call walks the levels from coarse to fine and returns the first trial that is
+//! missing. If a later trial contradicts a coarse level, the search therefore returns to that level.
 
 use kqps_observation::run::Purpose;
 use serde::{Deserialize, Serialize};
@@ -13,46 +13,45 @@ use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::Probe;
 
-/// What is known before the first trial.
+/// What the search knows before the first trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The bounds that another start of the same cell ended with: they are tried first. Without them the
-    /// search asks for an overload trial, which tells where to begin.
+    /// The bounds of another start of the same cell, lower and upper, queries a second: they are tried first.
+    /// Without them, the search asks for an overload trial, which shows where to begin.
     pub bounds_qps: Option<(f64, f64)>,
 }
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
     /// Load the subject with more than it can answer (a closed loop, or the greatest load). The probe of
     /// this trial has [`Purpose::Ceiling`]; only its answered rate matters.
     Overload {
-        /// Seconds.
+        /// Seconds that the trial lasts.
         duration_s: f64,
     },
     /// Load the subject in open loop.
     Trial {
-        /// Queries a second.
+        /// The load, queries a second.
         rate_qps: f64,
-        /// Seconds.
+        /// Seconds that the trial lasts.
         duration_s: f64,
-        /// [`Purpose::Search`] or [`Purpose::Retest`]: the probe of this trial must carry it.
+        /// [`Purpose::Search`] or [`Purpose::Retest`]. The probe of this trial must carry it.
         purpose: Purpose,
     },
-    /// The search is over.
+    /// The search is over, with this result.
     Done(Bounds),
 }
 
-/// The most trials that a search makes: it ends with what it has when they are used up.
+/// The most trials that a search makes. After these it ends with what it has.
 pub fn most_trials(goal: &Goal) -> usize {
     let per_load = (goal.sum_s / goal.final_s).ceil() as usize;
     60 + 8 * per_load
 }
 
-/// Says which trial to make next. `probes` are all trials of this search so far, in the order in which they
-/// were made; those that are neither search, nor re-test, nor overload are passed over. `goal` must pass
-/// [`Goal::check`].
+/// Returns the next step. `probes` are all trials of this search so far, in the order in which they were made.
+/// Probes that are neither search nor re-test nor overload are ignored. `goal` must pass [`Goal::check`].
 pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
     let search = Search::of(goal, probes);
     if search.futile.is_some() {
@@ -76,46 +75,48 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
     search.finish(hint, false)
 }
 
-/// What the trials of a search amount to, whether or not it came to its end: for judging stored trials. It
-/// needs no hint of where the search began.
+/// The bounds from the trials of a search, whether or not it came to its end: for judging stored trials. It
+/// needs no start.
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     Search::of(goal, probes).so_far()
 }
 
-/// Where to begin: the bounds of an earlier search, or a load a little below what was answered under overload.
+/// Where to begin: at the bounds of another start, or at a load a little below the rate answered under
+/// overload.
 fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     if let Some((lower_qps, upper_qps)) = start.bounds_qps {
         let (lower_qps, upper_qps) = (goal.round_load(lower_qps), goal.round_load(upper_qps));
         return Some(Pair { lower_qps: Some(lower_qps), upper_qps: Some(upper_qps) });
     }
     let overload = probes.iter().find(|probe| probe.purpose == Purpose::Ceiling)?;
-    // A subject that has much to do answers late under overload, and in time below it.
+    // A subject with much work per query answers late under overload, and in time below it.
     let answered_qps = if overload.answered_qps > 0.0 { overload.answered_qps } else { overload.late_qps };
     let below_qps = goal.round_load(answered_qps * (1.0 - 2.0 * goal.width));
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
-/// A re-test is one trial, and a second one where that is bad.
+/// A re-test is one trial, and a second one if the first is bad.
 const RETESTS: usize = 2;
 
-/// Where both are bad and no lesser load can be made sure of in time, more follow, up to this many, as long as no more of all
-/// of them need be bad than the goal allows: two that noise spoiled may not be the last word.
+/// If both are bad and no lesser load can be established in time, more trials follow, up to this many, while
+/// the goal can still be met: two trials that noise spoiled should not decide.
 pub(super) const RETESTS_MOST: usize = 6;
 
-/// Whether more of the trials made again at a load were bad than the goal allows.
+/// Whether more trials of the re-test at a load were bad than the goal allows.
 fn is_refuted(goal: &Goal, at: &AtLoad<'_>) -> bool {
     let (_, bad) = at.good_and_bad(goal);
     bad as f64 > at.probes.len() as f64 * goal.exceed
 }
 
-/// A search in the middle of it.
+/// A search with the trials so far.
 pub(super) struct Search<'a> {
     pub(super) goal: &'a Goal,
     pub(super) levels: Vec<Level>,
     pub(super) loads: Vec<AtLoad<'a>>,
     pub(super) probes: &'a [Probe],
     retests: Vec<AtLoad<'a>>,
-    /// The least load that had met the goal and failed its re-test: no load from there on holds.
+    /// The least load that had met the goal and failed its re-test: neither it nor a greater load is a lower
+    /// bound.
     pub(super) refuted_qps: Option<f64>,
     futile: Option<Futile>,
 }
@@ -130,7 +131,8 @@ impl<'a> Search<'a> {
         Self { goal, levels, loads, probes, retests, refuted_qps, futile }
     }
 
-    /// The bounds of the goal itself. A load that failed its re-test is no lower bound, nor is a greater one.
+    /// The bounds of the goal itself. A load that failed its re-test is no lower bound, and neither is a
+    /// greater one.
     pub(super) fn bounds(&self) -> Pair {
         let last = self.last_level();
         let mut found = last.bounds(&self.loads);
@@ -141,7 +143,6 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// What all trials amount to.
     fn so_far(&self) -> Bounds {
         let (found, incomplete) = self.bounds_so_far();
         self.result(found, incomplete)
@@ -160,8 +161,9 @@ impl<'a> Search<'a> {
         Next::Trial { rate_qps, duration_s, purpose: Purpose::Search }
     }
 
-    /// The goal's bounds, and whether the search is incomplete: they are not yet close enough. Then the upper bound of a
-    /// coarser level is better than none. A coarser level may want more trials still when they are.
+    /// The goal's bounds, and whether the search is incomplete because they are not yet close enough. If it is,
+    /// the upper bound of a coarser level replaces a missing one. If it is not, a coarser level may still need
+    /// trials, which does not matter.
     pub(super) fn bounds_so_far(&self) -> (Pair, bool) {
         let last = self.last_level();
         let mut found = self.bounds();
@@ -173,14 +175,14 @@ impl<'a> Search<'a> {
         (found, !settled)
     }
 
-    /// The upper bound of a coarser level.
+    /// The upper bound of a coarser level, above `lower_qps`.
     fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
         let uppers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).upper_qps);
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// One more trial of a re-test that has too many bad ones so far and, within so many trials, may still come to few enough;
-    /// if there is time.
+    /// One more trial of a re-test that has too many bad ones so far, if it may still recover within
+    /// `trials_most` trials and there is time.
     pub(super) fn retest_again(&self, trials_most: usize) -> Option<Next> {
         let bad_most = trials_most as f64 * self.goal.exceed;
         let may_recover = |at: &&AtLoad<'_>| at.good_and_bad(self.goal).1 as f64 <= bad_most;
@@ -239,7 +241,7 @@ impl<'a> Search<'a> {
         bounds
     }
 
-    /// The greatest load up to which no trial was bad, and the least of which one was.
+    /// The greatest load up to which no trial was bad, and the least load with a bad trial.
     fn met_and_missed(&self) -> (Option<f64>, Option<f64>) {
         let bears = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
         let loads = by_load(self.probes, bears);

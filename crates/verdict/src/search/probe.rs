@@ -10,44 +10,45 @@ use crate::{evidence, standstill};
 /// One trial, as the search sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Intended load in queries a second at the reference speed, rounded by [`Goal::round_load`]. 0 for a closed loop.
+    /// Intended load in queries a second at the reference speed, rounded by [`Goal::round_load`]; 0 for a
+    /// closed loop.
     pub load_qps: f64,
-    /// Seconds in which queries were sent.
+    /// Seconds during which queries were sent.
     pub duration_s: f64,
-    /// Seconds that it took, the drain included.
+    /// Seconds that the trial took, the drain included.
     pub wall_s: f64,
-    /// Share of the intended queries that were not answered correctly in time, 0 to 1, without those that were due while the
-    /// host stood still.
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1. Queries that were due
+    /// while the host stood still are left out.
     pub bad_ratio: f64,
-    /// Share of the intended queries that were answered wrongly, 0 to 1: a part of the bad ratio.
+    /// Share of the intended queries that were answered wrongly, 0 to 1. The bad ratio includes it.
     #[serde(default)]
     pub wrong_ratio: f64,
-    /// Whether its latency exceeded the goal's limit.
+    /// Whether the latency exceeded the goal's limit.
     pub too_slow: bool,
     /// Correct replies a second, at the reference speed.
     pub answered_qps: f64,
-    /// Right replies a second that came after the timeout.
+    /// Correct replies a second that came after the timeout, at the reference speed.
     #[serde(default)]
     pub late_qps: f64,
     /// Seconds after which a reply is late.
     #[serde(default)]
     pub timeout_s: f64,
-    /// Queries under way at once, in the median: latency times answered rate (Little's law). None without
+    /// Median number of queries under way at once: latency times answered rate (Little's law). `None` without
     /// latencies.
     #[serde(default)]
     pub under_way: Option<f64>,
-    /// Why it was made. [`Purpose::Search`] and [`Purpose::Retest`] bear on the bounds, and
+    /// The purpose of the trial. [`Purpose::Search`] and [`Purpose::Retest`] affect the bounds;
     /// [`Purpose::Ceiling`] is the overload that gives the first guess.
     pub purpose: Purpose,
 }
 
 impl Probe {
-    /// Takes the facts out of a trial's record.
+    /// Extracts the facts from a trial's record.
     ///
-    /// The latency limit holds when at most 1 % of the latencies in the trial's histogram are above it. That
-    /// is asked of any number of samples, unlike a printed p99, which needs 10,000: a search must decide. A
-    /// trial without a histogram is judged by its p99, else by its longest latency, and without any of them
-    /// it is too slow, for nothing shows that it was not.
+    /// The latency limit holds if at most 1 % of the latencies in the trial's histogram are above it. This
+    /// applies to any number of samples, since a search must decide; a printed p99 needs 10,000 samples. A
+    /// trial without a histogram is judged by its p99, or else by its longest latency. Without either it is too
+    /// slow, since nothing shows that it was not.
     pub fn of(trial: &Trial, goal: &Goal, purpose: Purpose) -> Self {
         let load_qps = evidence::load_qps(trial).map_or(0.0, |load_qps| goal.round_load(load_qps));
         Self {

@@ -1,9 +1,10 @@
-//! The canary: the echo at a fixed rate, every few cells of a run. At a rate that anything could answer, nothing
-//! about it changes unless the host does, so a shift of it casts doubt on what was measured meanwhile.
+//! The canary: the echo at a fixed rate, every few cells of a run. Any server could answer this rate, so
+//! nothing about the canary changes unless the host does. If it shifts, the trials in between are in doubt.
 //!
-//! Looked at are the answered rate, which shows a host that no longer keeps up at all, and the subject's CPU
-//! time per answer, which shows a slower clock, a colder cache or a thief of cycles long before. Latency is not:
-//! a median of some tens of microseconds, told to one, moves by more than the limit when nothing happens.
+//! Two figures are compared. The answered rate shows a host that no longer keeps up at all. The subject's CPU
+//! time per answer shows a slower clock, a colder cache or another program that takes cycles, long before.
+//! Latency is not compared: a median of some tens of microseconds, recorded to one microsecond, moves by more
+//! than the limit without any cause.
 
 use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Run, Trial};
@@ -11,23 +12,23 @@ use kqps_observation::{Run, Trial};
 use super::{Code, Effect, Warning};
 use crate::evidence::is_spoiled;
 
-/// A shift by more than this share of the first good canary's figure casts doubt.
+/// A shift by more than this share of the first good canary's figure raises a doubt.
 const SHIFT_MOST: f64 = 0.02;
 
-/// A stretch of a run, between two good canaries, in which one had shifted.
+/// A stretch of a run, between two good canaries, with a canary that had shifted.
 #[derive(Clone, Debug, PartialEq)]
 struct Doubtful {
     /// The number of the last good canary before it.
     after: u64,
-    /// The number of the next good canary; none at the end of the run.
+    /// The number of the next good canary; `None` at the end of the run.
     before: Option<u64>,
-    /// The shift that was the greatest, as a share.
+    /// The greatest shift, as a share.
     shift: f64,
-    /// What shifted.
+    /// The figure that shifted.
     what: &'static str,
 }
 
-/// What the canaries cast on the trials of one cell.
+/// The doubt that the canaries raise about the trials of one cell.
 pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
     let is_judged = |one: &&RunTrial| one.purpose != Purpose::WarmUp && one.measured().is_some();
     let judged: Vec<u64> = run.trials_of(cell).filter(is_judged).map(|one| one.number).collect();
@@ -49,8 +50,8 @@ pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
     Some(Warning::new(Code::Canary, Effect::DownOne, worst.shift, advice))
 }
 
-/// The stretches in which the host was not what it was at the first good canary. A canary that could not be
-/// played, or that the player spoiled, says nothing.
+/// The stretches in which the host differed from the first good canary. A canary that could not be played, or
+/// that the player spoiled, shows nothing.
 fn doubtful(run: &Run) -> Vec<Doubtful> {
     let is_canary = |one: &&RunTrial| one.purpose == Purpose::Canary;
     let played = run.trials.iter().filter(is_canary).filter_map(|one| Some((one.number, one.measured()?)));
@@ -75,7 +76,7 @@ fn doubtful(run: &Run) -> Vec<Doubtful> {
     stretches
 }
 
-/// The greatest shift of a canary against the first: what shifted, and by which share.
+/// The greatest shift of a canary against the first: the figure that shifted, and by which share.
 fn shift(first: &Trial, other: &Trial) -> (&'static str, f64) {
     let by = |first: f64, other: f64| if first > 0.0 { (other / first - 1.0).abs() } else { 0.0 };
     let rate = by(first.load.answered_qps, other.load.answered_qps);

@@ -1,4 +1,4 @@
-//! Warnings about what player and subject share: the host, its cores, and whatever else ran there.
+//! Warnings about what player and subject share: the host, its cores, and other programs on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,14 +10,15 @@ use kqps_observation::host::CpuFacts;
 use super::{Code, Effect, Setting, Warning};
 use crate::grade::Grade;
 
-/// A thread below this share of a core leaves the others alone.
+/// A thread that uses less than this share of a core does not disturb the others.
 const IDLE_THREAD: f64 = 0.05;
 
-/// `/proc` counts CPU in hundredths of a second: below this many seconds a share of 2 % is a rounding error.
+/// `/proc` counts CPU time in hundredths of a second: over fewer seconds than this, a share of 2 % is a
+/// rounding error.
 const LONG_ENOUGH_S: f64 = 1.0;
 
 /// Player and subject ran on the same core. The subject's cores are those that it was given and those on which
-/// its threads were seen: a server may set affinities of its own, whatever it was given.
+/// its threads were seen, since a server may set affinities of its own.
 pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let player: BTreeSet<u32> = if trial.player.cpus.is_empty() {
         trial.player.per_thread.iter().map(|thread| thread.cpu).collect()
@@ -37,8 +38,8 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
-/// The subject's threads may run on other cores than those that it is said to have: what is told of those cores is not
-/// told of the subject.
+/// The subject's threads may run on other cores than those that it was given. Facts about the given cores are
+/// then no facts about the subject.
 pub fn subject_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let real: BTreeSet<u32> = trial.subject.iter().flat_map(|subject| &subject.cpus).copied().collect();
     let said: BTreeSet<u32> = setting.subject_cpus.iter().copied().collect();
@@ -60,7 +61,7 @@ pub fn subject_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     ))
 }
 
-/// Player and subject were on one host: so it was told, or the target is a loopback address, or the subject's
+/// Player and subject ran on one host: the setting says so, the target is a loopback address, or the subject's
 /// processes could be watched from here.
 pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let is_loopback = trial.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
@@ -72,18 +73,18 @@ pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
-/// The share of the cores in use that other programs may take, and that the clock of a busy core may move.
+/// The share of the cores in use that other programs may take, and by which the clock of a busy core may vary.
 const FOREIGN_MOST: f64 = 0.02;
 
-/// The share that a hypervisor may withhold.
+/// The share of the cores in use that a hypervisor may withhold.
 const STOLEN_MOST: f64 = 0.001;
 
-/// A core that is less busy than this may clock down as it likes.
+/// A core that is less busy than this may lower its clock at will.
 const BUSY_CORE: f64 = 0.5;
 
-/// Other programs or another virtual machine took CPU from the cores in use over one or several trials, or those
-/// cores did not keep their clock from one trial to the next. What a hypervisor takes without telling shows where a thread of
-/// the player's had the core for itself.
+/// Other programs or another virtual machine took CPU time from the cores in use over one or several trials, or
+/// those cores did not keep their clock from one trial to the next. A player thread that had a core for itself
+/// also shows time that a hypervisor withheld without reporting it.
 pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
     let noise = Noise::of(trials, setting)?;
     let worst = noise.foreign.max(noise.frequency);
@@ -108,7 +109,8 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     Some(Warning::new(Code::NoisyHost, effect, worst.max(noise.stolen), advice))
 }
 
-/// A share in percent with so many decimals, or with more where it would look like the limit that stands beside it.
+/// A share in percent with this many decimals, or with more if it would look equal to the limit that is printed
+/// beside it.
 fn beside_limit(share: f64, limit: f64, decimals: usize) -> String {
     let percent = |share: f64, decimals: usize| format!("{:.decimals$}", share * 100.0);
     let tells = |decimals: &usize| percent(share, *decimals) != percent(limit, *decimals);
@@ -120,17 +122,17 @@ pub fn is_noise_known(trial: &Trial, setting: &Setting) -> bool {
     Noise::of([trial], setting).is_some()
 }
 
-/// What disturbed the cores in use, as shares.
+/// The disturbances of the cores in use, as shares.
 struct Noise {
     foreign: f64,
     stolen: f64,
-    /// How far the slowest busy clock of a core is below its fastest, the worst core's; 0 where clocks are not
-    /// told.
+    /// How far the slowest busy clock of a core is below its fastest, for the worst core; 0 if the host reports
+    /// no clocks.
     frequency: f64,
 }
 
 impl Noise {
-    /// None when the trials are too short to tell.
+    /// `None` if the trials are too short.
     fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Self> {
         let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
         let mut wall_s = 0.0;
@@ -164,14 +166,14 @@ impl Noise {
     }
 }
 
-/// Seconds of a trial in which a core was withheld from this host, by what the hypervisor tells or by what a thread of
-/// the player's saw there, whichever is more: most of the one is in the other.
+/// Seconds of a trial in which a core was withheld from this host: as the hypervisor reports, or as a player
+/// thread there observed, whichever is more. The two overlap for the most part.
 fn stolen_s_of(trial: &Trial, core: &CpuFacts) -> f64 {
     let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == core.cpu);
     threads.map(|thread| thread.withheld_s).fold(core.steal * trial.host.wall_s, f64::max)
 }
 
-/// Whether player or subject used a core; where it is not known which they used, all count.
+/// Whether player or subject used a core. If it is not known which cores they used, all count.
 fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
     trial.player.cpus.is_empty()
         || setting.subject_cpus.is_empty()

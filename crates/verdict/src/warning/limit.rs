@@ -1,9 +1,10 @@
-//! Whether the subject limits the rate of its responses: then a figure tells of the limit. Servers do so by default, NSD of
-//! Debian for one, and to one client that asks for all.
+//! Detects subjects that limit the rate of their responses: the figure is then that of the limit. Some servers
+//! do so by default, such as Debian's NSD, and apply it to a single client that sends all queries.
 //!
-//! A limit shows in replies that were cut to the header although the answer would have fitted, in REFUSED to what is
-//! answered at other times, in losses of one kind of answers and not of another, and in queries that the subject read and
-//! kept silent about while it had time to spare. A full socket buffer shows in none of these: it drops whatever comes.
+//! A limit shows in four ways: replies that were cut to the header although the answer would have fitted;
+//! REFUSED for queries that are answered at other times; losses of one kind of answers and not of another;
+//! queries that the subject read and did not answer while it had CPU time left. A full socket buffer shows none
+//! of these, since it drops any query.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use kqps_observation::{Place, Trial};
 
 use super::{Code, Effect, Warning};
 
-/// Shares of two kinds of answers that were lost differ by at least this where a limit may be why.
+/// The least difference between the lost shares of two kinds of answers at which a limit may be the cause.
 const SELECTIVE: f64 = 0.2;
 
-/// Of fewer queries than this a share tells nothing.
+/// A share of fewer queries than this means nothing.
 const ENOUGH_QUERIES: u64 = 100;
 
-/// The subject limits its responses.
+/// The subject limits the rate of its responses.
 pub fn rate_limited(trial: &Trial) -> Option<Warning> {
     let accounts = &trial.accounts;
     let sign =
@@ -34,12 +35,12 @@ pub fn rate_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::RateLimited, sign.effect, sign.count as f64, advice))
 }
 
-/// Whether so many of a trial's queries are more than chance.
+/// Whether this many of a trial's queries are more than chance.
 pub(super) fn is_many(count: u64, trial: &Trial) -> bool {
     count as f64 > (trial.accounts.intended as f64 * 1e-5).max(10.0)
 }
 
-/// What shows a limit.
+/// The evidence of a limit.
 struct Sign {
     seen: String,
     count: u64,
@@ -51,7 +52,7 @@ fn slipped(trial: &Trial) -> Option<Sign> {
     if !is_many(slipped, trial) {
         return None;
     }
-    // Of what is limited one in so many is sent, and the others are dropped.
+    // A limit sends one in so many of the limited responses, and drops the others.
     let every = 1 + (lost as f64 / slipped as f64).round() as u64;
     let ratio = if every == 1 {
         String::new()
@@ -68,7 +69,7 @@ fn slipped(trial: &Trial) -> Option<Sign> {
 fn refused(trial: &Trial) -> Option<Sign> {
     let refused = trial.refused_at_times;
     let seen =
-        format!("{refused} queries were answered with REFUSED that were answered properly at other times.");
+        format!("{refused} queries were answered with REFUSED that got their proper answers at other times.");
     is_many(refused, trial).then_some(Sign { seen, count: refused, effect: Effect::DownOne })
 }
 
@@ -78,14 +79,16 @@ pub(super) fn held_back(trial: &Trial) -> u64 {
     unanswered(trial) + unexplained
 }
 
-/// Queries that the subject read and did not answer. Where nobody listened nobody read.
+/// Queries that the subject read and did not answer. Datagrams for ports without a listener are subtracted,
+/// since nobody read them.
 fn unanswered(trial: &Trial) -> u64 {
     let placed = trial.ledger.places.iter().filter(|placed| placed.place == Place::SubjectUnanswered);
     let unanswered: u64 = placed.map(|placed| placed.count).sum();
     unanswered.saturating_sub(trial.host.udp.no_ports)
 }
 
-/// One kind of answers was lost far more often than another: what drops queries without reading them cannot do that.
+/// One kind of answers was lost far more often than another. A place that drops queries without reading them
+/// cannot cause that.
 fn selective(trial: &Trial) -> Option<Sign> {
     if !is_many(held_back(trial), trial) {
         return None;
@@ -108,8 +111,8 @@ fn selective(trial: &Trial) -> Option<Sign> {
     (most.1 - least.1 >= SELECTIVE).then_some(Sign { seen, count, effect: Effect::DownOne })
 }
 
-/// Lost and answered queries by the expected rcode. None where the file tells no rcode, or where other rcodes came than it
-/// tells: an answer is known by its rcode alone.
+/// Lost and answered queries by the expected rcode. Empty if the query file states no rcode, or if other rcodes
+/// came than it states: an answer is identified by its rcode alone.
 fn kinds(trial: &Trial) -> BTreeMap<&str, (u64, u64)> {
     let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (expected, lost) in &trial.lost_expected {
@@ -125,7 +128,7 @@ fn kinds(trial: &Trial) -> BTreeMap<&str, (u64, u64)> {
     kinds
 }
 
-/// The subject read queries, had time to spare, answered others in time, and kept silent.
+/// The subject read queries and did not answer them, although it had CPU time left and answered others in time.
 fn silent(trial: &Trial) -> Option<Sign> {
     let unanswered = unanswered(trial);
     let accounts = &trial.accounts;
@@ -138,8 +141,8 @@ fn silent(trial: &Trial) -> Option<Sign> {
     Some(Sign { seen, count: unanswered, effect: Effect::DownOne })
 }
 
-/// Whether the subject was seen to have time to spare: no thread of it was busy, and no reply came late, as they do where
-/// queries wait in a queue.
+/// Whether the subject was seen to have CPU time left: none of its threads was busy, and no reply came late, as
+/// replies do if queries wait in a queue.
 pub(super) fn had_time(trial: &Trial) -> bool {
     let Some(subject) = trial.subject.as_ref().filter(|subject| subject.alive && subject.was_seen()) else {
         return false;
@@ -148,7 +151,7 @@ pub(super) fn had_time(trial: &Trial) -> bool {
     !is_busy && !is_many(trial.accounts.late, trial)
 }
 
-/// Lost queries by what was expected, where anything was.
+/// Lost queries by the expected answer; empty if no answer was expected.
 fn by_kind(lost: &BTreeMap<String, u64>) -> String {
     if lost.keys().all(|expected| expected == "unknown") {
         return String::new();
@@ -157,7 +160,7 @@ fn by_kind(lost: &BTreeMap<String, u64>) -> String {
     format!(" ({})", kinds.join(", "))
 }
 
-/// What to set in a server: beginnings of its programs' names, and the words.
+/// The settings of servers: prefixes of their programs' names, and the words.
 const SETTINGS: [(&[&str], &str); 6] = [
     (&["nsd"], "NSD: `rrl-ratelimit: 0` and `rrl-whitelist-ratelimit: 0`"),
     (&["knot"], "Knot DNS: no `mod-rrl` in the template or the zones"),
@@ -170,7 +173,7 @@ const SETTINGS: [(&[&str], &str); 6] = [
     (&["unbound"], "Unbound: `ip-ratelimit: 0` and `ratelimit: 0`"),
 ];
 
-/// How to switch the limit off: in the server that was watched, or in each that may be meant.
+/// How to switch the limit off: in the server that was watched, or in each that it may be.
 pub(super) fn settings(trial: &Trial) -> String {
     let program = trial.subject.as_ref().map_or("", |subject| &*subject.program);
     let own = SETTINGS.iter().find(|(names, _)| names.iter().any(|name| program.starts_with(name)));

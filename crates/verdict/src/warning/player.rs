@@ -1,4 +1,4 @@
-//! Warnings that put the player in doubt: it was busy, starved, late, or its own sockets overflowed.
+//! Warnings that question the player: it was busy, starved, late, or its own sockets overflowed.
 
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Histogram, Quantiles, Trial};
@@ -7,37 +7,37 @@ use super::{Code, Effect, Warning};
 use crate::grade::Grade;
 use crate::standstill::Remainder;
 
-/// A thread or core this busy has nothing left to give.
+/// A thread or core this busy is at its limit.
 pub(crate) const BUSY: f64 = 0.95;
 
-/// Intended and offered may differ by this share.
+/// The offered load may fall short of the intended one by this share.
 pub(super) const OFFERED_SHORT: f64 = 0.0025;
 
-/// A player that sends more than a tenth of its queries this late, in microseconds, does not get the CPU.
+/// A player that sends more than a tenth of its queries this many microseconds late does not get the CPU.
 const STARVED_LAG_US: u64 = 1_000;
 
-/// Fewer queries than this tell nothing of quantiles or rates.
+/// Quantiles and rates of fewer queries than this mean nothing.
 const ENOUGH_QUERIES: u64 = 1_000;
 
-/// How busy the busiest player thread was, 0 to 1. Where threads are pinned the core counts too: interrupts
-/// and whatever else ran there are not in the thread's own time, yet they leave it less. A thread that stays awake with
-/// nothing to do is as good as asleep. None when nothing is known.
+/// How busy the busiest player thread was, 0 to 1. For pinned threads the core counts too: interrupts and other
+/// programs on it are not in the thread's own time, but leave it less. Time that a thread spins without work
+/// counts as idle. `None` if nothing is known.
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
     let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
     let busy = cores.map(|core| (1.0 - core.idle - awake(trial, core.cpu)).max(0.0));
     most(own_time(trial).into_iter().chain(busy))
 }
 
-/// The share of a core's time in which the player's threads there stayed awake with nothing to do.
+/// The share of a core's time in which the player's threads on it spun without work.
 fn awake(trial: &Trial, cpu: u32) -> f64 {
     let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == cpu);
     let awake_s: f64 = threads.map(|thread| thread.awake_s).sum();
     if awake_s > 0.0 { awake_s / trial.host.wall_s } else { 0.0 }
 }
 
-/// The same without what others took of the core: a thread's own time and, where it is pinned and the kernel
-/// measures them, the interrupts of its core, which are mostly those of its own packets. A kernel that only
-/// samples interrupts leaves `irq` at zero and books them on whatever thread they meet.
+/// As [`busiest_thread`], without the time that other programs took: a thread's own time and, if it is pinned
+/// and the kernel measures them, the interrupts of its core, most of which are for its own packets. A kernel
+/// that only samples interrupts leaves `irq` at zero and books them on the thread that they interrupt.
 pub fn busiest_player(trial: &Trial) -> Option<f64> {
     let interrupts = |cpu: u32| {
         let core = trial.host.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
@@ -46,7 +46,7 @@ pub fn busiest_player(trial: &Trial) -> Option<f64> {
     most(trial.player.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
 }
 
-/// The same by the threads' own time alone.
+/// As [`busiest_thread`], from the threads' own time alone.
 fn own_time(trial: &Trial) -> Option<f64> {
     most(trial.player.per_thread.iter().map(|thread| thread.busy))
 }
@@ -55,7 +55,7 @@ fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
     shares.reduce(f64::max)
 }
 
-/// How a player that did not get the CPU betrays itself.
+/// How a player shows that it did not get the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Starved {
     /// It gave up this share of its queries, 0 to 1.
@@ -64,20 +64,21 @@ pub enum Starved {
     Late(u64),
 }
 
-/// The share of the intended queries that the player gave up. What a full window kept back the load asked for.
+/// The share of the intended queries that the player gave up. Queries that a full window held back are left
+/// out, since the load demands that.
 fn given_up(trial: &Trial) -> f64 {
     let given_up = trial.accounts.unsent.saturating_sub(trial.held_back());
     given_up as f64 / trial.accounts.intended.max(1) as f64
 }
 
-/// The share of the intended queries that were not sent, though the window was not full: given up, or refused by the
-/// kernel.
+/// The share of the intended queries that were not sent although the window was not full: given up, or refused
+/// by the kernel.
 pub(super) fn not_sent(trial: &Trial) -> f64 {
     given_up(trial) + trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64
 }
 
-/// Whether the player did not keep its schedule, however busy it was: a player that is given a twentieth of
-/// a CPU is anything but busy. Only an open loop has a schedule.
+/// How the player failed to keep its schedule, however busy it was; `None` if it kept it. A player that gets a
+/// twentieth of a CPU is far from busy. Only an open loop has a schedule.
 pub fn starved(trial: &Trial) -> Option<Starved> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended == 0 {
         return None;
@@ -126,10 +127,10 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
-/// This share of the queries may leave late.
+/// The share of the queries that may leave late.
 const LATE_MOST: f64 = 0.01;
 
-/// Whether no more queries left late than were due while the host stood still, but for those that may.
+/// Whether standstills of the host explain the late queries, apart from the share that may be late.
 fn is_late_by_host(trial: &Trial, limit_us: u64) -> bool {
     let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
     let still_share = remainder.map_or(0.0, |remainder| remainder.still_share);
@@ -174,14 +175,14 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     })
 }
 
-/// The player's own ceiling must be this many times a figure.
+/// The player's own ceiling must be at least this multiple of a figure.
 const HEADROOM: f64 = 2.2;
 
-/// With less than this the player was measured.
+/// Below this multiple, the figure is that of the player.
 const HEADROOM_LEAST: f64 = 1.2;
 
-/// The player's own ceiling, ceiling (a), is less than 2.2 times the figure, which makes the figure doubtful,
-/// or less than 1.2 times, which makes it the player's.
+/// The player's own ceiling (a) is less than 2.2 times the figure, which makes the figure doubtful, or less
+/// than 1.2 times, which makes it the player's own. `times` is the ratio of the two.
 pub fn player_headroom(times: f64) -> Option<Warning> {
     if times >= HEADROOM {
         return None;
@@ -192,13 +193,13 @@ pub fn player_headroom(times: f64) -> Option<Warning> {
         (Effect::Cap(Grade::C), "the player may have been the limit")
     };
     let advice = format!(
-        "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are wanted). Give it more \
+        "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are needed). Give it more \
          threads on cores of their own."
     );
     Some(Warning::new(Code::PlayerLimited, effect, times, advice))
 }
 
-/// 50 µs, or a tenth of the median latency where that is more.
+/// 50 µs, or a tenth of the median latency if that is more.
 fn lag_limit_us(latency_us: &Quantiles) -> u64 {
     latency_us.p50.map_or(50, |p50_us| (p50_us / 10).max(50))
 }

@@ -5,7 +5,7 @@ use kqps_observation::Trial;
 use super::player::{OFFERED_SHORT, not_sent};
 use super::{Code, Effect, Warning};
 
-/// What an error of the kernel means for a query, and what to do about it.
+/// The meaning of a kernel error for a query, and what to do about it.
 pub fn refusal(errno: &str) -> (&'static str, &'static str) {
     match errno {
         "ENETUNREACH" => {
@@ -30,18 +30,18 @@ pub fn refusal(errno: &str) -> (&'static str, &'static str) {
             "there was no room to send it",
             "Enlarge the sockets' buffers (-b), use more sockets (-c), or lower the rate.",
         ),
-        "ECONNREFUSED" => ("nobody listens at the target's port", "Start the server, or check the port."),
-        _ => ("the kernel gives no better reason", "Look the error up in sendto(2)."),
+        "ECONNREFUSED" => ("nothing listens at the target's port", "Start the server, or check the port."),
+        _ => ("the kernel gives no further reason", "Look the error up in sendto(2)."),
     }
 }
 
-/// The error that most queries were refused with, and how many were.
+/// The error with which the kernel refused most queries, and how many; `None` if it refused none.
 pub fn most_refused(trial: &Trial) -> Option<(&str, u64)> {
     let most = trial.send_failed_causes.iter().max_by_key(|(_, count)| **count);
     most.map(|(errno, count)| (errno.as_str(), *count))
 }
 
-/// Over 0.25 % of the queries were not sent, and most of these because the kernel refused them.
+/// More than 0.25 % of the queries were not sent, and most of these because the kernel refused them.
 pub fn send_failed(trial: &Trial) -> Option<Warning> {
     let accounts = &trial.accounts;
     if not_sent(trial) <= OFFERED_SHORT

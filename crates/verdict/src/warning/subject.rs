@@ -1,4 +1,4 @@
-//! Warnings about the subject: wrong answers, uneven work, losses that nobody counted, no steady state.
+//! Warnings about the subject: wrong answers, uneven work, losses that no counter explains, no steady state.
 
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
@@ -11,33 +11,33 @@ use super::{Code, Effect, Setting, Warning};
 /// Workers that use less of a core than this are too idle to compare.
 const WORKING: f64 = 0.05;
 
-/// The busiest worker had more than 1.25 times the mean work.
+/// The busiest worker did more than 1.25 times the mean work.
 pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let workers = setting.workers?;
     busiest_to_mean(trial, workers).filter(|share| *share > 1.25).map(|share| {
         let advice = format!(
             "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets so that \
-             flows spread, or look at how the subject shares its queries out."
+             flows spread, or check how the subject distributes its queries."
         );
         Warning::new(Code::Uneven, Effect::DownOne, share, advice)
     })
 }
 
-/// What the busiest of the subject's workers did as a multiple of their mean, 1 if all did the same. None of a
-/// single worker, where the subject was not watched, or where the workers were too idle to compare.
+/// The work of the subject's busiest worker as a multiple of the workers' mean; 1 if all did the same. `None`
+/// for a single worker, for a subject that was not watched, and if the workers were too idle to compare.
 pub fn busiest_to_mean(trial: &Trial, workers: u32) -> Option<f64> {
     let count = Some(workers as usize).filter(|count| *count >= 2)?;
     let threads = &trial.subject.as_ref()?.threads;
     let mut busy: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
     busy.sort_by(|a, b| b.total_cmp(a));
-    // A worker that used no CPU at all is not in the list, and counts as idle.
+    // A worker that used no CPU time is not listed, and counts as idle.
     busy.resize(count, 0.0);
     let mean = busy.iter().sum::<f64>() / count as f64;
     (mean >= WORKING).then(|| busy[0] / mean)
 }
 
-/// Replies that failed the check of ID, question, QR or expected rcode: the most frequent cause first, with what to
-/// look at.
+/// Replies that failed the check of ID, question, QR or expected rcode: the most frequent cause first, with
+/// what to check.
 pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
     let wrong = trial.accounts.wrong;
     (wrong > 0).then(|| {
@@ -53,11 +53,11 @@ pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
     })
 }
 
-/// The share of answers that is told; of fewer the causes and counts are enough.
+/// From this share of wrong answers on, the share is reported. Below it, causes and counts suffice.
 const MANY: f64 = 0.01;
 
-/// What most of the wrong answers were, where they are many: `97 % of the answers were REFUSED instead of NOERROR: does
-/// the server have this zone?`
+/// The most frequent kind of wrong answer, if they are many:
+/// `97 % of the answers were REFUSED instead of NOERROR: does the server have this zone?`
 fn most_frequent(trial: &Trial) -> Option<String> {
     let replies = trial.accounts.correct + trial.accounts.wrong;
     let (cause, count) = trial.wrong_in_words().max_by_key(|(_, count)| *count)?;
@@ -83,22 +83,23 @@ fn most_frequent(trial: &Trial) -> Option<String> {
     })
 }
 
-/// What to ask about a server that answers with this rcode instead of another.
+/// The question to ask about a server that answers with this rcode instead of another.
 fn rcode_question(got: &str) -> &'static str {
     match got {
-        "SERVFAIL" => "did the server load its zone, and can it reach those that it asks?",
+        "SERVFAIL" => "did the server load its zone, and can it reach the servers that it asks?",
         "NOTIMP" | "FORMERR" => "does the server know queries of this kind?",
         "NOERROR" | "NXDOMAIN" => "does the server have the zone that the query file was made for?",
         _ => "does the server have this zone?",
     }
 }
 
-/// Of a subject that was not watched it takes this share of the sent queries: it may have been too busy for the others.
+/// The least lost share of the sent queries for a subject that was not watched, since it may have been too busy
+/// for them.
 const UNWATCHED_LEAST: f64 = 0.01;
 
-/// Queries were lost that no counter accounts for, although the subject had time to spare, or may have had: where it was
-/// not watched that is said, and only of many. A subject that was busy may have dropped them itself, and nothing is said;
-/// nor where a limit on its responses is seen to be why.
+/// Queries were lost that no counter explains, although the subject had CPU time left. For a subject that was
+/// not watched, the warning says so, and needs many losses. There is no warning if the subject was busy, since
+/// it may have dropped them itself, or if a limit on its responses is the cause.
 pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
     let is_unwatched = trial.subject.is_none();
     let (lost, least) = if is_unwatched {

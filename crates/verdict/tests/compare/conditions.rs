@@ -1,4 +1,4 @@
-//! Cells of two runs: what must agree, and what is told when it does not.
+//! Cells of two runs: what must agree, and what is reported if it does not.
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::CellLoad;
@@ -21,7 +21,7 @@ fn between(b: &Run) -> Result<Case, String> {
     between_runs((&with(|_| ()), 0), (b, 0), Figure::AnsweredRate)
 }
 
-/// The doubts of a comparison with a run that was changed like this, the one on sessions apart.
+/// The doubts of a comparison with a run that was changed by `change`, without the doubt about sessions.
 fn doubts(change: impl FnOnce(&mut Run)) -> Vec<String> {
     let case = between(&with(change)).unwrap();
     assert_eq!(case.refusals, 0);
@@ -106,7 +106,7 @@ fn other_queries_of_one_seed_are_not_compared_and_those_of_another_are_told() {
     assert_eq!(refused, Err("the queries differ although their seed is the same".into()));
     let told = between(&hashed(1, "abc"), &hashed(2, "def")).unwrap().doubts;
     assert!(
-        told.iter().any(|doubt| doubt.ends_with("are of one kind and not the same: 1 and 2")),
+        told.iter().any(|doubt| doubt.ends_with("are of the same kind but not equal: 1 and 2")),
         "{told:?}"
     );
     assert_eq!(between(&hashed(1, "abc"), &hashed(1, "abc")).unwrap().doubts.len(), 2);
@@ -131,13 +131,13 @@ fn everything_else_that_differs_is_named() {
         "the number of workers of cell 0 differs: 0 and 2",
         "the subject's cores of cell 0 differs: any and 1,2",
         "the path of cell 0 differs: loopback and veth",
-        "tcp of cell 0 differs: not told and on",
+        "tcp of cell 0 differs: not recorded and on",
         "the CPU model differs:  and Other",
         "the kernel differs:  and 6.9",
         "the clock source differs: unknown and hpet",
         "the governor differs: unknown and powersave",
         "turbo differs: unknown and on",
-        "net.core.rmem_max differs: not told and 1",
+        "net.core.rmem_max differs: not recorded and 1",
         "kqps itself differs:  and 2",
     ];
     assert_eq!(told, wanted);
@@ -153,7 +153,7 @@ fn the_subjects_own_program_is_what_is_compared() {
         })
     };
     let case = between_runs((&built("4.6"), 0), (&built("4.8"), 0), Figure::AnsweredRate).unwrap();
-    let wanted = "other builds took part; of a subject that is what is compared, of all else it is not: nsd \
+    let wanted = "programs have other builds, which a comparison intends only for its subjects: nsd \
                   (4.6, binary 01234567 and 4.8, binary 01234567)";
     assert_eq!(case.doubts[1], wanted);
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(rates_qps: &[&[f64]]) -> Run {
     run
 }
 
-/// Whether ratios are these, but for what logarithms round off.
+/// Whether ratios are these, apart from the rounding of logarithms.
 pub(crate) fn is(found: &[f64], wanted: &[f64]) {
     let close = found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9);
     assert!(close && found.len() == wanted.len(), "{found:?} {wanted:?}");
@@ -42,7 +42,7 @@ const NONE: f64 = f64::NAN;
 
 #[test]
 fn b_is_held_against_both_starts_of_a_and_these_against_each_other() {
-    // In the third block B is not there yet, and in the fourth A again failed.
+    // In the third block B is missing, and in the fourth the second cell of A failed.
     let run = run(&[&[100.0, 80.0, 100.0, 100.0], &[100.0, 125.0, 110.0, 0.0], &[90.0, 80.0, NONE, 60.0]]);
     let case = of_run_for(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
     is(&case.same, &[1.0, 1.5625, 1.1]);
@@ -61,7 +61,7 @@ fn a_comparison_of_an_earlier_version_has_a_beside_itself_and_then_beside_b() {
     assert_eq!((case.numbers, case.starts_of_a), (vec![0], 1));
 }
 
-/// Of several rates the highest counts in every start, though the host spoiled it in one.
+/// The highest of several rates counts in every start, even if the host spoiled it in one.
 #[test]
 fn a_rate_that_was_spoiled_is_not_replaced_by_a_lower_one() {
     let mut run = run(&[&[100.0, 100.0], &[50.0, 50.0]]);
@@ -86,7 +86,7 @@ fn a_rate_that_was_spoiled_is_not_replaced_by_a_lower_one() {
     is(&within_run(&run, 0, 1, Figure::AnsweredRate).blocks, &[0.5, 0.5]);
 }
 
-/// Most trials of a start decide, whatever a few of them say, and those that the player spoiled say nothing.
+/// The figure of a start is that of most of its trials. Trials that the player spoiled do not count.
 #[test]
 fn a_start_of_many_trials_has_one_figure() {
     let mut run = run(&[&[100.0], &[90.0]]);
@@ -108,7 +108,7 @@ fn a_start_that_failed_has_no_ratio_and_is_told() {
     let case = within_run(&run, 0, 1, Figure::AnsweredRate);
     is(&case.blocks, &[0.9, 0.8, 0.8]);
     assert_eq!(case.numbers, [0, 2, 3]);
-    // Of B only three starts are left, which make one pair of neighbours.
+    // Three starts of B are left, which make one pair of neighbours.
     assert_eq!((case.same.len(), case.same_of_both), (3, true));
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
 }
@@ -128,7 +128,7 @@ fn an_outlying_block_keeps_its_number_when_another_has_no_ratio() {
     assert_eq!(compare(&[case])[0].outlying, [3]);
 }
 
-/// Makes something of every trial of a cell but those that warm up.
+/// Changes every trial of a cell apart from warm-ups.
 pub(crate) fn alter(run: &mut Run, cell: u32, mut change: impl FnMut(usize, &mut Trial)) {
     let closed = run.trials.iter_mut().filter(|one| one.cell == cell && one.purpose == Purpose::Closed);
     for (index, one) in closed.enumerate() {
@@ -141,7 +141,7 @@ pub(crate) fn thread(busy: f64) -> ThreadFacts {
     ThreadFacts { busy, ..ThreadFacts::default() }
 }
 
-/// Six blocks of equals, so alike that they are equivalent.
+/// Six blocks of equals, so similar that the verdict is equivalent.
 fn equals() -> Run {
     run(&[&[100.0, 100.1, 100.0, 100.1, 100.0, 100.1], &[100.1, 100.0, 100.1, 100.0, 100.1, 100.0]])
 }
@@ -158,7 +158,7 @@ fn what_nothing_is_said_against_is_judged_by_its_ratios() {
 
 #[test]
 fn a_player_at_its_limit_in_most_starts_leaves_no_verdict() {
-    // Player, subject, in how many of six starts of B, whether that is refused.
+    // Player busy, subject busy, in how many of six starts of B, whether that is refused.
     for (player, subject, starts, is_refused) in [
         (0.99, 0.5, 6, true),
         (0.99, 0.5, 4, true),
@@ -193,7 +193,7 @@ fn a_ceiling_of_the_player_is_meant_to_be_its_limit() {
     assert_eq!(judged(&run).outcome, Verdict::Equivalent);
 }
 
-/// Interrupts that the kernel measures are the player's; other work on its core is not, and is told.
+/// Interrupts that the kernel measures are the player's. Other work on its core is not, and becomes a doubt.
 #[test]
 fn interrupts_count_as_the_players_time_and_other_programs_do_not() {
     for (irq, softirq, is_refused) in [(0.01, 0.3, true), (0.0, 0.0, false)] {
@@ -228,7 +228,7 @@ fn wrong_answers_and_spoiled_trials_leave_no_verdict_and_come_before_doubts() {
     assert_eq!(compare(&[difference])[0].outcome, Verdict::Inconclusive);
 }
 
-/// Both sides had the same noise, and what of it is left is in the interval.
+/// Both sides had the same noise, and the interval covers what is left of it.
 #[test]
 fn noise_is_a_doubt_and_refuses_nothing() {
     for (foreign_cpu_s, steal, doubts) in
@@ -254,7 +254,7 @@ fn noise_is_a_doubt_and_refuses_nothing() {
     }
 }
 
-/// Whatever the trials of a cell are warned of is told of its comparison, once.
+/// A comparison reports every warning of a cell's trials, once.
 #[test]
 fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
     let mut run = equals();
@@ -278,7 +278,7 @@ fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
     }
 }
 
-/// Three trials of 26 are spoiled in succession by the player, and four by the host; the rest tells the figure.
+/// The player spoils three trials of 26 in succession, and the host spoils four; the rest gives the figure.
 #[test]
 fn spoiled_trials_are_left_out_where_a_start_has_others() {
     let mut run = equals();
@@ -305,7 +305,7 @@ fn spoiled_trials_are_left_out_where_a_start_has_others() {
     assert!(judged.ratio.unwrap().low > 0.998, "{:?}", judged.ratio);
 }
 
-/// A trial that the player spoiled and that was made anew is forgotten.
+/// A trial that the player spoiled and that was repeated does not count.
 #[test]
 fn a_trial_that_was_made_anew_does_not_count() {
     let mut run = equals();

@@ -1,4 +1,4 @@
-//! Comparisons of hosts that exist only here, whose true difference is known.
+//! Comparisons on simulated hosts, whose true difference is known.
 
 mod conditions;
 mod facts;

@@ -32,7 +32,8 @@ fn equals_are_seldom_called_different_and_mostly_equivalent() {
     }
 }
 
-/// On a host where about half of all comparisons have an MDE below 5 %, a loss of 5 % is about as large as what can be detected.
+/// If about half of all comparisons on a host have an MDE below 5 %, a loss of 5 % is about as large as what
+/// can be detected.
 #[test]
 fn a_loss_as_large_as_the_mde_is_found() {
     for (spread, blocks) in [(0.0165, LEAST), (0.025, BLOCKS)] {

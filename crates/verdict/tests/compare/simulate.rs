@@ -1,14 +1,15 @@
-//! A host on which two subjects are compared, with what spoils comparisons: starts differ (lognormal), the host wanders from
-//! trial to trial, and now and then the hypervisor takes the cores away.
+//! A simulated host on which two subjects are compared, with the usual disturbances: starts differ (lognormal),
+//! the host drifts from trial to trial, and now and then the hypervisor withholds the cores.
 
 use kqps_verdict::compare::{Case, Comparison, Figure, compare};
 
 /// The noise of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
-    /// Standard deviation of the logarithm of a start's figure, by what a start is and what its trials leave of their noise.
+    /// Standard deviation of the logarithm of a start's figure: the scatter of starts, and what their trials
+    /// leave of their noise.
     pub(crate) spread: f64,
-    /// How much more the starts of B differ.
+    /// The factor by which the starts of B differ more.
     pub(crate) of_b: f64,
     /// The share of starts that the hypervisor disturbs: they lose 5 to 30 %.
     pub(crate) disturbed: f64,
@@ -19,7 +20,6 @@ impl Host {
     pub(crate) const REAL: Self = Self { spread: 0.01, of_b: 1.3, disturbed: 0.01 };
 }
 
-/// One host at work.
 pub(crate) struct Session {
     host: Host,
     random: fastrand::Rng,
@@ -31,7 +31,7 @@ impl Session {
     }
 
     fn normal(&mut self) -> f64 {
-        // Box and Muller.
+        // The Box-Muller transform.
         let radius = (-2.0 * (1.0 - self.random.f64()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.random.f64()).cos()
     }
@@ -43,7 +43,7 @@ impl Session {
         spread * self.normal() + loss
     }
 
-    /// A whole comparison, in which B has this share of A's rate.
+    /// A whole comparison in which B's true rate is this share of A's.
     pub(crate) fn compare(&mut self, blocks: usize, share: f64) -> Comparison {
         let Host { spread, of_b, .. } = self.host;
         let mut case = Case { figure: Figure::AnsweredRate, starts_of_a: 2, ..Case::default() };

@@ -1,4 +1,4 @@
-//! The four verdicts, each from ratios that leave no other.
+//! The four verdicts, each from ratios that allow no other.
 
 use kqps_verdict::compare::{Case, Comparison, Figure, Outcome, compare};
 
@@ -50,7 +50,7 @@ fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large()
     };
     let (coarse, fine) = (of_mde(0.1), of_mde(0.01));
     assert_eq!([coarse.outcome, fine.outcome], [Outcome::Equivalent; 2]);
-    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 20.0 % cannot be told from none here.");
+    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 20.0 % is not detectable here.");
     assert_eq!(fine.caveat(), None, "{:?}", fine.mde);
     let slower = judged(Figure::AnsweredRate, 0.8, 0.005);
     assert_eq!((slower.outcome, slower.caveat()), (Outcome::Slower, None));
@@ -64,19 +64,19 @@ fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
         let judged = compare(&[few]).remove(0);
         assert_eq!(judged.outcome, Outcome::Inconclusive);
         assert_eq!(judged.more_blocks, Some(6 - count as u32));
-        // Two blocks are enough for an interval, and so for an estimate.
+        // Two blocks are enough for an interval, and therefore for an estimate.
         assert_eq!(judged.more_at_least, count < 2);
-        let said = if count < 2 { "cannot be told yet; at least" } else { "would tell." };
+        let said = if count < 2 { "answered rate; at least" } else { "would decide." };
         assert!(judged.to_string().contains(said), "{judged}");
     }
     let without_mde = compare(&[Case { same: Vec::new(), ..whole }]).remove(0);
     assert_eq!((without_mde.outcome, without_mde.mde), (Outcome::Inconclusive, None));
 }
 
-/// What is sure enough for one comparison is not for two.
+/// Evidence that suffices for one comparison does not suffice for two.
 #[test]
 fn what_is_compared_together_must_be_surer() {
-    // 3.85 standard errors: 3.63 are claimed alone, and 4.07 of two.
+    // 3.85 standard errors: a single comparison claims a difference at 3.63, and one of two at 4.07.
     let case = judged(Figure::AnsweredRate, 0.97, 0.0254).case;
     assert_eq!(compare(std::slice::from_ref(&case))[0].outcome, Outcome::Slower);
     let both = compare(&[case.clone(), case.clone()]);

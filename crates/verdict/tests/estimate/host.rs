@@ -1,46 +1,44 @@
-//! A host that does not hold still: it changes between two speeds, and stands still for moments.
+//! A host with changing speed: it alternates between two speeds, and stands still for moments.
 
 use fastrand::Rng;
 
-/// What a host does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) changes_speed: bool,
     pub(crate) stands_still: bool,
 }
 
-/// A host over the time of a run. Moments are seconds since it began.
+/// A host over the time of a run. All times are seconds since the run began.
 pub(crate) struct Host {
-    /// When a speed began, and it.
+    /// When each speed began, and the speed.
     speeds: Vec<(f64, f64)>,
-    /// When it stood still, and until when.
+    /// When each standstill began, and when it ended.
     stalls: Vec<(f64, f64)>,
 }
 
-/// A time in which a host was the same.
+/// A span of time in which a host did not change.
 pub(crate) struct Piece {
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
-    /// As a multiple of the fast speed.
+    /// The speed as a multiple of the fast one.
     pub(crate) speed: f64,
-    /// Whether it stood still.
     pub(crate) is_still: bool,
 }
 
-/// How much slower the slow speed is.
+/// The factor by which the slow speed is slower.
 const SLOWER: f64 = 1.3;
 
-/// Longer than any run is simulated.
+/// Longer than any simulated run.
 const END_S: f64 = 200.0;
 
-/// How long it stands still at least, and at most; once a second in the mean.
+/// The least and the greatest length of a standstill; there is one a second on average.
 const STALL_LEAST_S: f64 = 0.001;
 const STALL_MOST_S: f64 = 0.005;
 
 impl Host {
     pub(crate) fn new(rng: &mut Rng, kind: Kind) -> Self {
         let (mut at_s, mut is_fast) = (0.0, rng.bool());
-        // From a second to a minute at one speed.
+        // One speed lasts from a second to a minute.
         let dwell_s = 60f64.powf(rng.f64());
         let mut speeds = Vec::new();
         while at_s < END_S {
@@ -58,20 +56,20 @@ impl Host {
         Self { speeds, stalls }
     }
 
-    /// How fast it is while it does not stand still, as a multiple of the fast speed.
+    /// The speed, apart from standstills, as a multiple of the fast one.
     pub(crate) fn speed(&self, at_s: f64) -> f64 {
         let since = self.speeds.partition_point(|(began_s, _)| *began_s <= at_s);
         self.speeds[since.max(1) - 1].1
     }
 
-    /// When it stood still in a span, and until when.
+    /// The standstills in a span: begin and end.
     pub(crate) fn stalls(&self, from_s: f64, to_s: f64) -> &[(f64, f64)] {
         let first = self.stalls.partition_point(|(_, until_s)| *until_s <= from_s);
         let after = self.stalls.partition_point(|(at_s, _)| *at_s < to_s);
         &self.stalls[first..after.max(first)]
     }
 
-    /// A span cut into pieces, at the moments that are given too.
+    /// A span cut into pieces, also at the given times.
     pub(crate) fn pieces(&self, from_s: f64, to_s: f64, cuts_s: impl Iterator<Item = f64>) -> Vec<Piece> {
         let stalls = self.stalls(from_s, to_s);
         let mut cuts_s: Vec<f64> = cuts_s.chain([from_s, to_s]).collect();

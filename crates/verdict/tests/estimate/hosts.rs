@@ -1,6 +1,6 @@
-//! Whole runs on simulated hosts that do not hold still, as the default run of two minutes makes them: every trial is a record,
-//! and searching, refining, leaving out and estimating are those of real runs. The truth, a subject's share of the echo, is
-//! known, and the interval must hold it as often as it says.
+//! Whole runs on simulated hosts with changing speed, as the default run of two minutes makes them. Every trial
+//! is a record, and the code of real runs searches, refines, leaves out and estimates. The truth, a subject's
+//! share of the echo, is known, and the interval must hold it as often as it claims.
 
 use fastrand::Rng;
 use kqps_observation::run::{Outcome, Purpose, Role};
@@ -13,48 +13,46 @@ use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_
 use crate::host::{Host, Kind, normal};
 use crate::played::Stage;
 
-/// How long the servers of each block take turns in the default run of two minutes, seconds: what its budget leaves for that of
-/// two blocks with ten echoes and three searches (`crates/lab/src/budget/cost.rs`), about 14 rounds in each.
+/// How long the servers of each block take turns in the default run of two minutes, seconds: the part of its
+/// budget for the turns of two blocks with ten echoes and three searches (`crates/lab/src/budget/cost.rs`),
+/// about 14 rounds in each.
 const BLOCKS_S: [f64; 2] = [41.0, 37.0];
 
-/// Servers that have their turn in a round: a subject and its echo, two more subjects, and their echo.
+/// Servers that take a turn in a round: a subject and its echo, two more subjects, and their echo.
 const SERVERS: usize = 5;
 
-/// Seconds of an echo's first trial, of its others, and of those of the servers beside.
+/// Seconds of an echo's first trial, of its other trials, and of trials of the other servers.
 const CEILING_S: f64 = 0.5;
 const BESIDE_OTHERS_S: f64 = 0.1;
 
-/// Seconds until all servers of a block have started and warmed up.
+/// Seconds from the begin of a block until all of its servers have started and warmed up.
 const START_S: f64 = 5.0;
 
-/// Starts of one server scatter by this to that, in most by 1 %: the standard deviation of logarithms.
+/// The range in which starts of one server scatter, as the standard deviation of logarithms; 1 % in most.
 const STARTS_SCATTER: (f64, f64) = (0.005, 0.02);
 
-/// What an echo answers at the fast speed, queries a second.
+/// The rate of the echo at the fast speed, queries a second.
 const ECHO_QPS: f64 = 400_000.0;
 
-/// The cells.
 const SUBJECT: usize = 0;
 const ECHO: usize = 1;
 
-/// A run in progress.
 struct Running {
     stage: Stage,
     goal: Goal,
     run: Run,
 }
 
-/// A block of it.
 struct Block {
     number: u32,
-    /// What this start of the subject and of the echo answers at the fast speed, queries a second.
+    /// The rate of this start of the subject and of the echo at the fast speed, queries a second.
     subject_qps: f64,
     echo_qps: f64,
     /// Where its search begins.
     start: Start,
 }
 
-/// What is wanted: a load, none for a closed loop, for so many seconds.
+/// A wanted trial: the load (`None` for a closed loop), its seconds, its purpose.
 type Wanted = (Option<f64>, f64, Purpose);
 
 impl Running {
@@ -72,7 +70,6 @@ impl Running {
         Self { stage: Stage::new(rng, host, 5.0), goal: Preset::Quick.goal(), run }
     }
 
-    /// The trials of a cell in a block.
     fn trials(&self, cell: usize, block: u32) -> Vec<(Purpose, &Trial)> {
         let of_block = self.run.trials_of(cell).filter(|one| one.block == block);
         of_block.filter_map(|one| Some((one.purpose, one.measured()?))).collect()
@@ -92,7 +89,8 @@ impl Running {
         });
     }
 
-    /// What the search asks for after the trials that count, as the lab has it; and once it is over a load for a closer estimate.
+    /// The next trial: what the search asks for after the trials that count, as in the lab; once it is over, a
+    /// load that refines the estimate.
     fn wanted(&self, block: &Block) -> Option<Wanted> {
         let all = self.trials(SUBJECT, block.number);
         let sought: Vec<_> = all.iter().copied().filter(|(purpose, _)| purpose.is_of_search()).collect();
@@ -115,7 +113,7 @@ impl Running {
         }
     }
 
-    /// A search that was over or cut short says where that of the next block begins.
+    /// Where the search of the next block begins: at the bounds of a search that was over or cut short.
     fn bounds_qps(&self, block: &Block) -> Option<(f64, f64)> {
         let all = self.trials(SUBJECT, block.number);
         let sought: Vec<_> = all.iter().copied().filter(|(purpose, _)| purpose.is_of_search()).collect();
@@ -145,7 +143,7 @@ impl Running {
                     let duration_s = if has_any { BESIDE_OTHERS_S } else { CEILING_S };
                     self.play(ECHO, block, (None, duration_s, Purpose::Ceiling));
                 }
-                // Those beside take time, and half of the loads that are searched lose queries and are drained.
+                // The other servers take time, and half of the searched loads lose queries and need a drain.
                 2 => drop(self.stage.play(ECHO_QPS, None, BESIDE_OTHERS_S)),
                 _ => {
                     let load_qps = ECHO_QPS * if self.stage.rng.bool() { 0.9 } else { 1.1 };
@@ -156,7 +154,7 @@ impl Running {
     }
 }
 
-/// A run's interval of a subject's share of the echo, and the truth.
+/// A run's interval of a subject's share of the echo, and the true share.
 fn share(seed: u64, kind: Kind) -> (f64, Option<Interval>) {
     let mut rng = Rng::with_seed(seed);
     let subject_qps = 60_000.0 * 4f64.powf(rng.f64());
@@ -180,14 +178,15 @@ fn share(seed: u64, kind: Kind) -> (f64, Option<Interval>) {
     (subject_qps / ECHO_QPS, interval)
 }
 
-/// What so many runs on hosts of a kind show.
+/// The results of many runs on hosts of a kind.
 struct Shown {
-    /// In which share of the runs the interval holds the truth.
+    /// The share of the runs in which the interval holds the truth.
     holding: f64,
-    /// The median width of the interval, as a share of its middle, and the median error of that.
+    /// The median width of the interval, as a share of its middle, and the median error of the middle.
     width: f64,
     error: f64,
-    /// In how many runs the truth lies below the interval, above it, and how many have none.
+    /// The number of runs in which the truth lies below the interval, above it, and of runs without an
+    /// interval.
     below: usize,
     above: usize,
     without: usize,
@@ -214,7 +213,7 @@ fn shown(kind: Kind, runs: u64) -> Shown {
     let count = |is: fn(&(f64, Interval)) -> bool| intervals.iter().filter(|one| is(one)).count();
     let (below, above) = (count(|(truth, of)| *truth < of.low), count(|(truth, of)| *truth > of.high));
     Shown {
-        // A run without an interval holds nothing.
+        // A run without an interval does not hold the truth.
         holding: (intervals.len() - below - above) as f64 / runs as f64,
         width: median(intervals.iter().map(|(_, of)| (of.high - of.low) / of.median).collect()),
         error: median(intervals.iter().map(|(truth, of)| of.median / truth - 1.0).collect()),
@@ -231,7 +230,7 @@ const KINDS: [Kind; 4] = [
     Kind { changes_speed: true, stands_still: true },
 ];
 
-/// How many runs of each kind: a few in the tests, and a thousand with `KQPS_RUNS=1000`.
+/// The number of runs of each kind: a few in the tests, and a thousand with `KQPS_RUNS=1000`.
 fn runs() -> u64 {
     std::env::var("KQPS_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }
@@ -239,7 +238,7 @@ fn runs() -> u64 {
 #[test]
 fn the_interval_holds_the_truth_as_often_as_it_says_on_hosts_that_do_not_hold_still() {
     let runs = runs();
-    // With so few runs the share scatters by three standard deviations of a count.
+    // With so few runs, the share may be off by three standard deviations of a count.
     let slack = if runs < 1000 { 3.0 * (0.95 * 0.05 / runs as f64).sqrt() } else { 0.0 };
     let bounds = (0.93 - slack)..=(0.98 + slack).min(1.0);
     let all = KINDS.map(|kind| (kind, shown(kind, runs)));

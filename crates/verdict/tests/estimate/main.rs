@@ -1,4 +1,4 @@
-//! What subjects hold, estimated from trials: known answers, and simulated hosts.
+//! The estimate of a subject's rate from trials: known answers, and simulated hosts.
 
 mod answers;
 mod host;

@@ -1,5 +1,5 @@
-//! Trials on a simulated host, as the player and the lab would record them: what the queue before a server does to its queries,
-//! how fast the cores were before and after, and what a witness saw.
+//! Trials on a simulated host, as the player and the lab would record them: the effect of the queue before a
+//! server, the speed of the cores before and after, and what a witness saw.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts, S
 
 use crate::host::{Host, Piece, normal};
 
-/// A host with the time that it is there.
+/// A host and the present time on it.
 pub(crate) struct Stage {
     pub(crate) rng: Rng,
     pub(crate) host: Host,
@@ -17,15 +17,16 @@ pub(crate) struct Stage {
     reference_turns_per_s: f64,
 }
 
-/// Trials at one speed scatter by so much, and so do readings of the gauge: standard deviations of logarithms. Rates divided by
-/// the gauge then scatter by 2.5 %, as measured on a rented host.
+/// The scatter of trials at one speed, and of readings of the gauge, as standard deviations of logarithms.
+/// Rates divided by the gauge then scatter by 2.5 %, as measured on a rented host.
 const SCATTER: f64 = 0.024;
 const GAUGE_SCATTER: f64 = 0.01;
 
-/// What the gauge reads at the fast speed.
+/// The reading of the gauge at the fast speed.
 const TURNS_PER_S: f64 = 200_000.0;
 
-/// Seconds of a reading, and those between one and the first query, or the end of the drain and the other.
+/// Seconds of a reading, and seconds between a reading and the first query, or between the end of the drain and
+/// the next reading.
 const READING_S: f64 = 0.01;
 const BETWEEN_S: f64 = 0.025;
 
@@ -35,27 +36,26 @@ const BUFFER: f64 = 277.0;
 /// The latency of a query that does not wait.
 const LATENCY_S: f64 = 50e-6;
 
-/// After so long a reply is late, and after twice that the player listens no more.
+/// Seconds after which a reply is late; after twice that time the player stops receiving.
 const TIMEOUT_S: f64 = 0.25;
 
-/// The bins of mishaps.
+/// Width of the bins of mishaps, seconds.
 const BIN_S: f64 = 0.01;
 
-/// How often the witness wakes, and what it takes for a standstill.
+/// The period of the witness, seconds, and the least lateness that counts as a standstill.
 const PERIOD_S: f64 = 0.0023;
 const STALL_S: f64 = 0.0005;
 
-/// The subject's core.
 const CPU: u32 = 1;
 
 impl Stage {
-    /// The reference is the speed that there is now.
+    /// The reference is the present speed.
     pub(crate) fn new(rng: Rng, host: Host, now_s: f64) -> Self {
         let reference_turns_per_s = host.speed(now_s) * TURNS_PER_S;
         Self { rng, host, now_s, reference_turns_per_s }
     }
 
-    /// A trial at a server that answers so many queries a second at the fast speed; at a load, or in a closed loop.
+    /// A trial at a server that answers `capacity_qps` at the fast speed: at a load, or in a closed loop.
     pub(crate) fn play(&mut self, capacity_qps: f64, wanted_qps: Option<f64>, duration_s: f64) -> Trial {
         let before = self.gauge();
         self.now_s += BETWEEN_S;
@@ -87,8 +87,8 @@ impl Stage {
         GaugeFacts { cores: vec![CoreGauge { cpu: CPU, turns_per_s, stalled_s: 0.0 }] }
     }
 
-    /// What a thread saw that wakes once a period: a standstill between two of its wakes is not seen, and of a longer one only
-    /// what came after the wake that it missed.
+    /// The standstills that a thread sees if it wakes once a period. It misses a standstill between two of its
+    /// wakes, and sees of a longer one only the part after the wake that it missed.
     fn witnessed(&mut self, began_s: f64, end_s: f64) -> StallFacts {
         let first_s = began_s - PERIOD_S * self.rng.f64();
         let seen = |&(at_s, until_s): &(f64, f64)| {
@@ -161,17 +161,18 @@ fn nanoseconds(at_s: f64) -> u64 {
     (at_s * 1e9) as u64
 }
 
-/// Queries that come evenly to a server, which keeps some that wait, and loses what finds no room.
+/// Queries that come evenly to a server. The server queues some of them, and loses those that exceed its
+/// buffer.
 #[derive(Default)]
 struct Flow {
     rate_qps: f64,
     began_s: f64,
-    /// How many wait.
+    /// The number of queries that wait.
     queue: f64,
     /// Bin → queries lost that were due in it.
     lost: BTreeMap<u32, f64>,
     last_loss_s: Option<f64>,
-    /// Latencies, and how many queries had them.
+    /// Latencies, each with its number of queries.
     latencies: Vec<(f64, f64)>,
 }
 

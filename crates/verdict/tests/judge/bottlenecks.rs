@@ -1,4 +1,4 @@
-//! What ended the climb, on facts that show it.
+//! The bottleneck, from facts that show it.
 
 use kqps_observation::host::CpuFacts;
 use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
@@ -47,8 +47,8 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
 }
 
-/// A second on cores 1 and up that are 95 % busy, 9 % of it with interrupts, of which the subject had so much; on core 0 others
-/// than the player took half a second.
+/// One second on cores 1 and up that are 95 % busy, 9 % of it with interrupts. The subject used `subject_s` of
+/// them. On core 0, programs other than the player used half a second.
 fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
     let mut trial = trial(250e3, 30_000);
     trial.stalls = Some(StallFacts { cores: (1..=cores).collect(), ..StallFacts::default() });

@@ -1,11 +1,11 @@
-//! One ceiling has one figure, wherever it is told.
+//! One ceiling has one figure, wherever it is reported.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::judge::judge;
 
 use crate::facts::{Rig, SUBJECT, closed, knee};
 
-/// A run whose player's ceiling is an echo that is measured as one of the echoes, too.
+/// A run whose player's ceiling is an echo that is also measured as one of the echoes.
 fn rig() -> Rig {
     let mut rig = Rig::new(3.34e6);
     rig.run.cells[1].io = "segment".into();
@@ -40,7 +40,8 @@ fn the_players_ceiling_is_the_most_that_any_echo_gave() {
     let player = verdict.ceilings.player.unwrap();
     assert_eq!((player.io.as_str(), player.median_qps()), ("uring", Some(3.8e6)));
     assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(3.8e6));
-    // Of a player that is set up otherwise it is none, and of the same echo on other cores another.
+    // It is no ceiling of a player with other settings, and the same echo on other cores is another
+    // ceiling.
     rig.run.cells[SUBJECT as usize].factors.insert("player.sockets".into(), "1".into());
     rig.run.cells[0].subject_cpus = vec![2];
     rig.run.cells[1].io = "segment".into();

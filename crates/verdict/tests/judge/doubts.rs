@@ -1,4 +1,4 @@
-//! Doubts that no single trial shows: a lower bound that no longer holds, a subject that had not come to rest, a host
+//! Doubts that no single trial shows: a lower bound that no longer holds, a subject that was not steady, a host
 //! that changed meanwhile. Each reaches the verdict on the cell.
 
 use kqps_observation::run::{Outcome, Purpose};
@@ -15,7 +15,7 @@ fn subject(rig: &Rig) -> CellVerdict {
     judge(&rig.run).subjects.remove(0)
 }
 
-/// Whether the subject's figure stands under a warning of this code, which lowers its grade.
+/// Whether the subject's figure has a warning of this code, which lowers its grade.
 fn is_lowered_for(rig: &Rig, code: Code) -> bool {
     let verdict = subject(rig);
     assert!(verdict.figure_qps.is_some(), "{:?}", verdict.reasons);
@@ -74,7 +74,7 @@ fn a_subject_that_still_climbs_while_it_warms_up() {
         warm_up.load.duration_s = 10.0;
         warm_up.intervals = (1..=10).map(bin).collect();
         rig.add(SUBJECT, 0, 100, Purpose::WarmUp, warm_up);
-        // It came first.
+        // The warm-up came first.
         let warm_up = rig.run.trials.pop().unwrap();
         let first = rig.run.trials.iter().position(|one| one.start == 100).unwrap();
         rig.run.trials.insert(first, warm_up);

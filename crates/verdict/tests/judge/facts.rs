@@ -14,7 +14,7 @@ pub(crate) fn thread(name: &str, tid: u32, busy: f64, cpu: u32) -> ThreadFacts {
 }
 
 /// A sound trial of one second over loopback: the player on core 0 at 40 %, the subject on core 1 at 60 %, and
-/// so many queries lost in the subject's socket buffer.
+/// `lost` queries lost in the subject's socket buffer.
 pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
     let intended = load_qps as u64;
     let correct = intended - lost;
@@ -60,20 +60,19 @@ pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
     trial
 }
 
-/// Adds a loss to the ledger.
 pub(crate) fn place(trial: &mut Trial, place: Place, count: u64) {
     if count > 0 {
         trial.ledger.places.push(Placed { place, count, by: FoundBy::Drops, shared: false });
     }
 }
 
-/// How busy the subject's serving thread and its core were.
+/// Sets how busy the subject's serving thread and its core were.
 pub(crate) fn subject_busy(trial: &mut Trial, busy: f64) {
     trial.subject.as_mut().unwrap().threads[0].busy = busy;
     trial.host.cpus[1] = CpuFacts { cpu: 1, user: busy, idle: 1.0 - busy, ..CpuFacts::default() };
 }
 
-/// A player that got a twentieth of its CPU: it gave up most queries, and was anything but busy.
+/// A player that got a twentieth of its CPU: it gave up most queries, and was far from busy.
 pub(crate) fn starved(load_qps: f64) -> Trial {
     let mut starved = trial(load_qps, 0);
     let intended = starved.accounts.intended;
@@ -89,7 +88,7 @@ pub(crate) fn starved(load_qps: f64) -> Trial {
     starved
 }
 
-/// A closed loop that answered so many queries a second.
+/// A closed loop that answered at this rate.
 pub(crate) fn closed(answered_qps: f64) -> Trial {
     let mut closed = trial(answered_qps, 0);
     closed.load = Load { mode: LoadMode::Closed, intended_qps: None, outstanding: Some(500), ..closed.load };
@@ -102,11 +101,10 @@ pub(crate) struct Rig {
     pub(crate) run: Run,
 }
 
-/// Index of the subject's cell.
 pub(crate) const SUBJECT: u32 = 3;
 
 impl Rig {
-    /// The player reaches this rate; the echoes `mmsg` and `blocking` reach 500 and 400 kqps if it does.
+    /// The player reaches this rate. If it does, the echoes `mmsg` and `blocking` reach 500 and 400 kqps.
     pub(crate) fn new(player_qps: f64) -> Self {
         let cell = |name: &str, role, io: &str| Cell {
             name: name.into(),
@@ -147,7 +145,7 @@ impl Rig {
         self.run.trials.push(RunTrial { number, cell: SUBJECT, block, start, purpose, outcome });
     }
 
-    /// One search of the subject: `play` makes the record of a trial at a load. Spoiled trials are made anew.
+    /// One search of the subject. `play` makes the record of a trial at a load. Spoiled trials are repeated.
     pub(crate) fn search(&mut self, block: u32, play: impl Fn(f64) -> Trial) {
         let goal = Preset::Quick.goal();
         let start = u64::from(100 + block);
@@ -180,7 +178,7 @@ impl Rig {
     }
 }
 
-/// A subject with a sharp knee, whose thread is full above it.
+/// A subject with a sharp knee. Above it, its thread is full.
 pub(crate) fn knee(capacity_qps: f64) -> impl Fn(f64) -> Trial {
     move |load_qps| {
         let lost = (load_qps - capacity_qps).max(0.0);
@@ -190,7 +188,7 @@ pub(crate) fn knee(capacity_qps: f64) -> impl Fn(f64) -> Trial {
     }
 }
 
-/// Six starts of a subject whose capacity is 200 kqps, give or take half a percent.
+/// Six starts of a subject whose capacity is 200 kqps, within half a per cent.
 pub(crate) fn six_starts(player_qps: f64, spoil: impl Fn(&mut Trial)) -> Rig {
     let mut rig = Rig::new(player_qps);
     for block in 0..6 {

@@ -1,4 +1,4 @@
-//! Figures of the cells of a study: closed loops and fixed rates, what they share, and how they are laid out.
+//! Figures of the cells of a study, of closed loops and fixed rates: their parts, and how they are laid out.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn died() -> Outcome {
     Outcome::Failed { reason: "it died".into(), output: vec!["out of memory".into()] }
 }
 
-/// Ten starts of every cell but the last two: `poll 2` dies each time, and `poll 3` is never begun.
+/// Ten starts of every cell except the last two: `poll 2` dies each time, and `poll 3` never begins.
 fn played() -> Run {
     let mut run = study();
     for block in 0..10 {
@@ -193,7 +193,7 @@ fn a_cell_that_crashed_and_one_never_begun_say_so() {
     assert_eq!(verdict.figures[4].crashes[0].output, ["out of memory"]);
     assert_eq!(
         verdict.subjects[5].reasons,
-        ["It was never tried: the run or its budget ended before it was begun."]
+        ["It was never tried: the run or its budget ended before it began."]
     );
 }
 
@@ -265,7 +265,7 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
     assert!(near(subject.figure_qps.map(|figure| figure.median), 99_990.0));
     let figures = &verdict.figures[0];
     assert_eq!(figures.p99_at_half_us, Some(50));
-    // Behind the figure are the trials at its rate.
+    // The trials behind the figure are those at its rate.
     assert_eq!(figures.latency_us, Some(Latency { mean: 100.0, p99: Some(100) }));
     assert!(near(figures.lost_share, 10.0 / 100_000.0));
     let [(kind, cpu_s)] = figures.cpu_by_thread.as_slice() else { panic!("{:?}", figures.cpu_by_thread) };
@@ -283,7 +283,7 @@ fn what_the_player_spoiled_and_made_anew_is_no_latency_of_the_subjects() {
     let mut run = Run { goal: "quick".into(), cells: vec![Cell::default()], ..Run::default() };
     run.cells[0].role = Role::Subject;
     run.cells[0].load = CellLoad::Rates { rates_qps: vec![50e3, 100e3], duration_s: 1.0 };
-    // It was made anew in another start, after the run had been cut short.
+    // The run was cut short, and another start repeated it.
     let played = [(1, 50e3, 9_000, 3), (2, 50e3, 50, 0), (2, 100e3, 100, 0)];
     for (start, rate_qps, latency_us, socket_drops) in played {
         let mut trial = trial(rate_qps, 0);

@@ -1,4 +1,5 @@
-//! What is said to hold: loads that were played and held, start by start. Worked examples, with what is printed of them.
+//! The loads that are said to hold, start by start: loads that were played and held. Worked examples, with the
+//! printed words.
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -9,7 +10,7 @@ use kqps_verdict::warning::Code;
 
 use crate::facts::{Rig, SUBJECT, closed, trial};
 
-/// Plays this load in a start so often that it is settled.
+/// Plays a load in a start often enough to settle it.
 fn settle(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
     for _ in 0..3 {
         rig.add(SUBJECT, block, u64::from(100 + block), Purpose::Search, trial(load_qps, lost));
@@ -24,14 +25,14 @@ fn subject(rig: &Rig) -> CellVerdict {
     judge(&rig.run).subjects.remove(0)
 }
 
-/// What is printed of every start.
+/// The words for every start.
 fn told(verdict: &CellVerdict) -> Vec<String> {
     let rate = |rate_qps: f64| format!("{rate_qps:.0}");
     let wording = Wording { rate: &rate, is_claimed: verdict.figure_qps.is_some() };
     verdict.starts.iter().map(|start| start.in_words(wording)).collect()
 }
 
-/// Two starts: in the first 81,660 met the goal and failed when it was tried again; in the second 59,830 held.
+/// Two starts: in the first, 81,660 met the goal and failed its re-test; in the second, 59,830 held.
 fn disagreeing() -> Rig {
     let mut rig = Rig::new(2e6);
     settle(&mut rig, 0, 81_660.0, 0);
@@ -114,7 +115,7 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
     for (told, (lower_qps, upper_qps)) in told(&verdict).iter().zip(loads) {
         assert_eq!(*told, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
     }
-    // One of them never failed: nothing is known to be too much for all.
+    // One of them never failed: no load is known to be too much for all.
     rig.run
         .trials
         .retain(|one| one.block != 2 || one.measured().unwrap().load.intended_qps != Some(71_000.0));
@@ -178,7 +179,7 @@ fn closed_loops_and_failures_claim_no_load() {
     assert_eq!(told(&subject(&rig)), ["70000 in closed loop"]);
 }
 
-/// The trials of a search whose replies are wrong in this share, by these causes.
+/// The trials of a search with this share of wrong replies, by these causes.
 fn wrong(share: f64, rcodes: &[(&str, u64)]) -> Trial {
     let mut wrong = closed(10_000.0);
     wrong.accounts.wrong = (10_000.0 * share) as u64;

@@ -1,11 +1,11 @@
-//! Limits on the rate of responses: facts that show one, and facts that nearly do.
+//! Limits on the rate of responses: facts that show one, and facts that almost do.
 
 use kqps_observation::{Place, Trial};
 use kqps_verdict::warning::{Code, Effect, Setting, of_trial, rate_limited};
 
 use crate::facts::{place, subject_busy, trial};
 
-/// Of 100,000 queries so many were lost that the subject read and did not answer.
+/// A trial of 100,000 queries, of which the subject read `lost` and did not answer them.
 fn unanswered(lost: u64) -> Trial {
     let mut silent = trial(100e3, lost);
     silent.ledger.places.clear();
@@ -15,7 +15,7 @@ fn unanswered(lost: u64) -> Trial {
 
 #[test]
 fn replies_that_slip_through_a_limit_are_no_answers() {
-    // One in two of the responses that were held back was sent as a slip.
+    // One in two of the limited responses was sent as a slip.
     let mut slipping = unanswered(30_000);
     (slipping.accounts.truncated, slipping.accounts.slipped) = (30_000, 30_000);
     slipping.lost_expected = [("NXDOMAIN".into(), 29_000), ("NODATA".into(), 1_000)].into();
@@ -37,11 +37,11 @@ fn replies_that_slip_through_a_limit_are_no_answers() {
     ] {
         assert!(warning.advice.contains(words), "{words}: {warning}");
     }
-    // Where the server is known only its own words are told.
+    // If the server is known, only its own settings are printed.
     slipping.subject.as_mut().unwrap().program = "nsd".into();
     let advice = rate_limited(&slipping).unwrap().advice;
     assert!(advice.contains("rrl-ratelimit: 0") && !advice.contains("mod-rrl"), "{advice}");
-    // All that was held back slipped, and nothing was lost.
+    // All limited responses slipped, and nothing was lost.
     let mut all = trial(100e3, 0);
     (all.accounts.truncated, all.accounts.slipped) = (90_000, 90_000);
     assert_eq!(rate_limited(&all).unwrap().effect(), Effect::Refuse);
@@ -80,7 +80,7 @@ fn a_full_socket_buffer_is_no_limit() {
     full.lost_expected = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
     full.response_rcodes = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
     assert_eq!(rate_limited(&full), None);
-    // Not even where one kind was lost more often, for the counters say where.
+    // Not even if one kind was lost more often, since the counters show where.
     full.lost_expected = [("NXDOMAIN".into(), 50_000)].into();
     full.response_rcodes = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
     assert_eq!(rate_limited(&full), None);
@@ -101,7 +101,7 @@ fn losses_of_one_kind_of_answers_are_a_limit_wherever_the_subject_is() {
             .starts_with("80 % of the queries for NXDOMAIN were lost, and 0 % of those for NOERROR"),
         "{warning}"
     );
-    // What is lost of all alike says nothing.
+    // Losses of all kinds alike show nothing.
     far.lost_expected =
         [("NXDOMAIN".into(), 8_000), ("NODATA".into(), 16_000), ("NOERROR".into(), 16_000)].into();
     far.response_rcodes = [("NXDOMAIN".into(), 12_000), ("NOERROR".into(), 48_000)].into();

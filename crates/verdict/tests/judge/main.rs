@@ -1,4 +1,5 @@
-//! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs and single searches.
+//! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs and
+//! single searches.
 
 mod bottlenecks;
 mod ceilings;

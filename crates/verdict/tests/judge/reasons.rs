@@ -1,4 +1,4 @@
-//! A trial that was repeated for the reasons of its drops: it is told, and judged by nobody.
+//! A trial that was repeated for the reasons of its drops: it is reported, and not judged.
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::judge::judge;
@@ -35,7 +35,7 @@ fn a_trial_repeated_for_the_reasons_of_its_drops_tells_them_and_nothing_else() {
     assert_eq!(told.counts, [counts[1].clone(), counts[0].clone()]);
     assert_eq!(verdict, undisturbed);
 
-    // Nor is a subject that dies in it a crash of the cell.
+    // A subject that dies in it is no crash of the cell either.
     let outcome = Outcome::Failed { reason: "it died".into(), output: Vec::new() };
     let last = rig.run.trials.last_mut().unwrap();
     (last.purpose, last.outcome) = (purpose, outcome);

@@ -23,7 +23,7 @@ fn a_run_is_judged_by_the_goal_that_is_stored_in_it() {
     let mut rig = six_starts(2e6, |_| {});
     let figure_qps = subject(&rig).figure_qps;
     assert!(figure_qps.is_some());
-    // Runs of older versions have a name only, which may be nobody's.
+    // Runs of older versions have only a name, which may be unknown.
     assert_eq!(goal_of(&rig.run), Some(Preset::Quick.goal()));
     rig.run.goal = "mine".into();
     assert_eq!(goal_of(&rig.run), None);
@@ -32,7 +32,7 @@ fn a_run_is_judged_by_the_goal_that_is_stored_in_it() {
     let quick = Goal { name: "mine".into(), ..Preset::Quick.goal() };
     rig.run.goal_facts = Some(facts_of(&quick));
     assert_eq!((judge(&rig.run).goal, subject(&rig).figure_qps), (quick.clone(), figure_qps));
-    // Nothing is answered within a microsecond.
+    // No reply comes within a microsecond.
     rig.run.goal_facts = Some(facts_of(&Goal { p99_us: Some(1), ..quick }));
     assert_eq!(subject(&rig).figure_qps, None);
 }
@@ -194,7 +194,7 @@ fn a_search_in_two_parts_with_others_between_is_one_start() {
     let whole = six_starts(2e6, |_| {});
     let mut parted = six_starts(2e6, |_| {});
     let first = parted.run.trials.iter().position(|one| one.start == 100).unwrap();
-    // The second half of the first search is made after all others, in a start of its own, with its warm-up.
+    // The second half of the first search comes after all others, in a start of its own, with its warm-up.
     let mut rest = parted.run.trials.split_off(first + 4);
     let of_first = rest.iter().take_while(|one| one.start == 100).count();
     let mut moved: Vec<_> = rest.drain(..of_first).collect();
@@ -242,7 +242,7 @@ fn a_start_without_a_figure_has_no_part_in_the_bounds() {
     let mut rig = Rig::new(2e6);
     rig.search(0, knee(200e3));
     let alone = subject(&rig);
-    // Nothing is answered: an upper bound far below, and nothing that holds.
+    // Nothing is answered: an upper bound far below, and no load that holds.
     rig.search(1, |load_qps| trial(load_qps, load_qps as u64 - 1));
     let both = subject(&rig);
     let dead = both.starts[1].bounds.as_ref().unwrap();
@@ -340,7 +340,7 @@ fn two_hosts_and_no_warning_make_an_a() {
     assert_eq!(verdict.bottleneck.resource, Resource::Unknown);
 }
 
-/// A server that runs already on another host, whose watched twin on this host would show nothing of that.
+/// A server that already runs on another host. A watched twin on this host would show nothing of that.
 #[test]
 fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without() {
     let far = |trial: &mut Trial| {
@@ -366,9 +366,9 @@ fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without()
     let verdict = subject(&rig);
     assert_eq!((verdict.grade, codes(&verdict)), (Grade::A, vec![]), "{:?}", verdict.reasons);
     assert!((verdict.player_headroom.unwrap() - 10.0).abs() < 0.3, "{:?}", verdict.player_headroom);
-    assert!(told(&verdict, "one session with the same life"), "{:?}", verdict.reasons);
+    assert!(told(&verdict, "one session with the same process"), "{:?}", verdict.reasons);
 
-    // Less headroom than the player needs is no better there than here.
+    // Too little headroom counts the same as on one host.
     let mut close = six_starts(300e3, far);
     close.run.cells[subject_cell].target = target(53);
     close.run.cells[0].target = target(5301);
@@ -410,7 +410,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     let none = subject(&rig);
     assert_eq!((none.grade, none.figure_qps), (Grade::F, None));
     assert_eq!(none.bottleneck.resource, Resource::Unknown);
-    let never = "It was never tried: the run or its budget ended before it was begun.";
+    let never = "It was never tried: the run or its budget ended before it began.";
     assert_eq!(none.reasons, [never], "nothing is said of loads that nobody tried");
     rig.fail(0, "port 5300 is in use");
     let verdict = subject(&rig);

@@ -11,7 +11,7 @@ use kqps_verdict::warning::Setting;
 
 use crate::facts::{Rig, six_starts, starved, subject_busy, trial};
 
-/// The trials of the first start, as a search by itself.
+/// The trials of the first start, as a search of its own.
 fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
     let first = rig.run.trials.iter().filter(|trial| trial.start == 100);
     first.map(|trial| (trial.purpose, trial.measured().unwrap())).collect()
@@ -35,7 +35,7 @@ fn one_search_is_judged_with_the_names_that_the_interface_promises() {
     assert!((1.9..2.0).contains(&busiest_to_mean), "one of two did nearly all: {busiest_to_mean}");
     let reasons = verdict.reasons.join(" ");
     assert!(reasons.contains("one start") && reasons.contains("uneven: "), "{reasons}");
-    assert!(reasons.contains("shares its queries out. See -c."), "kqps find has that flag: {reasons}");
+    assert!(reasons.contains("distributes its queries. See -c."), "kqps find has that flag: {reasons}");
     assert_eq!(verdict.trials.len(), search_of(&rig).len());
 }
 
@@ -43,7 +43,7 @@ fn one_search_is_judged_with_the_names_that_the_interface_promises() {
 fn of_a_refused_figure_nothing_says_how_well_it_is_known() {
     let judged = |wrong: u64| {
         let mut rig = Rig::new(2e6);
-        // Nothing is ever too much for it.
+        // No load is too much for it.
         rig.search(0, |load_qps| {
             let mut trial = trial(load_qps, 0);
             trial.accounts.correct -= wrong;
@@ -79,7 +79,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     let reasons = verdict.reasons.join(" ");
     assert!(reasons.contains("interrupted"), "{reasons}");
     assert!(!reasons.contains("time") && !reasons.contains("faster"), "it had no chance to: {reasons}");
-    // The same trials in a search that ran out of time are another thing.
+    // The same trials in a search that ran out of time.
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
     assert!(verdict.incomplete && !verdict.interrupted);
     assert!(verdict.reasons.join(" ").contains("time"), "{:?}", verdict.reasons);
@@ -105,7 +105,7 @@ fn the_last_search_of_a_run_that_did_not_end_was_interrupted() {
     assert!(whole.contains("1 of 6 searches ran out of time") && !whole.contains("interrupted"), "{whole}");
 }
 
-/// A user may end the run while the next subject is starting, and then no trial is newer.
+/// A user may end the run while the next subject is starting; no trial is newer then.
 #[test]
 fn a_search_that_ran_out_of_its_time_was_not_interrupted_though_the_run_did_not_end() {
     let mut rig = six_starts(2e6, |_| {});
@@ -133,7 +133,7 @@ fn a_search_without_a_rate_has_a_reason() {
     assert!(!verdict.reasons.is_empty());
 }
 
-/// What a failed trial shows of the subject is read from one that the host did not spoil, though it is farther away.
+/// The bottleneck is read from a failed trial that the host did not spoil, even if it is farther away.
 #[test]
 fn the_bottleneck_is_read_from_what_failed_undisturbed() {
     let goal = Preset::Quick.goal();
@@ -164,7 +164,7 @@ fn the_bottleneck_is_read_from_what_failed_undisturbed() {
     assert_eq!(of(&near(true), &far(true)), Resource::Host);
 }
 
-/// A queue that grows is a limit, though no load failed.
+/// A growing queue is a limit, even if no load failed.
 #[test]
 fn only_where_nothing_gave_way_nothing_was_saturated() {
     let goal = Preset::Quick.goal();
@@ -181,7 +181,7 @@ fn only_where_nothing_gave_way_nothing_was_saturated() {
     assert_eq!(growing(true), Resource::Unknown);
 }
 
-/// The host never held still, so every trial was spoiled: what they say together is a figure with a wide range, and no more.
+/// The host was never steady, so every trial was spoiled. Together they give a figure with a wide range.
 #[test]
 fn where_the_host_spoiled_all_trials_these_give_the_figure() {
     let goal = Preset::Quick.goal();

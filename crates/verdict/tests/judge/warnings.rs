@@ -1,4 +1,4 @@
-//! Each warning on facts that call for it, and on facts that nearly do.
+//! Each warning on facts that cause it, and on facts that almost do.
 
 use kqps_observation::ledger::Place;
 use kqps_observation::subject::ThreadFacts;
@@ -95,7 +95,7 @@ fn lag_is_measured_by_the_latency_and_only_in_an_open_loop() {
     let mut late = trial(100e3, 0);
     late.lag_us.p99 = Some(51);
     assert_eq!(lagging(&late).unwrap().effect(), Effect::RedoThenRefuse);
-    // Too few for a quantile, but the histogram shows it.
+    // Too few samples for a quantile, but the histogram shows it.
     let mut unquantified = late.clone();
     unquantified.lag_us.p99 = None;
     let mut lag = Histogram::default();
@@ -165,7 +165,8 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
     stolen.host.cpus[1].steal = 0.05;
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
 
-    // What is not told as stolen, but was withheld from a player that had nothing else to do. Of both the larger counts.
+    // The hypervisor reports nothing as stolen, but withheld the core from a player with nothing else to do.
+    // The larger of the two counts.
     let mut withheld = trial(100e3, 0);
     withheld.player.per_thread[0].withheld_s = 0.001;
     assert_eq!(noisy_host([&withheld], &pinned()), None);

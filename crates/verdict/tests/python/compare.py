@@ -1,4 +1,4 @@
-"""Runs the package MLRsearch, an independent implementation of RFC 9971, on what kqps' own search was run on.
+"""Runs the package MLRsearch, an independent implementation of RFC 9971, on the inputs of kqps' own search.
 
 Reads one JSON object from stdin and writes one to stdout:
 
@@ -18,7 +18,7 @@ from MLRsearch.target_stat import TargetStat
 
 
 class Result:
-    """A trial as a load's statistics take it."""
+    """A trial, in the form that the package's statistics expect."""
 
     def __init__(self, duration_s, bad_ratio):
         self.intended_duration = duration_s
@@ -27,7 +27,7 @@ class Result:
 
 
 def classify(load):
-    """What the trials at one load make of it, and the loss behind its conditional throughput."""
+    """The class of a load from its trials, and the loss behind its conditional throughput."""
     goal = load["goal"]
     stat = TargetStat(
         TargetSpec(

@@ -1,4 +1,4 @@
-//! Searches that end early, since no other load would do better, and those that must not.
+//! Searches that end early, since no other load would do better, and searches that must not.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Futile, Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
@@ -11,7 +11,7 @@ fn presets() -> impl Iterator<Item = Goal> {
     Preset::ALL.into_iter().map(Preset::goal)
 }
 
-/// A search of a subject of whose queries this share has no answer, whatever the load.
+/// A search of a subject that leaves this share of the queries unanswered at any load.
 fn filtered(goal: &Goal, share: f64, overload_qps: f64) -> Searched {
     search_with(goal, &Start::default(), |_, _, _| share, overload_qps)
 }
@@ -28,7 +28,7 @@ fn one_trial_with_many_wrong_answers_is_enough() {
         let bounds = bounds_found(&goal, &[wrong]);
         assert_eq!(bounds.futile, Some(Futile::Wrong { ratio: 0.97 }), "{}", goal.name);
         assert!(!bounds.incomplete && !bounds.irregular && bounds.lower_qps.is_none());
-        // The overload was right, and one trial of the search is not.
+        // The overload was answered correctly, but one trial of the search was not.
         let made =
             |rate_qps, duration_s, _| Probe { wrong_ratio: 0.5, ..probe_of(rate_qps, duration_s, 0.5) };
         let searched = search_probing(&goal, &Start::default(), made, 50_000.0);
@@ -45,7 +45,7 @@ fn as_many_wrong_answers_as_may_be_lost_do_not_end_it() {
     };
     let searched = search_probing(&goal, &Start::default(), made, 80_000.0);
     assert!(searched.bounds.futile.is_none() && searched.bounds.lower_qps.is_some(), "{:?}", searched.bounds);
-    // With a goal that forgives more, a hundredth is too many all the same.
+    // A goal that allows more loss does not allow more wrong answers.
     let goal = Goal { loss: 0.05, ..goal };
     let made = |rate_qps, duration_s, _| Probe { wrong_ratio: 0.03, ..probe_of(rate_qps, duration_s, 0.03) };
     assert_eq!(search_probing(&goal, &Start::default(), made, 80_000.0).probes.len(), 2);
@@ -53,7 +53,7 @@ fn as_many_wrong_answers_as_may_be_lost_do_not_end_it() {
 
 #[test]
 fn two_spoiled_trials_at_the_beginning_do_not_use_up_the_time() {
-    // The player spoiled them, so that nothing is left of them but the time that they took.
+    // The player spoiled them, so only the time that they took remains.
     let goal = Preset::Quick.goal();
     let overload = Probe { purpose: Purpose::Ceiling, answered_qps: 206_742.0, ..probe_of(0.0, 0.5, 0.0) };
     let overload = Probe { wall_s: overload.wall_s + 0.5 + 1.5, ..overload };
@@ -74,7 +74,7 @@ fn a_subject_that_answers_nothing_is_asked_once() {
 #[test]
 fn a_loss_that_does_not_fall_with_the_load_ends_the_search_far_above_the_least_load() {
     for goal in presets() {
-        // A small loss is compared further down, for which a quick search has no time.
+        // A small loss is compared over a wider range, for which a quick search has no time.
         let shares: &[f64] = if goal.limit_s > 60.0 { &[0.05, 0.3, 0.9, 1.0] } else { &[0.3, 0.9, 1.0] };
         for share in shares.iter().copied() {
             let searched = filtered(&goal, share, 20_000.0);
@@ -90,7 +90,7 @@ fn a_loss_that_does_not_fall_with_the_load_ends_the_search_far_above_the_least_l
     }
 }
 
-/// An overload without one answer in time, and so many late ones a second.
+/// An overload without any answer in time, and with this many late ones a second.
 fn late_overload(late_qps: f64) -> Probe {
     Probe { answered_qps: 0.0, late_qps, ..probe_of(0.0, 0.5, 1.0) }
 }
@@ -98,7 +98,7 @@ fn late_overload(late_qps: f64) -> Probe {
 #[test]
 fn answers_that_are_all_late_at_any_load_end_the_search_with_the_timeout() {
     for goal in [Preset::Quick.goal(), Preset::Default.goal()] {
-        // What comes after the end of a trial counts as lost.
+        // A reply after the end of a trial counts as lost.
         let far = |rate_qps, duration_s, _| Probe {
             late_qps: rate_qps * 0.4,
             timeout_s: 0.25,
@@ -116,7 +116,7 @@ fn answers_that_are_all_late_at_any_load_end_the_search_with_the_timeout() {
 
 #[test]
 fn a_subject_that_is_late_under_overload_only_is_searched() {
-    // Its queue holds what it needs more than the timeout for.
+    // Its queue takes longer than the timeout.
     let slow = |rate_qps, duration_s, _| {
         let is_over = rate_qps > 1_000.0;
         let late_qps = if is_over { 1_000.0 } else { 0.0 };
@@ -144,7 +144,7 @@ fn losses_that_scatter_like_those_of_a_filter_end_it_too() {
 
 #[test]
 fn a_subject_that_is_overloaded_is_searched_to_its_end() {
-    // However far above its capacity the search begins, and however the subject loses.
+    // At any distance above the capacity, and for any shape of loss.
     for goal in [Preset::Quick.goal(), Preset::Default.goal()] {
         for begin in [1.0, 3.0, 30.0] {
             for shape in [Shape::Sharp, Shape::Soft, Shape::Noisy(0.1), Shape::Buffered(300.0), Shape::Gap] {
@@ -162,7 +162,7 @@ fn a_subject_that_is_overloaded_is_searched_to_its_end() {
 #[test]
 fn a_subject_whose_answers_dwindle_under_overload_is_searched_to_its_end() {
     let goal = Preset::Quick.goal();
-    // The more it is asked beyond its capacity the less it answers.
+    // The more load beyond its capacity, the less it answers.
     let choking =
         |load_qps: f64, _, _| if load_qps > 40_000.0 { 1.0 - (40_000.0 / load_qps).powi(2) } else { 0.0 };
     let bounds = search_with(&goal, &Start::default(), choking, 400_000.0).bounds;

@@ -1,4 +1,4 @@
-//! Side by side with the package `MLRsearch`, an independent implementation of RFC 9971 by its authors: the
+//! Side by side with the package `MLRsearch`, an independent implementation of RFC 9971 by its authors. The
 //! same trials must be classified alike, and searches of the same subjects must end at bounds that overlap.
 //! `cargo xtask test` makes the virtual environment that this needs.
 
@@ -54,7 +54,7 @@ struct Found {
     trials: u32,
 }
 
-/// The directory that cargo builds into: the one above this test that carries cargo's tag.
+/// The target directory of cargo: the directory above this test that carries cargo's tag.
 fn target_directory() -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     let tagged = test.ancestors().find(|directory| directory.join("CACHEDIR.TAG").exists());
@@ -82,7 +82,7 @@ fn ask(asked: &Asked) -> Answer {
     serde_json::from_slice(&output.stdout).expect("the script answers with JSON")
 }
 
-/// Loads with random trials, some of durations that make sums tie exactly, some of odd ones.
+/// Loads with random trials: some with durations that make sums tie exactly, some with odd ones.
 fn loads() -> Vec<Load> {
     let number = |load: u64, index: u64| chance(load, index);
     (0..400_u64)
@@ -138,14 +138,14 @@ fn searches() -> Vec<Wanted> {
     [Preset::Quick, Preset::Default]
         .into_iter()
         .flat_map(|preset| {
-            // The package begins at the greatest load, so let that be within reach.
+            // The package begins at the greatest load, so that must be within reach.
             let goal = Goal { min_qps: 1_000.0, max_qps: 2e6, limit_s: 1e4, ..preset.goal() };
             shapes.into_iter().flat_map(move |shape| of_shape(goal.clone(), shape))
         })
         .collect()
 }
 
-/// The bounds overlap, or lie as near to each other as the subject is noisy.
+/// The bounds overlap, or lie as close to each other as the subject is noisy.
 fn agree(wanted: &Wanted, ours: &Bounds, theirs: &Found) -> bool {
     let slack = match wanted.subject.shape {
         Shape::Noisy(share) => share,
@@ -168,7 +168,7 @@ fn searches_end_at_bounds_that_overlap() {
     let (mut our_s, mut their_s) = (0.0, 0.0);
     for (wanted, theirs) in asked.searches.iter().zip(&answer.searches) {
         let ours = search(&wanted.goal, &Start::default(), &wanted.subject, 1.05);
-        // The package has no re-test, which may refute what was found until then.
+        // The package has no re-test, which may refute earlier bounds.
         let found = ours.probes.iter().take_while(|probe| probe.purpose != Purpose::Retest);
         let bounds = bounds_found(&wanted.goal, &found.copied().collect::<Vec<_>>());
         assert!(agree(wanted, &bounds, theirs), "{:?}: {bounds:?} and {theirs:?}", wanted.subject);

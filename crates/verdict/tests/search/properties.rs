@@ -1,4 +1,4 @@
-//! What must hold of the search whatever the subject does.
+//! Properties of the search that hold whatever the subject does.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{
@@ -22,13 +22,13 @@ fn trials() -> impl Strategy<Value = Vec<Probe>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Even a subject that answers at random, or against the searcher, cannot keep it going, or make it late.
+    /// A subject that answers at random, or against the search, can neither keep it going nor make it late.
     #[test]
     fn it_ends(goal in presets(), seed: u64, guess in 1.0..1e9_f64, good in 0.0..1.0_f64) {
         let random = |_, _, index| if chance(seed, index) < good { 0.0 } else { chance(!seed, index) };
         let searched = search_with(&goal, &Start::default(), random, guess);
         prop_assert!(searched.probes.len() <= most_trials(&goal));
-        // A seventh more than the limit, and the drain of the last trial.
+        // 15 % more than the limit, and the drain of the last trial.
         prop_assert!(searched.wall_s <= goal.limit_s * 1.15 + 1.0, "{} s", searched.wall_s);
         let loads = searched.probes.iter().filter(|probe| probe.purpose != Purpose::Ceiling);
         for load_qps in loads.map(|probe| probe.load_qps) {
@@ -37,7 +37,7 @@ proptest! {
         }
     }
 
-    /// A bound rests on a load that is one, and no trial is spent on a load that was settled.
+    /// A bound rests on a load of that class, and no trial is spent on a settled load.
     #[test]
     fn it_asks_nothing_twice_that_is_settled(goal in presets(), seed: u64, good in 0.0..1.0_f64) {
         let random = |_, _, index| if chance(seed, index) < good { 0.0 } else { 0.01 };
@@ -69,7 +69,7 @@ proptest! {
         prop_assert!(rank(classify(&goal, &probes)) >= rank(class));
     }
 
-    /// At a lower bound the conditional throughput never loses more than the goal allows.
+    /// At a lower bound, the conditional throughput never loses more than the goal allows.
     #[test]
     fn throughput_is_within_the_loss_of_the_goal(goal in presets(), probes in trials()) {
         if classify(&goal, &probes) == Class::Lower {

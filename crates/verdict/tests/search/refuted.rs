@@ -1,4 +1,4 @@
-//! Loads that met the goal and failed when they were tried once more: they are no bounds, and neither is a greater load.
+//! Loads that met the goal and failed their re-test: they are no bounds, and neither is a greater load.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Goal, Preset, Probe, Start, bounds_found};
@@ -27,7 +27,7 @@ fn a_load_that_failed_its_re_test_is_no_lower_bound() {
     assert_eq!((bounds.upper_qps, bounds.refuted_qps), (Some(83_000.0), Some(81_660.0)));
     assert_eq!((bounds.drifted, bounds.met_qps, bounds.missed_qps), (Some(true), None, Some(81_660.0)));
 
-    // What held below it was not refuted, and counts.
+    // The load that held below it was not refuted, and counts.
     let bounds = bounds_found(&goal, &[held, refuted, missed, retest(&goal, 81_660.0, 0.05)]);
     assert_eq!((bounds.lower_qps, bounds.throughput_qps), (Some(60_000.0), Some(60_000.0)));
     assert_eq!((bounds.drifted, bounds.retests), (Some(true), 0));
@@ -51,7 +51,7 @@ fn one_bad_trial_of_two_is_as_much_as_the_goal_allows() {
     assert_eq!(of(&goal, &[0.1, 0.0]), (Some(81_660.0), Some(false), 2));
     assert_eq!(of(&goal, &[0.1]), (None, Some(true), 0), "there was no time for the second");
     assert_eq!(of(&goal, &[0.1, 0.1]), (None, Some(true), 0));
-    // Where it comes to be no more than the goal allows it is a bound, and the subject drifted.
+    // Once no more trials are bad than the goal allows, the load is a bound, and the subject drifted.
     assert_eq!(of(&goal, &[0.1, 0.1, 0.0, 0.0]), (Some(81_660.0), Some(true), 4));
     let strict = Preset::Rfc2544.goal();
     assert_eq!(of(&strict, &[0.1, 0.0]), (None, Some(true), 0), "no trial may be bad");
@@ -70,7 +70,7 @@ fn nothing_is_said_to_be_faster_that_failed_its_re_test() {
 fn after_a_failed_re_test_a_lesser_load_is_made_sure_of_and_tried_again() {
     let goal = Preset::Quick.goal();
     let start = Start { bounds_qps: Some((99_000.0, 100_500.0)) };
-    // Once it has answered six trials it is slower: it answers 90,000 a second. Both bounds are settled by then.
+    // After six trials the subject becomes slower and answers 90,000 a second. Both bounds are settled by then.
     let slowing = |load_qps: f64, _, index| {
         let capacity_qps = if index < 6 { 100_000.0 } else { 90_000.0 };
         (1.0 - capacity_qps / load_qps).max(0.0_f64)
@@ -104,7 +104,7 @@ fn where_re_tests_fail_only_what_was_not_refuted_is_left() {
     let least_qps = retests.map(|probe| probe.load_qps).reduce(f64::min);
     assert_eq!(bounds.refuted_qps, least_qps);
     assert!(least_qps < Some(99_000.0), "a lesser one was tried, too");
-    // One whose re-test there was no time for.
+    // There was no time to re-test this one.
     assert!(bounds.lower_qps.is_none_or(|lower_qps| Some(lower_qps) < least_qps), "{bounds:?}");
     assert!(searched.wall_s <= goal.limit_s * 1.15 + 1.0);
 }

@@ -1,29 +1,28 @@
-//! Subjects that exist only as a formula, and a search that is run against them. `python/compare.py` has the
-//! same formulas, so that another implementation can search the same subjects.
+//! Subjects that exist only as a formula, and a search against them. `python/compare.py` has the same
+//! formulas, so that another implementation can search the same subjects.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 use serde::Serialize;
 
-/// How a subject loses queries.
+/// The loss of a subject as a function of its load.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shape {
-    /// Nothing up to its capacity, and everything above.
+    /// Nothing up to the capacity, and everything above.
     Sharp,
-    /// From 90 % of its capacity on a little, and everything above.
+    /// A little from 90 % of the capacity on, and everything above.
     Soft,
-    /// Sharp, with a capacity that differs from trial to trial by up to this share either way.
+    /// As `Sharp`, with a capacity that varies from trial to trial by up to this share either way.
     Noisy(f64),
-    /// Sharp, and every trial begins with an empty buffer of so many packets.
+    /// As `Sharp`, and every trial begins with an empty buffer of this many packets.
     Buffered(f64),
-    /// Sharp, and 1 % lost between 60 and 65 % of its capacity.
+    /// As `Sharp`, with 1 % lost between 60 and 65 % of the capacity.
     Gap,
-    /// Sharp, and one trial in ten loses 5 % whatever the load.
+    /// As `Sharp`, and one trial in ten loses 5 % at any load.
     Stalling,
 }
 
-/// A simulated subject.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Subject {
     pub(crate) shape: Shape,
@@ -31,7 +30,7 @@ pub(crate) struct Subject {
     pub(crate) seed: u64,
 }
 
-/// A number from 0 to below 1, the same for the same seed and index on every machine (`SplitMix64`).
+/// A number from 0 to below 1. The same seed and index give the same number on every machine (`SplitMix64`).
 pub(crate) fn chance(seed: u64, index: u64) -> f64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -63,7 +62,7 @@ impl Subject {
         }
     }
 
-    /// The greatest load that meets a goal: what the bounds should enclose.
+    /// The greatest load that meets a goal, which the bounds should enclose.
     pub(crate) fn truth_qps(&self, goal: &Goal) -> f64 {
         match self.shape {
             Shape::Soft => self.capacity_qps * (0.9 + goal.loss.sqrt()),
@@ -72,7 +71,7 @@ impl Subject {
     }
 }
 
-/// A trial of the search that needs no drain when it lost nothing.
+/// A trial of the search; it needs no drain if it lost nothing.
 pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe {
     Probe {
         load_qps,
@@ -89,16 +88,16 @@ pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe 
     }
 }
 
-/// A search that came to its end.
+/// A search that ended.
 pub(crate) struct Searched {
     pub(crate) bounds: Bounds,
     pub(crate) probes: Vec<Probe>,
-    /// Seconds it would have taken, with a drain of one second after every trial that lost queries.
+    /// Seconds that it would have taken, with a drain of one second after every trial that lost queries.
     pub(crate) wall_s: f64,
 }
 
 impl Searched {
-    /// Whether the bounds enclose a load, give or take the rounding of loads.
+    /// Whether the bounds enclose a load, within the rounding of loads.
     pub(crate) fn encloses(&self, load_qps: f64) -> bool {
         self.bounds.lower_qps.is_some_and(|lower_qps| lower_qps <= load_qps * 1.0005)
             && self.bounds.upper_qps.is_some_and(|upper_qps| upper_qps >= load_qps * 0.9995)
@@ -115,7 +114,7 @@ pub(crate) fn search(goal: &Goal, start: &Start, subject: &Subject, overload_sha
     search_seen(goal, start, answer, subject.capacity_qps * overload_share, buffer_packets)
 }
 
-/// The same, for any function of load, duration and index of the trial to its bad ratio.
+/// As [`search`], for any function from load, duration and index of the trial to its bad ratio.
 pub(crate) fn search_with(
     goal: &Goal,
     start: &Start,
@@ -125,7 +124,7 @@ pub(crate) fn search_with(
     search_seen(goal, start, bad_ratio, overload_qps, None)
 }
 
-/// The same, where latencies show so many packets in a queue that is full.
+/// As [`search_with`], with latencies that show this many packets in a full queue.
 fn search_seen(
     goal: &Goal,
     start: &Start,
@@ -141,7 +140,7 @@ fn search_seen(
     search_probing(goal, start, probe, overload_qps)
 }
 
-/// The same, for any function of load, duration and index of the trial to what became of it.
+/// As [`search_with`], for any function from load, duration and index of the trial to its probe.
 pub(crate) fn search_probing(
     goal: &Goal,
     start: &Start,
@@ -152,7 +151,7 @@ pub(crate) fn search_probing(
     search_after(goal, start, made, overload)
 }
 
-/// The same, after an overload of which this came, whatever its duration.
+/// As [`search_probing`], after an overload with this probe, whatever its duration.
 pub(crate) fn search_after(
     goal: &Goal,
     start: &Start,

@@ -1,5 +1,5 @@
-//! Searches on a host whose cores stand still now and then, as those of a virtual machine do: it costs queries at any
-//! load, and more of them at a higher one.
+//! Searches on a host whose cores stand still now and then, as those of a virtual machine do. The standstills
+//! lose queries at any load, and more at a higher one.
 
 use kqps_verdict::search::{Goal, Preset, Probe, Start};
 
@@ -8,7 +8,7 @@ use crate::simulate::{Searched, chance, probe_of, search_probing};
 /// A host, and a subject on it that answers everything up to its capacity.
 #[derive(Clone, Copy, Debug)]
 struct Host {
-    /// How often a core stands still in a second, and for how long in the mean.
+    /// How often a core stands still in a second, and the mean length of a standstill.
     stalls_per_s: f64,
     stall_s: f64,
     capacity_qps: f64,
@@ -18,7 +18,7 @@ struct Host {
 }
 
 impl Host {
-    /// How long a core stood still each time, in a trial of this duration.
+    /// The length of each standstill of a core, in a trial of this duration.
     fn stalls(&self, core: u64, duration_s: f64, index: u64) -> Vec<f64> {
         let seed = self.seed * 1_000_003 + core * 7_919 + index * 104_729;
         let mut draws = (0..).map(|draw| chance(seed, draw));
@@ -34,7 +34,7 @@ impl Host {
         stalls
     }
 
-    /// A trial. One in which the player's core stood still for long is made anew, twice at most.
+    /// A trial. If the player's core stood still for long, it is repeated, at most twice.
     fn probe(&self, rate_qps: f64, duration_s: f64, index: u64) -> Probe {
         let mut spent_s = 0.0;
         for attempt in 0.. {
@@ -67,8 +67,8 @@ impl Host {
     }
 }
 
-/// What a hundred searches on such a host find: how many find a lower bound, of how many it stands after its re-test, and
-/// the median of those that stand.
+/// The results of a hundred searches on such a host: how many find a lower bound, for how many it stands after
+/// its re-test, and the median of those that stand.
 fn found(goal: &Goal, stalls_per_s: f64, stall_s: f64, packets: f64) -> (usize, usize, f64) {
     let host = |seed| Host { stalls_per_s, stall_s, capacity_qps: 300_000.0, packets, seed };
     let searches: Vec<Searched> = (0..100).map(|seed| host(seed).search(goal)).collect();
@@ -82,7 +82,7 @@ fn found(goal: &Goal, stalls_per_s: f64, stall_s: f64, packets: f64) -> (usize, 
 
 #[test]
 fn a_bound_is_found_near_the_capacity_though_one_trial_in_three_is_spoiled() {
-    // About one trial of half a second in three meets a stall.
+    // About one trial in three, of half a second each, meets a stall.
     for (packets, least, least_standing) in [(277.0, 98, 94), (2_048.0, 99, 99)] {
         let (bounds, standing, median_qps) = found(&Preset::Quick.goal(), 1.0, 0.002, packets);
         assert!(
@@ -96,8 +96,8 @@ fn a_bound_is_found_near_the_capacity_though_one_trial_in_three_is_spoiled() {
 
 #[test]
 fn a_search_that_has_the_time_goes_down_until_a_load_holds() {
-    // Three stalls a second, and a buffer that holds what comes in one millisecond: what meets the goal of one query in
-    // ten thousand lost is a small part of the capacity.
+    // Three stalls a second, and a buffer that lasts for one millisecond: only a small part of the capacity
+    // meets the goal of one query in ten thousand lost.
     let (bounds, standing, median_qps) = found(&Preset::Default.goal(), 3.0, 0.002, 277.0);
     assert!(bounds >= 99 && standing >= 97 && median_qps < 100_000.0, "{bounds}, {standing} of {median_qps}");
 }

@@ -1,12 +1,12 @@
-//! Searches of simulated subjects: the bounds must enclose the truth, and come soon enough.
+//! Searches of simulated subjects: the bounds must enclose the truth, and must come soon enough.
 
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
 use crate::simulate::{Searched, Shape, Subject, probe_of, search, search_with};
 
-/// Searches of subjects of one shape whose capacities spread over a decade, with an overload that answered
-/// from 90 to 120 % of the capacity.
+/// Searches of subjects of one shape whose capacities spread over a decade, with an overload that answers from
+/// 90 to 120 % of the capacity.
 fn searches(goal: &Goal, shape: Shape) -> Vec<(Subject, Searched)> {
     let starts = 0..100_u64;
     starts
@@ -19,7 +19,6 @@ fn searches(goal: &Goal, shape: Shape) -> Vec<(Subject, Searched)> {
         .collect()
 }
 
-/// How many of a hundred enclose the truth.
 fn enclosing(goal: &Goal, searches: &[(Subject, Searched)]) -> usize {
     searches.iter().filter(|(subject, searched)| searched.encloses(subject.truth_qps(goal))).count()
 }
@@ -65,8 +64,8 @@ fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject()
 
 #[test]
 fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
-    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed. A few bounds of quick
-    // searches fail their re-test when no time is left for another.
+    // When a quick search runs out of time, it falls back on a load a fifth below all failed ones. A few of its
+    // bounds fail their re-test with no time left for another.
     for (preset, noise, least, median_s) in
         [(Preset::Quick, 0.1, 0.7, 18.0), (Preset::Default, 0.02, 0.96, 120.0)]
     {
@@ -98,10 +97,10 @@ fn a_subject_that_stalls_now_and_then_is_not_mistaken_for_a_slow_one() {
 fn the_smallest_upper_bound_counts_where_a_lower_load_loses_more() {
     let goal = Preset::Default.goal();
     let subject = Subject::new(Shape::Gap, 100_000.0, 0);
-    // A first guess in the gap: the search goes down, for nothing above an upper bound can be relied on.
+    // A first guess in the gap: the search goes down, since nothing above an upper bound is reliable.
     let bounds = search(&goal, &Start::default(), &subject, 0.63).bounds;
     assert!(bounds.lower_qps.unwrap() <= 60_000.0 && bounds.upper_qps.unwrap() <= 65_000.0, "{bounds:?}");
-    // A first guess at the top never sees it.
+    // A first guess at the top never meets the gap.
     let bounds = search(&goal, &Start::default(), &subject, 1.0).bounds;
     assert!(bounds.lower_qps.unwrap() > 98_000.0, "{bounds:?}");
 }
@@ -116,7 +115,7 @@ fn a_buffer_hides_loss_unless_latencies_show_it() {
 
     let searched = search(&goal, &Start::default(), &subject, 1.0);
     let bounds = &searched.bounds;
-    // Three seconds are the goal's sum, and the longest trial: 1 % of loss can still hide in them.
+    // The goal's sum and the longest trial are three seconds: 1 % of loss can still hide in them.
     assert!(bounds.lower_qps.unwrap() < 102_100.0, "{bounds:?}");
     assert!((bounds.hidden_share.unwrap() - 4_096.0 / (3.0 * bounds.lower_qps.unwrap())).abs() < 1e-9);
     assert!(searched.probes.iter().any(|probe| probe.duration_s >= 3.0));
@@ -156,11 +155,11 @@ fn a_lower_bound_has_one_re_test() {
     let mut probes = search(&goal, &start, &subject, 1.0).probes;
     let retest = probes.last_mut().unwrap();
     assert_eq!((retest.purpose, retest.load_qps), (Purpose::Retest, 99_000.0));
-    // A queue as long as this would want longer trials.
+    // A queue of this length would need longer trials.
     retest.under_way = Some(1e6);
     let Next::Done(bounds) = next_trial(&goal, &start, &probes) else { panic!("it goes on") };
     assert!(bounds.drifted == Some(false) && bounds.retests == 1, "{bounds:?}");
-    // One of another load, of an older kqps, hides nothing.
+    // A re-test at another load, from an older kqps, has no effect.
     probes.last_mut().unwrap().bad_ratio = 0.1;
     probes.push(Probe { purpose: Purpose::Retest, ..probe_of(98_000.0, goal.final_s, 0.0) });
     assert_eq!(bounds_found(&goal, &probes).drifted, Some(true));
@@ -171,7 +170,7 @@ fn a_lower_bound_has_one_re_test() {
 
 #[test]
 fn a_subject_that_fails_even_the_least_load_has_no_figure() {
-    // What it answers is as much at any load, and less than the least one.
+    // It answers the same rate at any load, less than the least load.
     let goal = Preset::Quick.goal();
     let subject = Subject::new(Shape::Sharp, 8.0, 0);
     let bounds = search(&goal, &Start::default(), &subject, 10.0).bounds;

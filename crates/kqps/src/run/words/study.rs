@@ -128,7 +128,7 @@ fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
         Figure::Efficiency => format!("efficiency {:.0} %", figures.efficiency? * 100.0),
         Figure::CeilingShare => {
             let share = figures.ceiling_share?;
-            let none = if share >= 1.005 { ", so that is none" } else { "" };
+            let none = if share >= 1.005 { ", so it is none" } else { "" };
             format!("{:.0} % of the ceiling{none}", share * 100.0)
         }
         Figure::Cpu => format!("{:.2} CPU s per million", figures.cpu_s_per_million?),

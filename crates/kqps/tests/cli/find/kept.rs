@@ -121,7 +121,7 @@ fn files_that_no_search_wrote_stay_as_they_are() {
         let output = keeping(&bench, &["--goal", "quick"]).output().unwrap();
         let (_, err) = words(&output);
         assert_eq!(output.status.code(), Some(2), "{err}");
-        assert!(err.contains("is there already, and no run wrote it") && !err.contains("overload"), "{err}");
+        assert!(err.contains("already exists, and no run wrote it") && !err.contains("overload"), "{err}");
         assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
         assert!(!out(&bench).join("run.sqlite").exists());
         fs::remove_file(mine).unwrap();
@@ -139,7 +139,7 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
     assert_eq!(run.finished_unix_ms, None);
     assert_eq!(run.trials.iter().map(|trial| trial.purpose).collect::<Vec<_>>(), [Purpose::Ceiling]);
     let page = fs::read_to_string(out(&bench).join("report.html")).unwrap();
-    assert!(page.contains("did not come to its end") && !page.contains("--resume"), "{page}");
+    assert!(page.contains("did not finish") && !page.contains("--resume"), "{page}");
     assert!(page_of(&out(&bench)).status.success());
 }
 

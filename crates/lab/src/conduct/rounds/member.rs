@@ -1,4 +1,4 @@
-//! A member of a group: its subject, while it runs, and what it wants next.
+//! A member of a group: its subject, as long as it runs, and its next trial.
 
 use kqps_observation::run::Purpose;
 use kqps_observation::store::StoreError;
@@ -11,18 +11,17 @@ use crate::search;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 
-/// A cell of a group.
 pub(super) struct Member<'a> {
     pub(super) place: Place,
     pub(super) unit: Unit,
-    /// Its subject; none when it failed.
+    /// The started subject; `None` after a failure.
     pub(super) play: Option<Play<'a>>,
     pub(super) warm_up: WarmUp,
-    /// Its last warm-up.
+    /// The trial of its last warm-up.
     pub(super) warmed: Option<Trial>,
-    /// In how many trials of others it was not idle.
+    /// The number of trials of others in which it was busy.
     pub(super) restless: u32,
-    /// Whether it was told how it ended.
+    /// Whether its end was reported.
     pub(super) is_told: bool,
 }
 
@@ -31,7 +30,7 @@ impl Member<'_> {
         Self { place, unit, play: None, warm_up: WarmUp::of(cell), warmed: None, restless: 0, is_told: false }
     }
 
-    /// Whether it searches for a rate with what it wants next, and a trial of its ceiling beside that is worth something.
+    /// Whether its next trial is one of a search, so that a trial of its ceiling beside it is useful.
     pub(super) fn is_searching(&self, wanted: Option<&Load>) -> bool {
         let is_sought = |purpose: Purpose| purpose.is_of_search() || purpose == Purpose::Refine;
         self.unit.is_search() && wanted.is_some_and(|load| is_sought(load.purpose))
@@ -39,8 +38,8 @@ impl Member<'_> {
 }
 
 impl<'a> Conductor<'a> {
-    /// What a member wants for its own figures. A search whose time is over wants nothing more; one that is done goes on beside
-    /// its bounds while there is time.
+    /// The next trial for a member's own figures. A search whose time is over has no next one. A completed
+    /// search refines its estimate while there is time.
     pub(super) fn wants(
         &mut self,
         run: &mut Run,
@@ -60,7 +59,7 @@ impl<'a> Conductor<'a> {
         let is_late = member.unit.is_search() && member.unit.trials() > 0 && patience.is_over();
         Ok(match next {
             Next::Trial(_) if is_late => {
-                // The figure has what it has.
+                // The figure rests on the trials so far.
                 member.unit.leave_extras();
                 None
             }
@@ -72,7 +71,7 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Ends the search of a member, whose time is over.
+    /// Ends the search of a member whose time is over.
     fn cut(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
         let Place { cell, block, .. } = member.place;
         self.skip(run, &unit::rest_of_search(run, cell, block), TOO_LONG)?;
@@ -80,12 +79,12 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// A load beside what a cell is estimated at.
+    /// A load that refines the estimate of a cell.
     fn refined(&self, run: &Run, member: &Member<'a>) -> Option<Load> {
         let estimate = estimate::of_cell(run, member.place.cell, &self.goal, Speed::Reference)?;
         search::refined(&self.goal, &estimate, member.unit.refined())
     }
 }
 
-/// Why a search was cut short.
+/// The reason for a search that was cut short.
 const TOO_LONG: &str = "its share of the budget was used up";

@@ -1,4 +1,4 @@
-//! Whether those that wait for their turn are idle, and whether there is memory for one more.
+//! Whether the servers that wait for their turn are idle, and whether there is memory for one more.
 
 use kqps_observation::trial::Beside;
 use kqps_observation::{Run, Trial};
@@ -6,17 +6,17 @@ use kqps_verdict::disturbed::is_restless;
 
 use super::Member;
 
-/// A server is taken to need this many times the most memory that it was seen to have.
+/// A server is assumed to need this multiple of the most memory that it was seen to use.
 const ROOM: f64 = 1.25;
 
-/// What the others of a group had spent when a trial began.
+/// The CPU time of the other members when a trial began.
 pub(super) struct Idle {
-    /// Which member, the name of its cell, and CPU seconds so far.
+    /// For each: the index of the member, the name of its cell, and its CPU seconds so far.
     spent: Vec<(usize, String, f64)>,
 }
 
 impl Idle {
-    /// Before a trial of the member at `at`.
+    /// Reads the CPU time before a trial of the member at index `at`.
     pub(super) fn of(run: &Run, members: &[Member<'_>], at: usize) -> Self {
         let others = members.iter().enumerate().filter(|(other, _)| *other != at);
         let spent = others.filter_map(|(other, member)| {
@@ -26,7 +26,7 @@ impl Idle {
         Self { spent: spent.collect() }
     }
 
-    /// What they did since, after it.
+    /// The CPU time that they used since, read after the trial.
     pub(super) fn beside(&self, members: &[Member<'_>]) -> Vec<Beside> {
         let since = |(at, name, before_s): &(usize, String, f64)| Beside {
             name: name.clone(),
@@ -39,13 +39,13 @@ impl Idle {
         self.spent.iter().map(since).collect()
     }
 
-    /// Those that were not idle in a trial, in the order of the members, and in words what they did.
+    /// The members that were busy during a trial, in their order, with a reason in words.
     pub(super) fn restless(&self, trial: &Trial) -> Vec<(usize, String)> {
         let each = self.spent.iter().zip(&trial.beside);
         let restless = each.filter(|(_, beside)| is_restless(trial, beside));
         let words = |cpu_s: f64| {
             format!(
-                "it is not quiet while others are measured: it took {:.1} ms of CPU time in a trial of theirs",
+                "it is not idle while others are measured: it used {:.1} ms of CPU time during a trial",
                 cpu_s * 1e3
             )
         };
@@ -53,8 +53,8 @@ impl Idle {
     }
 }
 
-/// Why a cell's subject cannot be started beside these, if so: by the most memory that it was seen to have, or where it was
-/// never seen, that any of these has.
+/// Why there is no memory to start a cell's subject beside these; `None` if there is. Its need follows from the
+/// most memory that it was seen to use or, if it never ran, from the most that any of these used.
 pub(super) fn why_no_room(run: &Run, cell: usize, members: &[Member<'_>]) -> Option<String> {
     if members.is_empty() {
         return None;

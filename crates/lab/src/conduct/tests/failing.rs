@@ -61,7 +61,7 @@ fn a_comparison_ends_when_a_side_goes_on_failing() {
     assert_eq!(why, "slow cannot be measured: its last three starts failed");
 }
 
-/// A server that can run once at a time, as one with a socket of a fixed name.
+/// A server of which only one instance can run, such as one with a socket of a fixed name.
 struct Only<'a> {
     running: &'a Cell<u32>,
     subject: Simulated,
@@ -105,7 +105,7 @@ fn what_does_not_start_beside_its_like_is_measured_by_itself() {
     }
     assert!(run.trials.iter().all(|one| one.failure().is_none()));
     let alone = run.skipped.iter().filter(|(what, _)| what.starts_with("rounds with "));
-    // A and A again are called alike here.
+    // Both cells of A have the same name here.
     assert_eq!(alone.clone().count(), 1, "{:?}", run.skipped);
     assert!(
         alone
@@ -125,7 +125,7 @@ fn a_comparison_whose_starts_take_longer_than_its_budget_has_as_many_blocks_as_a
     let folder = tempfile::tempdir().unwrap();
     let plan = Run { blocks: 40, ..comparison("slow", "swift") };
     let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
-    // No time is left whatever a start takes.
+    // No time is left, however long a start takes.
     let clock = Some((Clock::new(0.0), Instant::now()));
     conduct(&store, clock, &|| Ok(()), &mut |_| ()).unwrap();
     let run = store.run().unwrap();
@@ -144,7 +144,7 @@ fn with_trials_that_fail(is_failing: impl Fn(Purpose) -> bool) -> Run {
     store.run().unwrap()
 }
 
-/// In how many blocks a cell was started.
+/// The number of blocks in which a cell was started.
 fn blocks_of(run: &Run, name: &str) -> usize {
     let is_its = |one: &&RunTrial| run.cells[one.cell as usize].name == name;
     let mut blocks: Vec<u32> = run.trials.iter().filter(is_its).map(|one| one.block).collect();
@@ -166,7 +166,7 @@ fn a_start_of_which_only_the_reasons_failed_has_not_failed() {
     let run = with_trials_that_fail(Purpose::is_for_reasons);
     assert!(run.trials.iter().any(|one| one.failure().is_some() && one.purpose.is_for_reasons()));
     assert_eq!((blocks_of(&run, "slow"), blocks_of(&run, "broken")), (5, 3));
-    // Not even where it comes last in each of three starts.
+    // Not even if it comes last in each of three starts.
     let failed = |number: u64| RunTrial {
         number,
         cell: 0,

@@ -1,4 +1,4 @@
-//! What the types of a definition do not say: names, limits, and placeholders that somebody knows.
+//! Checks what the types of a definition do not express: names, limits, and placeholders that exist.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,13 @@ use crate::subject::setting::Declared;
 use crate::subject::template;
 use crate::toml_file::{TomlError, did_you_mean, nearest};
 
-/// Seconds that a subject may be given to become ready or to stop.
+/// The most seconds that a subject may have to become ready or to stop.
 const WITHIN_MAX_S: f64 = 3600.0;
 
 /// How the workers of the echo can share sockets.
 const ECHO_SOCKETS: [&str; 3] = [Definition::SHARED, "reuseport", "port-each"];
 
-/// Where in a text, and what.
+/// The text in which a mistake stands, and the message.
 type Slip = (String, String);
 
 impl Definition {
@@ -58,7 +58,7 @@ impl Definition {
         Ok(())
     }
 
-    /// Whatever its settings are, the echo can share sockets as it says.
+    /// The echo must be able to share sockets as the definition says, with any settings.
     fn check_echo_sockets(&self) -> Result<(), Slip> {
         let one = |(name, declared): (&String, &Declared)| {
             let with = |value: &String| [(name.clone(), value.clone())].into();
@@ -95,13 +95,13 @@ impl Definition {
         }
         self.templates().try_for_each(|text| check_template(text, &all))?;
         if !template::OF_PORT.iter().any(|placeholder| self.uses(placeholder)) {
-            let what = "no command or file uses {port} or {endpoint}, so it could not be found";
+            let what = "no command or file uses {port} or {endpoint}, so it would not know where to listen";
             return Err(("[start]".into(), what.into()));
         }
         Ok(())
     }
 
-    /// What is said of each zone is said somewhere, and only then.
+    /// The text for each zone must be used, and must exist if it is used.
     fn check_each_zone(&self) -> Result<(), Slip> {
         let is_told = self.uses("zones");
         match &self.each_zone {

@@ -1,5 +1,5 @@
-//! A definition made from a command line: `my-server -p {port} -z {zone}` is all that has to be known of a
-//! server. Its text is that of a file, so a run keeps it like any other and can be resumed.
+//! A definition from a command line: `my-server -p {port} -z {zone}` says enough about a server. It is
+//! converted to the text of a definition file, so that a run stores it like any other and can be resumed.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Definition, check};
 use crate::subject::{programs, template};
 
-/// The I/O model whose echo is its ceiling, since nothing is known of its own: the best without offloading.
+/// The I/O model of the echo that is its ceiling, since its own is not known: the best one without offloading.
 const IO: &str = "mmsg";
 
 /// Seconds that it has to load its zone.
@@ -17,7 +17,7 @@ const READY_WITHIN_S: f64 = 60.0;
 /// Seconds that it has to stop.
 const STOP_WITHIN_S: f64 = 5.0;
 
-/// A command line that cannot start a subject.
+/// Why a command line cannot start a subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum CommandLineError {
@@ -35,7 +35,7 @@ pub enum CommandLineError {
     Folder { reason: String },
 }
 
-/// The parts of a definition's text that a command line tells.
+/// The parts of a definition's text that come from a command line.
 #[derive(Serialize)]
 struct Text<'a> {
     name: &'a str,
@@ -67,9 +67,9 @@ struct Stop<'a> {
 }
 
 impl Definition {
-    /// The definition of a server that is started with `line`: words as in a shell, with placeholders. It runs in
-    /// the folder that kqps runs in, and is named for its program. One that is told the `{zone}` must serve it;
-    /// any other is ready as soon as it replies, and no rcode is expected of it.
+    /// The definition of a server that is started with `line`: words as in a shell, with placeholders. It runs
+    /// in the current folder of kqps, and gets the name of its program. A server with `{zone}` in its command
+    /// line must serve the zone. Any other is ready as soon as it replies, and its rcodes are not checked.
     pub fn of_command(line: &str) -> Result<Self, CommandLineError> {
         let owned = || line.to_string();
         let mut words = shlex::split(line).ok_or_else(|| CommandLineError::Quote { line: owned() })?;
@@ -83,7 +83,7 @@ impl Definition {
             return Err(CommandLineError::Port { line: owned() });
         }
         let kind = if uses("zone") { "soa" } else { "reply" };
-        // kqps itself is known only when it starts, and is there.
+        // The path of kqps itself is known only at the start, and exists.
         let is_kqps = template::uses(&first, "kqps");
         if !is_kqps {
             let path = programs::find(&first).and_then(|path| std::path::absolute(path).ok());
@@ -109,7 +109,7 @@ impl Definition {
     }
 }
 
-/// The program's file name, with `-` for whatever a name cannot hold.
+/// The program's file name, with `-` for every character that a name cannot contain.
 fn name_of(program: &str) -> String {
     let file = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let name: String =

@@ -1,4 +1,4 @@
-//! The name of a subject, by which its files are told apart: two builds of one server are two subjects.
+//! The name of a subject, which identifies its files: two builds of one server are two subjects.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -6,9 +6,9 @@ use toml::Spanned;
 use super::Definition;
 
 impl Definition {
-    /// The same subject under another name, in its text as well.
+    /// The same subject under another name, which its text has as well.
     pub(crate) fn named(mut self, name: &str) -> Self {
-        /// The one key that is looked for.
+        /// The one key to find.
         #[derive(Deserialize)]
         struct Name {
             name: Spanned<String>,

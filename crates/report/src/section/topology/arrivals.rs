@@ -1,5 +1,5 @@
-//! Where packets arrive: the cores that take the interrupts of network devices, and those that their queues are
-//! steered to. What arrives at the same cores has one letter.
+//! Where packets arrive: the cores that take the interrupts of network devices, and the cores that their queues
+//! are steered to. All that arrives at the same cores shares one letter.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::format;
 /// Interrupts and queues by the cores at which they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// Cores, in rising order → what arrives at them.
+    /// Cores, in rising order → the interrupts and queues that arrive at them.
     by_cores: BTreeMap<Vec<u32>, Vec<String>>,
 }
 
@@ -28,13 +28,13 @@ impl Arrivals {
         Self { by_cores }
     }
 
-    /// The letters of what arrives at a core.
+    /// The letters of all that arrives at a core.
     pub(super) fn at(&self, cpu: u32) -> Vec<String> {
         let here = self.by_cores.keys().enumerate().filter(|(_, cores)| cores.contains(&cpu));
         here.map(|(index, _)| letter(index)).collect()
     }
 
-    /// Every letter and what it stands for.
+    /// Every letter and its meaning.
     pub(super) fn told(&self) -> Vec<(String, String)> {
         let told = |(index, (cores, names)): (usize, (&Vec<u32>, &Vec<String>))| {
             (letter(index), format!("on {}: {}", format::cpus(cores), names.join(", ")))
@@ -62,11 +62,11 @@ fn listed(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// The kernel knows no more.
+/// The most CPUs that the kernel supports (`CONFIG_NR_CPUS` on x86-64).
 const MOST_CPUS: u32 = 8192;
 
-/// The cores that a queue's packets are steered to on arrival: the mask of `rps_cpus`, in hexadecimal with a comma
-/// between every eight digits. <https://docs.kernel.org/networking/scaling.html>
+/// The cores that a queue's packets are steered to on arrival: the mask of `rps_cpus`, in hexadecimal with a
+/// comma after every eight digits. <https://docs.kernel.org/networking/scaling.html>
 fn steered(told: &str) -> Vec<u32> {
     let Some((_, mask)) = told.split_once("rps_cpus ") else { return Vec::new() };
     let digits = mask.chars().take_while(|c| c.is_ascii_hexdigit() || *c == ',');
