@@ -57,6 +57,6 @@ fn what_the_host_does_meanwhile_is_seen() -> Result<()> {
 }
 
 #[test]
-fn a_run_and_a_search_give_a_figure_with_its_range() -> Result<()> {
+fn a_search_of_a_fresh_server_gives_a_figure() -> Result<()> {
     alone(Proof::Reproduce)
 }

@@ -191,7 +191,7 @@ mod tests {
 
         std::os::unix::fs::symlink("/dev/null", &device).unwrap();
         let error = write_whole(&device, b"new").unwrap_err();
-        assert!(error.to_string().contains("no regular file") && device.is_symlink(), "{error}");
+        assert!(error.to_string().contains("not a regular file") && device.is_symlink(), "{error}");
     }
 
     #[test]

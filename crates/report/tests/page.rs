@@ -70,7 +70,7 @@ fn expect_reasons(browser: &mut Browser) {
     let said = browser.evaluate("document.body.textContent");
     let said = said.as_str().unwrap();
     for words in [
-        "counting disturbed the trial",
+        "Counting disturbed the trial",
         "which failed: Permission denied",
         "disturbed; in no figure",
         "steady state was not looked for",

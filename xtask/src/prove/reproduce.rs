@@ -17,7 +17,7 @@ struct Part {
 }
 
 const PARTS: [Part; 3] = [
-    Part { name: "runs", prove: runs::prove, is_small: true },
+    Part { name: "runs", prove: runs::prove, is_small: false },
     Part { name: "finds", prove: finds::prove, is_small: true },
     Part { name: "comparisons", prove: comparisons::prove, is_small: false },
 ];

@@ -94,7 +94,7 @@ fn bad_usage_is_told_and_leaves_nothing() {
         (&["queries", "--types", "A:0", "-o", "out"], 2, "expected a weight above 0"),
         (&["queries", "--popularity", "zipf", "-o", "out"], 2, "expected uniform, zipf:S"),
         (&["queries", "--popularity", "zipf:11", "-o", "out"], 2, "a Zipf exponent of 11; expected 0 to 10"),
-        (&["queries", "-n", "0", "-o", "out"], 2, "no queries are asked for"),
+        (&["queries", "-n", "0", "-o", "out"], 2, "the number of queries is 0"),
         (&["zone", "-o", "missing/out"], 1, "cannot write missing/out: No such file or directory"),
         (&["zone", "-o", "/dev/null"], 1, "cannot write /dev/null: it exists and is not a regular file"),
     ] {

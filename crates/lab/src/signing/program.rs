@@ -168,8 +168,10 @@ child IN NS ns.elsewhere.test.
     fn a_program_that_hangs_is_killed_at_the_deadline() {
         let scratch = tempfile::tempdir().unwrap();
         let hangs = scratch.path().join("hangs");
-        std::fs::write(&hangs, "#!/bin/sh\nexec sleep 600\n").unwrap();
-        std::fs::set_permissions(&hangs, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        // A shell writes it: a file that this process has open for writing may be open in what another test starts at this moment.
+        let write = "printf '#!/bin/sh\\nexec sleep 600\\n' > \"$1\" && chmod +x \"$1\"";
+        let written = Command::new("sh").args(["-c", write, "sh"]).arg(&hangs).status().unwrap();
+        assert!(written.success());
         let program = Program { kind: Kind::Bind, keygen: hangs.clone(), signzone: hangs, deadline: None };
         let signing = Signing { algorithm: "ECDSAP256SHA256".into(), denial: Denial::Nsec };
         let at = scratch.path();

@@ -11,18 +11,13 @@ use kqps_observation::Store;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::judge;
 
-use super::super::{Bench, Size};
+use super::super::Bench;
 use super::{apart, median};
 use crate::child::Running;
 
 /// The number of runs, and the budget of each: the default one.
 const RUNS: usize = 5;
 const BUDGET: &str = "2m";
-
-/// The small form, with one server.
-const FEW_RUNS: usize = 1;
-const SMALL_BUDGET: &str = "12s";
-const SMALL_SUBJECT: &str = "nsd";
 
 /// The greatest share may be at most this many times the least one; the second bound is for rates.
 const SHARE_APART: f64 = 1.10;
@@ -42,8 +37,7 @@ struct Found {
 }
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let (runs, budget) = bench.choose((FEW_RUNS, SMALL_BUDGET), (RUNS, BUDGET));
-    let found = (0..runs).map(|run| play(bench, run, budget)).collect::<Result<Vec<_>>>()?;
+    let found = (0..RUNS).map(|run| play(bench, run)).collect::<Result<Vec<_>>>()?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["server", "shares", "apart", "rates at usual speed", "apart", "hold the median"]);
@@ -81,13 +75,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 }
 
 /// Makes one default run. Returns the figures of each server.
-fn play(bench: &Bench, number: usize, budget: &str) -> Result<Vec<Found>> {
+fn play(bench: &Bench, number: usize) -> Result<Vec<Found>> {
     let folder = bench.folder.path().join(format!("run-{number}"));
     let mut command = Command::new(&bench.kqps.program);
-    command.args(["run", "--budget", budget, "--seed", &(number + 1).to_string(), "--out"]).arg(&folder);
-    if bench.size == Size::Small {
-        command.args(["--subject", SMALL_SUBJECT]);
-    }
+    command.args(["run", "--budget", BUDGET, "--seed", &(number + 1).to_string(), "--out"]).arg(&folder);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
     ensure!(ended.code == Some(0), "run {number} ended with {:?}:\n{}", ended.code, ended.output);
     let run = Store::read(&folder.join("run.sqlite"))?;

@@ -204,7 +204,10 @@ mod tests {
             ("policy = \"hsh\"\n[[backend]]\nurl = \"udp://127.0.0.1\"", "front.toml:1:10: no policy `hsh`"),
             ("retry-servfail = 1\n[[backend]]\nurl = \"udp://127.0.0.1\"", "front.toml:1:18: "),
             ("retry-servfial = true", "front.toml:1:1: unknown field `retry-servfial`"),
-            ("[[backend]]\nurl = \"udp://x\"", "front.toml:2:7: `x` in `udp://x` is no address"),
+            (
+                "[[backend]]\nurl = \"udp://x\"",
+                "front.toml:2:7: `x` in `udp://x` is not an address of the form",
+            ),
             ("[[backend]]\nurl = \"udp://127.0.0.1\"\nweight = 0", "front.toml:3:10: expected a weight"),
             ("[[rule]]\nto = [\"on\"]", "front.toml:5:7: there is no back end `on`; did you mean `one`?"),
             ("[[rule]]\nto = []", "front.toml:5:6: a rule names"),

@@ -29,15 +29,15 @@ fn a_back_end_has_a_url_a_name_and_a_weight() {
         ("127.0.0.1:53", "expected udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH"),
         ("tls://127.0.0.1", "expected udp://"),
         ("", "expected udp://"),
-        ("udp://localhost", "`localhost` in `udp://localhost` is no address"),
-        ("tcp://127.0.0.1:0", "is no address"),
-        ("tcp://127.0.0.1:65536", "is no address"),
-        ("tcp://[::1", "is no address"),
+        ("udp://localhost", "`localhost` in `udp://localhost` is not an address of the form"),
+        ("tcp://127.0.0.1:0", "is not an address of the form"),
+        ("tcp://127.0.0.1:65536", "is not an address of the form"),
+        ("tcp://[::1", "is not an address of the form"),
         ("unix:", "names no socket"),
         ("=udp://127.0.0.1", "a name is missing"),
         ("udp://127.0.0.1,weight=0", "`0` is no weight: expected 1 to 1000"),
         ("udp://127.0.0.1,weight=1001", "is no weight"),
-        ("udp://127.0.0.1,wait=3", "is no address"),
+        ("udp://127.0.0.1,wait=3", "is not an address of the form"),
     ] {
         wrong(&["--backend", back_end], why);
     }
@@ -94,7 +94,7 @@ fn a_file_is_explained_by_line_and_column() {
     for (text, why) in [
         ("", "1:1: missing field `backend`"),
         ("backend = []", "1:11: there is no back end"),
-        ("[[backend]]\nurl = \"udp://x\"", "2:7: `x` in `udp://x` is no address"),
+        ("[[backend]]\nurl = \"udp://x\"", "2:7: `x` in `udp://x` is not an address of the form"),
         ("[[backend]]\nurls = \"udp://127.0.0.1\"", "2:1: unknown field `urls`, expected one of"),
         ("[[backends]]\nurl = \"udp://127.0.0.1\"", "did you mean `backend`?"),
         ("policy = \"hsah\"\n[[backend]]\nurl = \"udp://127.0.0.1\"", "1:10: no policy `hsah`"),

@@ -89,7 +89,8 @@ fn a_server_that_never_answers_is_no_measurement() {
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = mute.local_addr().unwrap().to_string();
     let load = |flags: &[&str]| {
-        let common = ["-Q", "100", "-l", "0.2s", "-t", "0.2s"];
+        // So many that what other tests send to closed ports, which the kernel counts together, is less.
+        let common = ["-Q", "5000", "-l", "0.2s", "-t", "0.2s"];
         bench.load_of(&target, &[&common, flags].concat()).output().unwrap()
     };
     let output = load(&[]);
@@ -98,7 +99,8 @@ fn a_server_that_never_answers_is_no_measurement() {
     let output = load(&["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((trial.accounts.sent, trial.accounts.lost), (20, 20), "the record is printed all the same");
+    assert!(trial.accounts.sent > 0, "the record is printed all the same");
+    assert_eq!(trial.accounts.lost, trial.accounts.sent);
     assert!(words(&output).1.contains("kqps: No reply came from"));
     assert_eq!(load(&["--fail-on", "loss"]).status.code(), Some(1), "nothing was measured");
 }
