@@ -29,6 +29,7 @@ pub(crate) struct Block<T: Zeroed> {
     count: usize,
     /// The start of the allocation, which is one page longer than the values.
     allocated: NonNull<u8>,
+    is_leaked: bool,
 }
 
 const PAGE: usize = 4096;
@@ -53,7 +54,7 @@ impl<T: Zeroed> Block<T> {
         // SAFETY: the layout has one page more than the values need, and the next page boundary is less than a page
         // away.
         let start = unsafe { allocated.add(allocated.align_offset(PAGE)) }.cast();
-        Self { start, count, allocated }
+        Self { start, count, allocated, is_leaked: false }
     }
 
     fn layout(count: usize) -> Layout {
@@ -71,6 +72,11 @@ impl<T: Zeroed> Block<T> {
             // SAFETY: the byte is one of these values', which are borrowed for writing, and stays zero.
             unsafe { first.add(offset).write_volatile(0) };
         }
+    }
+
+    /// Has the memory never freed: the kernel may still use it.
+    pub(crate) fn leak(&mut self) {
+        self.is_leaked = true;
     }
 
     /// A pointer to one value, valid as long as the block lives.
@@ -102,6 +108,9 @@ impl<T: Zeroed> DerefMut for Block<T> {
 
 impl<T: Zeroed> Drop for Block<T> {
     fn drop(&mut self) {
+        if self.is_leaked {
+            return;
+        }
         // SAFETY: the memory was allocated with this layout, and nothing else frees it.
         unsafe { dealloc(self.allocated.as_ptr(), Self::layout(self.count)) };
     }

@@ -310,25 +310,35 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // Closing a ring cancels pending operations but does not wait for that, and the blocks are freed next.
-        let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        let cancelled = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        if cancelled.is_err_and(|error| error.raw_os_error() != Some(libc::ENOENT)) {
+            // The kernel may still write to them, so they are never freed.
+            self.template.leak();
+            self.replies.leak();
+            self.slices.leak();
+            self.controls.leak();
+            self.provided.leak();
+            self.buffers.leak();
+        }
     }
 }
 
-/// Builds the cheapest ring that this kernel supports. Task work runs only when this thread asks for completions
-/// (`DEFER_TASKRUN`, Linux 6.1), or at least does not interrupt the thread (`COOP_TASKRUN`).
+/// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the kernel
+/// writes to the buffers only during calls that borrow the ring mutably, on which [`Block`] rests. With `COOP_TASKRUN`, which
+/// older kernels have, it would write during any system call of this thread.
 fn build(entries: u32) -> io::Result<IoUring> {
     // Every buffer can have one received and one sent completion waiting.
     let completions = entries * 4;
-    let lean = IoUring::builder()
+    let ring = IoUring::builder()
         .setup_cqsize(completions)
         .setup_single_issuer()
         .setup_defer_taskrun()
         .build(entries);
-    lean.or_else(|error| match error.raw_os_error() {
+    ring.map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => {
-            IoUring::builder().setup_cqsize(completions).setup_coop_taskrun().build(entries)
+            io::Error::new(io::ErrorKind::Unsupported, "it needs Linux 6.1 (IORING_SETUP_DEFER_TASKRUN)")
         }
-        _ => Err(error),
+        _ => error,
     })
 }
 

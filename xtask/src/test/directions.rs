@@ -1,9 +1,10 @@
-//! The direction of dependencies between crates, as `docs/ARCHITECTURE.md` draws them. A dependency or a
-//! crate that is not in the table below fails the check.
+//! The direction of dependencies between crates. Cargo, the table below and the picture in `docs/ARCHITECTURE.md` must agree: a
+//! dependency that the table lacks fails the check, and so does an arrow that cargo does not know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::workspace::{self, Package};
 
@@ -13,10 +14,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-kernel", &[]),
     ("kqps-observation", &[]),
     ("kqps-zone", &["kqps-message"]),
-    ("kqps-dataset", &["kqps-zone", "kqps-message", "kqps-kernel"]),
+    ("kqps-dataset", &["kqps-message", "kqps-kernel"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
     ("kqps-player", &["kqps-dataset", "kqps-message", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-host", "kqps-observation"]),
+    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
@@ -41,8 +42,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Stands for every crate, since the program calls them all.
 const ANY: &str = "*";
 
+/// The document with the picture.
+const MAP: &str = "docs/ARCHITECTURE.md";
+
+/// The picture's words for [`ANY`].
+const ALL: &str = "all of them";
+
+/// Crates that the picture leaves out: the project's own tools.
+const TOOLS: [&str; 2] = ["kqps-fuzz", "xtask"];
+
 pub(super) fn check() -> Result<()> {
-    let wrong = violations(&workspace::metadata()?.packages);
+    let packages = workspace::metadata()?.packages;
+    let map =
+        fs::read_to_string(workspace::root().join(MAP)).with_context(|| format!("cannot read {MAP}"))?;
+    let mut wrong = violations(&packages);
+    wrong.extend(arrows_without_use(&packages));
+    wrong.extend(differences(&drawn(&map)));
     if !wrong.is_empty() {
         bail!("dependencies run the wrong way:\n  {}", wrong.join("\n  "));
     }
@@ -75,6 +90,46 @@ fn violations(packages: &[Package]) -> Vec<String> {
     found
 }
 
+/// Arrows of the table that cargo does not know.
+fn arrows_without_use(packages: &[Package]) -> Vec<String> {
+    let is_used = |name: &str, other: &str| {
+        let package = packages.iter().find(|package| package.name == name);
+        package.is_none_or(|package| package.dependencies.iter().any(|dependency| dependency.name == other))
+    };
+    let arrows = ALLOWED.iter().flat_map(|(name, others)| others.iter().map(move |other| (*name, *other)));
+    let unused = arrows.filter(|(name, other)| *other != ANY && !is_used(name, other));
+    unused
+        .map(|(name, other)| format!("{name} → {other} is in the table, and cargo does not know it"))
+        .collect()
+}
+
+/// The arrows of the picture, crate by crate: `zone → message`, two crates to a line.
+fn drawn(map: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut arrows = BTreeMap::new();
+    for line in map.lines() {
+        let parts: Vec<&str> = line.split('→').collect();
+        for pair in parts.windows(2) {
+            let name = pair[0].split_whitespace().next_back().unwrap_or_default();
+            // The next crate of the line follows after a wide gap.
+            let others = pair[1].trim_start().split("   ").next().unwrap_or_default().trim_end();
+            let others = if others == ALL { ANY } else { others };
+            arrows.insert(name.to_owned(), others.split(", ").map(str::to_owned).collect());
+        }
+    }
+    arrows
+}
+
+/// Where the picture differs from the table.
+fn differences(drawn: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let short = |name: &str| name.strip_prefix("kqps-").unwrap_or(name).to_owned();
+    let rows = ALLOWED.iter().filter(|(name, others)| !TOOLS.contains(name) && !others.is_empty());
+    let table: BTreeMap<String, BTreeSet<String>> =
+        rows.map(|(name, others)| (short(name), others.iter().map(|other| short(other)).collect())).collect();
+    let names: BTreeSet<&String> = table.keys().chain(drawn.keys()).collect();
+    let differ = names.into_iter().filter(|name| table.get(*name) != drawn.get(*name));
+    differ.map(|name| format!("{MAP} draws other arrows of {name} than the table has")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +141,25 @@ mod tests {
         let verdict =
             Package { name: "kqps-verdict".into(), dependencies: vec![dependency], targets: Vec::new() };
         assert!(violations(&[verdict]).contains(&"kqps-verdict → kqps-player".to_owned()));
+    }
+
+    #[test]
+    fn an_arrow_that_cargo_does_not_know_is_named() {
+        let lonely = Package { name: "kqps-verdict".into(), dependencies: Vec::new(), targets: Vec::new() };
+        let named = arrows_without_use(&[lonely]);
+        assert_eq!(named, ["kqps-verdict → kqps-observation is in the table, and cargo does not know it"]);
+    }
+
+    #[test]
+    fn the_picture_is_read_and_compared() {
+        let picture = "```\nzone    → message                   lab → dataset, kernel\nreport  → verdict         kqps → all of them\n```";
+        let drawn = drawn(picture);
+        assert_eq!(drawn.keys().collect::<Vec<_>>(), ["kqps", "lab", "report", "zone"]);
+        assert_eq!(drawn["kqps"], [ANY.to_owned()].into());
+        let differ = differences(&drawn);
+        let names = |name: &str| differ.iter().any(|one| one.contains(&format!(" of {name} than")));
+        assert!(names("lab") && names("report") && names("player"));
+        assert!(!names("zone") && !names("kqps"));
     }
 
     #[test]

@@ -9,8 +9,15 @@ use anyhow::{Context as _, Result};
 use crate::workspace;
 
 /// Docs that must exist.
-const REQUIRED: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "docs/ARCHITECTURE.md", "docs/METHOD.md", "docs/STYLE.md"];
+const REQUIRED: [&str; 7] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/ARCHITECTURE.md",
+    "docs/METHOD.md",
+    "docs/STYLE.md",
+];
 
 const MAP: &str = "docs/ARCHITECTURE.md";
 

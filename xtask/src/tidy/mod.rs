@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: checks beyond those of a compiler. They cover sizes of files and functions, unused
-//! files, forbidden words, and docs with names that do not exist.
+//! files, circles of imports, forbidden words, and docs with names that do not exist.
 
 mod assets;
+mod circles;
 mod docs;
 mod reach;
 mod sizes;
@@ -32,6 +33,7 @@ pub fn run() -> Result<()> {
     let mut faults = report.faults();
     faults.extend(words::faults(&sources));
     faults.extend(reach::faults(&sources, &workspace::metadata()?));
+    faults.extend(circles::faults(&sources));
     faults.extend(assets::faults(&files)?);
     faults.extend(docs::faults(&files)?);
     if !faults.is_empty() {

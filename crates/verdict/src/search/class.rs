@@ -107,7 +107,8 @@ pub fn conditional_throughput<'a>(
     probes: impl IntoIterator<Item = &'a Probe>,
 ) -> f64 {
     let mut full: Vec<&Probe> = probes.into_iter().filter(|probe| is_full(goal, probe)).collect();
-    full.sort_by(|a, b| (a.is_bad(goal), a.bad_ratio).partial_cmp(&(b.is_bad(goal), b.bad_ratio)).unwrap());
+    let is_bad = |probe: &Probe| probe.is_bad(goal);
+    full.sort_by(|a, b| is_bad(a).cmp(&is_bad(b)).then(a.bad_ratio.total_cmp(&b.bad_ratio)));
     let full_s: f64 = full.iter().map(|probe| counted_s(goal, probe)).sum();
     let mut remaining_s = full_s.max(goal.sum_s) * (1.0 - goal.exceed);
     for probe in full {

@@ -1,7 +1,7 @@
 //! A definition from a command line: `my-server -p {port} -z {zone}` says enough about a server. It is
 //! converted to the text of a definition file, so that a run stores it like any other and can be resumed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub enum CommandLineError {
     Program { line: String, program: String },
     #[error("the working folder is unknown: {reason}")]
     Folder { reason: String },
+    #[error("{}: the path is not UTF-8, so it cannot be kept with a run", path.display())]
+    Path { path: PathBuf },
 }
 
 /// The parts of a definition's text that come from a command line.
@@ -87,12 +89,13 @@ impl Definition {
         let is_kqps = template::uses(&first, "kqps");
         if !is_kqps {
             let path = programs::find(&first).and_then(|path| std::path::absolute(path).ok());
-            let path = path.as_deref().and_then(Path::to_str).map(str::to_string);
-            words[0] =
+            let path =
                 path.ok_or_else(|| CommandLineError::Program { line: owned(), program: first.clone() })?;
+            text_of(&path)?.clone_into(&mut words[0]);
         }
         let folder = std::env::current_dir()
             .map_err(|error| CommandLineError::Folder { reason: error.to_string() })?;
+        text_of(&folder)?;
         let name = name_of(&first);
         let text = Text {
             name: &name,
@@ -109,6 +112,11 @@ impl Definition {
     }
 }
 
+/// A path as text, which a definition is.
+fn text_of(path: &Path) -> Result<&str, CommandLineError> {
+    path.to_str().ok_or_else(|| CommandLineError::Path { path: path.to_owned() })
+}
+
 /// The program's file name, with `-` for every character that a name cannot contain.
 fn name_of(program: &str) -> String {
     let file = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -120,6 +128,9 @@ fn name_of(program: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::super::ReadyKind;
     use super::*;
 
@@ -150,5 +161,13 @@ mod tests {
             let error = Definition::of_command(line).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_an_error() {
+        let path = Path::new(OsStr::from_bytes(b"/tmp/\xff/server"));
+        let error = text_of(path).unwrap_err().to_string();
+        assert!(error.contains("/server: the path is not UTF-8"), "{error}");
+        assert_eq!(text_of(Path::new("/tmp/server")), Ok("/tmp/server"));
     }
 }
