@@ -182,15 +182,11 @@ fn has_full_cores(trial: &Trial) -> bool {
 }
 
 /// Whether other programs used so much of the subject's cores that the subject, which had the rest, was at no
-/// limit of its own. If the kernel measures interrupt time, neither the thread times nor this result include
-/// it. Otherwise the kernel books interrupts on the thread that was interrupted.
+/// limit of its own. Interrupts count for nobody. A kernel that does not measure their time charges it to the
+/// interrupted thread too, so this finds less than there was, and never more.
 fn was_shared(trial: &Trial) -> bool {
     let Some(subject) = watched(trial) else { return false };
-    let measures_interrupts = trial.host.cpus.iter().any(|core| core.irq > 0.0);
-    let busy = |core: &CpuFacts| {
-        let interrupts = if measures_interrupts { core.irq + core.softirq } else { 0.0 };
-        1.0 - core.idle - interrupts
-    };
+    let busy = |core: &CpuFacts| 1.0 - core.idle - core.irq - core.softirq;
     let cores = watched_cores(trial).count() as f64;
     let busy_s = watched_cores(trial).map(busy).sum::<f64>() * trial.host.wall_s;
     let others_s = busy_s - subject.cpu_user_s - subject.cpu_system_s;

@@ -23,7 +23,7 @@ pub(super) struct Waits {
 #[derive(Debug)]
 struct Progress {
     cpu_ns: u64,
-    /// When it was last seen to get on.
+    /// When it was last seen to get on, or to sleep.
     at_ns: u64,
     /// Whether it was ready to run, and did not get on, at a look since then.
     waited: bool,
@@ -66,10 +66,11 @@ impl Progress {
     fn seen(&mut self, now_ns: u64, cpu_ns: u64, is_ready: impl FnOnce() -> bool) -> Option<(u64, u64)> {
         let got_ns = cpu_ns.saturating_sub(self.cpu_ns);
         self.cpu_ns = cpu_ns;
-        if got_ns < LITTLE_NS {
-            self.waited |= is_ready();
+        if got_ns < LITTLE_NS && is_ready() {
+            self.waited = true;
             return None;
         }
+        // It got on, or slept and so waited for nothing.
         let wait = self.wait(now_ns);
         (self.at_ns, self.waited) = (now_ns, false);
         wait
@@ -106,8 +107,8 @@ mod tests {
     fn a_subject_that_is_ready_and_gets_nothing_waits() {
         let busy = (MS, true);
         assert_eq!(waits(&[busy, (0, true), (0, true), busy, busy]), [(2 * MS, 6 * MS)]);
-        // It may have slept first, and an interrupt is no progress.
-        assert_eq!(waits(&[busy, (0, false), (5_000, true), busy]), [(2 * MS, 6 * MS)]);
+        // It may have slept first, which is no wait, and an interrupt is no progress.
+        assert_eq!(waits(&[busy, (0, false), (5_000, true), busy]), [(4 * MS, 4 * MS)]);
         assert_eq!(waits(&[busy, (0, true), busy, (0, true), busy]), [(2 * MS, 4 * MS), (6 * MS, 4 * MS)]);
     }
 
@@ -115,6 +116,10 @@ mod tests {
     fn a_subject_that_sleeps_or_was_stopped_does_not_wait() {
         assert_eq!(waits(&[(MS, true), (0, false), (0, false), (0, false), (MS, true)]), []);
         assert_eq!(waits(&[(MS, true), (MS, false), (30_000, true)]), [], "it gets on");
+        // One that has little to do is met just before it runs now and then, and has not waited since it last did much.
+        let idle = [(5_000, false); 20];
+        let seldom_ready = [&idle[..], &[(5_000, true)], &idle[..]].concat();
+        assert_eq!(waits(&seldom_ready), [(40 * MS, 4 * MS)]);
     }
 
     #[test]
