@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use kqps_kernel::process::{self, Signal};
 use kqps_kernel::{affinity, priority};
 use kqps_verdict::bottleneck::Resource;
+use kqps_verdict::interval::median_interval;
 use kqps_verdict::speed::Spoiled;
 
 use super::search::{Found, find};
@@ -152,10 +153,9 @@ struct Kind {
 
 impl Kind {
     fn of(found: &[Found]) -> Result<Self> {
-        let mut per_turn = found.iter().map(Found::per_turn).collect::<Result<Vec<f64>>>()?;
-        per_turn.sort_by(f64::total_cmp);
+        let per_turn = found.iter().map(Found::per_turn).collect::<Result<Vec<f64>>>()?;
         Ok(Self {
-            per_turn: per_turn[per_turn.len() / 2],
+            per_turn: median_interval(&per_turn).context("there was no search")?.median,
             spoiled: found.iter().map(|one| one.spoiled).sum(),
             stood_still: found.iter().filter(|one| one.bottleneck.resource == Resource::SubjectStill).count(),
         })

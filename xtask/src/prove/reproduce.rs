@@ -37,9 +37,3 @@ fn apart(values: &[f64]) -> f64 {
     let least = values.iter().copied().fold(f64::MAX, f64::min);
     most / least
 }
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}

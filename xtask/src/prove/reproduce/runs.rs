@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, ensure};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use kqps_observation::Store;
-use kqps_verdict::interval::Interval;
+use kqps_verdict::interval::{Interval, median_interval};
 use kqps_verdict::judge::judge;
 
 use super::super::Bench;
-use super::{apart, median};
+use super::apart;
 use crate::child::Running;
 
 /// The number of runs, and the budget of each: the default one.
@@ -46,7 +46,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         let each: Vec<&Found> = found.iter().map(|run| &run[at]).collect();
         let shares: Vec<f64> = each.iter().map(|one| one.share.median).collect();
         let rates: Vec<f64> = each.iter().map(|one| one.rate_qps).collect();
-        let middle = median(&shares);
+        let middle = median_interval(&shares).map_or(f64::NAN, |of| of.median);
         let holding = each.iter().filter(|one| (one.share.low..=one.share.high).contains(&middle)).count();
         (held, of) = (held + holding, of + each.len());
         let list = |values: &[f64], unit: f64| {
