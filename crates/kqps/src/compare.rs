@@ -114,7 +114,9 @@ struct LiveArgs {
     timeout: Option<Duration>,
 
     /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
+    ///
+    /// With --blocks, the load of each start is as long as fits.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "The run")]
     budget: Option<Duration>,
 
     /// Blocks, each a start of A, another of A and one of B, side by side (default: 10)

@@ -1,6 +1,6 @@
 //! How much a comparison measures: its blocks, the trials of each start, and their duration.
 
-use kqps_lab::words::time;
+use kqps_lab::words::{counted, time};
 use kqps_verdict::compare::LEAST_BLOCKS;
 use kqps_verdict::disturbed::BESIDE_S;
 
@@ -28,6 +28,9 @@ const STARTS: f64 = 3.0;
 /// Starts before the first block: one try of each side.
 const TRIED: f64 = 2.0;
 
+/// The share of a budget that starts may take beyond `START_S` if the number of blocks is given.
+const RESERVE: f64 = 0.05;
+
 /// Blocks, trials of each start, and seconds of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
@@ -38,14 +41,19 @@ pub(super) struct Extent {
 
 impl Extent {
     pub(super) fn of(live: &LiveArgs) -> anyhow::Result<Self> {
-        let blocks = within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32;
+        let within_most = |blocks| within("--blocks", blocks, BLOCKS_MOST).map(|blocks| blocks as u32);
+        let blocks = live.blocks.map(within_most).transpose()?;
         let loaded_s = live.duration.map(|duration| duration.as_secs_f64());
         if loaded_s.is_some_and(|loaded_s| loaded_s < 0.01) {
             return Err(bad_input("--duration: expected at least 10ms"));
         }
-        match live.budget {
-            Some(budget) => Self::within_budget(budget.as_secs_f64(), loaded_s, live.rate),
-            None => Ok(Self::of_start(blocks, loaded_s.unwrap_or(LOADED_S), live.rate)),
+        match (live.budget.map(|budget| budget.as_secs_f64()), blocks) {
+            (Some(_), Some(_)) if loaded_s.is_some() => {
+                Err(bad_input("--budget, --blocks and --duration: two of them give the third; leave one out"))
+            }
+            (Some(budget_s), Some(blocks)) => Self::of_blocks_within(budget_s, blocks, live.rate),
+            (Some(budget_s), None) => Self::within_budget(budget_s, loaded_s, live.rate),
+            (None, _) => Ok(Self::of_start(blocks.unwrap_or(BLOCKS), loaded_s.unwrap_or(LOADED_S), live.rate)),
         }
     }
 
@@ -61,25 +69,33 @@ impl Extent {
     /// The extent that fits a budget. If the load of a start is not given, it shrinks first, down to one
     /// trial; the blocks then fill the rest of the budget.
     fn within_budget(budget_s: f64, loaded_s: Option<f64>, rate_qps: Option<f64>) -> anyhow::Result<Self> {
-        let fitting_s = || {
-            let start_s = (budget_s - TRIED * START_S) / (f64::from(LEAST_BLOCKS) * STARTS);
-            let shortest_s = shortest_s(rate_qps).min(LOADED_S);
-            let rounds = ((start_s - START_S) / (shortest_s + BESIDE_S)).floor();
-            (rounds.max(1.0) * shortest_s).min(LOADED_S)
-        };
+        let fitting_s = || fitting_s(budget_s, LEAST_BLOCKS, rate_qps).min(LOADED_S);
         let least = Self::of_start(LEAST_BLOCKS, loaded_s.unwrap_or_else(fitting_s), rate_qps);
-        let least_s = least.whole_s().ceil();
-        if budget_s < least_s {
-            return Err(bad_input(format!(
-                "a budget of {} is too short: six blocks, the least that give a verdict, take about {}; give it \
-                 --budget {least_s:.0}s or more{}",
-                time(budget_s),
-                time(least_s),
-                if loaded_s.is_some() { ", or a shorter --duration" } else { "" }
-            )));
-        }
+        least.check(budget_s, "six blocks, the least that give a verdict,", loaded_s.is_some())?;
         let blocks = (budget_s - TRIED * START_S) / least.block_s();
         Ok(Self { blocks: blocks.min(BLOCKS_MOST as f64) as u32, ..least })
+    }
+
+    /// The extent of a given number of blocks: the load of each start fills the budget.
+    fn of_blocks_within(budget_s: f64, blocks: u32, rate_qps: Option<f64>) -> anyhow::Result<Self> {
+        let loaded_s = fitting_s(budget_s * (1.0 - RESERVE), blocks, rate_qps);
+        let extent = Self::of_start(blocks, loaded_s, rate_qps);
+        extent.check(budget_s, &counted(blocks.into(), "block"), false)?;
+        Ok(extent)
+    }
+
+    /// Returns an error if the budget is too short for this extent.
+    fn check(&self, budget_s: f64, blocks: &str, is_load_given: bool) -> anyhow::Result<()> {
+        let least_s = self.whole_s().ceil();
+        if budget_s >= least_s {
+            return Ok(());
+        }
+        Err(bad_input(format!(
+            "a budget of {} is too short: {blocks} take about {}; give it --budget {least_s:.0}s or more{}",
+            time(budget_s),
+            time(least_s),
+            if is_load_given { ", or a shorter --duration" } else { "" }
+        )))
     }
 
     /// Seconds of the whole comparison.
@@ -90,6 +106,14 @@ impl Extent {
     fn block_s(&self) -> f64 {
         STARTS * (START_S + f64::from(self.rounds) * (self.trial_s + BESIDE_S))
     }
+}
+
+/// Seconds of load for each start that fit a budget, in whole trials; at least one trial.
+fn fitting_s(budget_s: f64, blocks: u32, rate_qps: Option<f64>) -> f64 {
+    let start_s = (budget_s - TRIED * START_S) / (f64::from(blocks) * STARTS);
+    let shortest_s = shortest_s(rate_qps).min(LOADED_S);
+    let rounds = ((start_s - START_S) / (shortest_s + BESIDE_S)).floor();
+    rounds.max(1.0) * shortest_s
 }
 
 /// Seconds of the shortest trial that gives the figures.
@@ -125,5 +149,16 @@ mod tests {
         assert!(error.contains("--budget 20s or more") && !error.contains("--duration"), "{error}");
         let error = Extent::within_budget(60.0, Some(9.9), None).unwrap_err().to_string();
         assert!(error.ends_with("--budget 319s or more, or a shorter --duration"), "{error}");
+    }
+
+    #[test]
+    fn a_budget_for_a_given_number_of_blocks_is_filled_with_load() {
+        let of = |budget_s, blocks| Extent::of_blocks_within(budget_s, blocks, None);
+        let six = of(180.0, 6).unwrap();
+        assert!(six.blocks == 6 && six.trial_s == TRIAL_S, "{six:?}");
+        assert!((162.0..=171.0).contains(&six.whole_s()), "{six:?} takes {} s", six.whole_s());
+        assert!(of(600.0, 6).unwrap().rounds > 3 * six.rounds, "a longer budget is a longer load");
+        let error = of(15.0, 10).unwrap_err().to_string();
+        assert!(error.contains("10 blocks take about") && error.ends_with("or more"), "{error}");
     }
 }

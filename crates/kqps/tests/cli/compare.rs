@@ -190,8 +190,16 @@ fn at_a_fixed_rate_time_is_compared() {
 fn bad_usage_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
+        (
+            &["--a", "nsd", "--b", "nsd", "--blocks", "9", "--budget", "9s"],
+            "a budget of 9 s is too short: 9 blocks take about",
+        ),
+        (
+            &["--a", "nsd", "--b", "nsd", "--blocks", "6", "--budget", "3m", "--duration", "2s"],
+            "two of them give the third; leave one out",
+        ),
         (&["--a", "nsd", "--b", "sh {port}", "--budget", "5s"], "a budget of 5 s is too short: six blocks"),
         (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "expected two, one for each side, found 1"),
         (&["--a", "udp://127.0.0.1:1", "--b", "udp://127.0.0.1:2"], "give its queries with -d FILE"),
