@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 
-use crate::{shell, workspace};
+use kqps_proofs::shell;
+
+use crate::workspace;
 
 /// The flags that report the code reached by an input to the fuzzer (LLVM's `SanitizerCoverage`), and that
 /// enable the assertions of the standard library and our own.

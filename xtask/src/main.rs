@@ -1,9 +1,14 @@
 //! `cargo xtask COMMAND`: it parses the arguments and calls the command.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
-use xtask::{fuzz, peers, prove, relay, test, tidy};
+use kqps_faults::relay;
+use kqps_proofs::peers::Programs;
+use kqps_proofs::{peers, prove};
+use xtask::{fuzz, test, tidy, workspace};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -27,8 +32,10 @@ fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Test(options) => return test::run(&options),
         Command::Tidy => tidy::run(),
-        Command::Peers(options) => peers::run(&options),
-        Command::Prove(options) => prove::run(&options),
+        Command::Peers(options) => measure(&options),
+        Command::Prove(options) => {
+            workspace::program(options.program()).and_then(|program| prove::run(&options, &program))
+        }
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Relay(options) => relay::run(&options),
     };
@@ -39,4 +46,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds what is measured beside other programs, and measures it. The figures go to `target/peers`.
+fn measure(options: &peers::Options) -> Result<()> {
+    let kqps = workspace::program(options.program())?;
+    let calls = if options.needs_calls() { workspace::calls()? } else { PathBuf::new() };
+    let folder = workspace::metadata()?.target_directory.join("peers");
+    peers::run(options, Programs { kqps: &kqps, calls: &calls }, &folder)
 }

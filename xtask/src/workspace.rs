@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::shell;
+use kqps_proofs::shell;
 
 /// The facts of `cargo metadata` about the workspace's own packages.
 #[derive(Deserialize)]

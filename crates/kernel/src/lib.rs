@@ -24,6 +24,7 @@ pub mod map;
 pub mod namespace;
 pub mod own;
 pub mod poll;
+pub mod port;
 pub mod priority;
 pub mod probe;
 pub mod process;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use xtask::prove::{Proof, Size, prove};
+use kqps_proofs::prove::{Proof, Size, prove};
 
 /// The lock of the proof that has the host to itself.
 static TURN: Mutex<()> = Mutex::new(());

@@ -4,7 +4,6 @@ pub mod bounded;
 pub mod builtin;
 pub mod definition;
 pub mod output;
-pub mod port;
 pub mod probe;
 pub mod process;
 pub mod programs;
@@ -25,6 +24,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::port;
 
 use crate::path::LaidPath;
 

@@ -23,12 +23,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
-    // The proof of judgement judges, that of the gauge reads cores, the name servers are started as the lab
-    // starts them, and the relay makes wrong answers.
+    ("kqps-faults", &["kqps-kernel", "kqps-observation"]),
+    // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
+    // starts them.
     (
-        "xtask",
+        "kqps-proofs",
         &[
             "kqps-dataset",
+            "kqps-faults",
             "kqps-host",
             "kqps-kernel",
             "kqps-lab",
@@ -37,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-verdict",
         ],
     ),
+    ("xtask", &["kqps-faults", "kqps-kernel", "kqps-proofs"]),
 ];
 
 /// Stands for every crate, since the program calls them all.
@@ -49,7 +52,7 @@ const MAP: &str = "docs/ARCHITECTURE.md";
 const ALL: &str = "all of them";
 
 /// Crates that the picture leaves out: the project's own tools.
-const TOOLS: [&str; 2] = ["kqps-fuzz", "xtask"];
+const TOOLS: [&str; 4] = ["kqps-faults", "kqps-fuzz", "kqps-proofs", "xtask"];
 
 pub(super) fn check() -> Result<()> {
     let packages = workspace::metadata()?.packages;

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::workspace::cargo;
-use crate::{shell, tidy};
+use kqps_proofs::shell;
+
+use crate::tidy;
 
 use cargo_test::Tally;
 

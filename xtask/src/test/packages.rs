@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::shell;
+use kqps_proofs::shell;
 
 /// A package, and the sign of its presence, no matter how it was installed.
 struct Package {

@@ -7,7 +7,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::packages;
-use crate::{shell, workspace};
+use kqps_proofs::shell;
+
+use crate::workspace;
 
 /// The file of the packages to install in it.
 const REQUIREMENTS: &str = "crates/verdict/tests/python/requirements.txt";

@@ -22,7 +22,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/server", &[39]),
     ("crates/verdict", &[10, 6, 3, 2]),
     ("crates/zone", &[6, 5, 2, 2, 2]),
-    ("xtask", &[3]),
 ];
 
 /// A path is followed through so many re-exports at most.

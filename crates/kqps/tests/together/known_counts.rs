@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use xtask::prove::{Proof, Size, prove};
+use kqps_proofs::prove::{Proof, Size, prove};
 
 fn small(proof: Proof) -> Result<()> {
     prove(proof, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))

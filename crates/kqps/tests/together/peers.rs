@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kqps_lab::subject::programs;
 use serde_json::Value;
-use xtask::peers::{Extent, Name, Programs, measure};
+use kqps_proofs::peers::{Extent, Name, Programs, measure};
 
 fn measured(name: Name, file: &str) -> Value {
     measured_of(name, None, file)

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kqps_kernel::port;
 use serde::Deserialize;
 
-use super::port;
 use super::setting::{Declared, SettingError};
 use super::template::{self, Values};
 use crate::study;

@@ -57,7 +57,7 @@ pub enum SettingError {
     Workers { title: String, workers: u32 },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
-    #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
+    #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = kqps_kernel::port::MANY)]
     Ports { title: String, text: String },
 }
 

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::Signal;
-use kqps_lab::subject::port;
+use kqps_kernel::port;
 use kqps_observation::Trial;
 
 use super::super::Bench;
 use super::told::Told;
-use crate::back_end::{BackEnd, Transport};
+use kqps_faults::back_end::{BackEnd, Transport};
 use crate::child::{Running, pinned};
 
 /// How long a front may take to end after SIGTERM.

@@ -15,7 +15,7 @@ use super::super::{Bench, Size};
 use super::beside::{Harm, Load, TRIES, TRY, beside_clients, honest};
 use super::honest::{Client, Heard, question, socket_to};
 use super::house::{Front, back_ends, half_of_capacity, urls};
-use crate::back_end::{BackEnd, Fault, Transport};
+use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use crate::shell;
 
 /// Names of the honest clients' queries.

@@ -12,7 +12,7 @@ use super::super::Bench;
 use super::ending::Ending;
 use super::honest::{Client, Heard};
 use super::house::{Front, failures};
-use crate::kqps::finish;
+use crate::program::finish;
 
 /// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a
 /// flood.

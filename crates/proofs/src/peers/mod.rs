@@ -5,6 +5,7 @@
 mod block;
 mod data;
 mod dnsperf;
+mod figure;
 mod foreign;
 mod precision;
 mod report;
@@ -17,9 +18,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use crate::kqps::{self, Expected, Kqps};
+use crate::program::{Expected, Program, write_queries};
 use crate::scratch::Scratch;
-use crate::{shell, workspace};
+use crate::shell;
 
 /// A set of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,7 +56,7 @@ pub struct Options {
 
 /// What all measurements of a run share.
 struct Bench<'a> {
-    kqps: Kqps,
+    kqps: Program,
     calls: &'a Path,
     seconds: f64,
     /// Path of a file with 100,000 names of equal length, in a form that dnsperf also reads.
@@ -66,14 +67,22 @@ struct Bench<'a> {
 
 const QUERIES: u32 = 100_000;
 
-/// Builds, measures, and prints a table. The figures go to `target/peers/NAME.json`. An error if a row fails
-/// or misses its target.
-pub fn run(options: &Options) -> Result<()> {
-    let kqps = workspace::program(options.program.as_deref())?;
-    let calls = if options.name == Name::Echo { workspace::calls()? } else { PathBuf::new() };
-    let folder = workspace::metadata()?.target_directory.join("peers");
+impl Options {
+    /// The program to measure, if the user names one.
+    pub fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+
+    /// Whether the bare system calls of an echo are among what is compared.
+    pub fn needs_calls(&self) -> bool {
+        self.name == Name::Echo
+    }
+}
+
+/// Measures, and prints a table. The figures go to `NAME.json` in `folder`. An error if a row fails or misses its target.
+pub fn run(options: &Options, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let extent = Extent { only: options.only.as_deref(), blocks: options.blocks, seconds: options.seconds };
-    measure(options.name, extent, Programs { kqps: &kqps, calls: &calls }, &folder)
+    measure(options.name, extent, programs, folder)
 }
 
 /// Paths of the built programs to measure.
@@ -108,8 +117,8 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let scratch = Scratch::new()?;
     let queries = scratch.path().join("queries");
-    kqps::write_queries(&queries, QUERIES, Expected::Nothing)?;
-    let kqps = Kqps::new(programs.kqps)?;
+    write_queries(&queries, QUERIES, Expected::Nothing)?;
+    let kqps = Program::new(programs.kqps)?;
     let bench = Bench { kqps, calls: programs.calls, seconds, queries: &queries, scratch: scratch.path() };
 
     let (mut found, mut failed) = (Vec::new(), Vec::new());

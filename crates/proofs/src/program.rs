@@ -14,11 +14,11 @@ use kqps_observation::Trial;
 use serde::Deserialize;
 
 use crate::child::{Running, pinned};
-use crate::relay;
+use kqps_faults::relay;
 
 /// A built kqps, with the cores of player and subject.
 #[derive(Clone)]
-pub struct Kqps {
+pub struct Program {
     /// Path of the program.
     pub program: PathBuf,
     /// The core of players.
@@ -53,7 +53,7 @@ struct WarningPrinted {
     code: String,
 }
 
-impl Kqps {
+impl Program {
     /// A program, with the first and the last core that this process may use. An error if there is no such
     /// file.
     pub fn new(program: impl Into<PathBuf>) -> Result<Self> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
-use kqps_lab::subject::port;
+use kqps_kernel::port;
 
 pub use fault::Fault;
 

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::Signal;
 
 use super::{Bench, QUERIES, Size, witnessed};
-use crate::kqps::finish;
-use crate::relay::{Relay, Settings};
+use crate::program::finish;
+use kqps_faults::relay::{Relay, Settings};
 
 /// The largest deviation of p95 from the known answer, as a share of it.
 const WITHIN: f64 = 0.02;

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use super::{Bench, QUERIES, Size, player_ios, witnessed};
-use crate::relay::{Relay, Settings};
+use kqps_faults::relay::{Relay, Settings};
 
 const DELAYS_US: [u64; 3] = [1_000, 5_000, 20_000];
 

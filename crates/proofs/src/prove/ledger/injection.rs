@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::network::{self, Hook, Network, PORT, SUBJECT};
 use crate::child::{Running, pinned};
-use crate::kqps::finish;
+use crate::program::finish;
 use crate::prove::Bench;
 
 /// A buffer with room for a second of queries.

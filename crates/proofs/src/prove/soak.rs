@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Bench, QUERIES};
-use crate::kqps::finish;
+use crate::program::finish;
 
 /// The most that the player's memory may grow, KiB. Time bins grow by a few bytes a second.
 const GROWTH_KIB: u64 = 4096;

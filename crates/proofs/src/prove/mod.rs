@@ -29,9 +29,8 @@ use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
 
-use crate::kqps::{self, Expected, Kqps};
+use crate::program::{Expected, Program, write_queries};
 use crate::scratch::Scratch;
-use crate::workspace;
 
 /// A proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -98,12 +97,19 @@ pub struct Options {
     only: Option<String>,
 }
 
+impl Options {
+    /// The program to test, if the user names one.
+    pub fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+}
+
 /// The default seed.
 const SEED: u64 = 1;
 
 /// What the proofs of a run share.
 struct Bench {
-    kqps: Kqps,
+    kqps: Program,
     size: Size,
     folder: Scratch,
     /// The seed of generated queries.
@@ -123,7 +129,7 @@ const IOS: [(&str, Option<&str>); 4] =
 impl Bench {
     fn new(size: Size, program: &Path) -> Result<Self> {
         Ok(Self {
-            kqps: Kqps::new(program)?,
+            kqps: Program::new(program)?,
             size,
             folder: Scratch::new()?,
             seed: SEED,
@@ -140,14 +146,14 @@ impl Bench {
     /// A query file that expects NOERROR for every query.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));
-        kqps::write_queries(&path, count, Expected::Rcode)?;
+        write_queries(&path, count, Expected::Rcode)?;
         Ok(path)
     }
 
     /// A query file that expects the relay's answers, by their digests.
     fn queries_with_answers(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries-with-answers"));
-        kqps::write_queries(&path, count, Expected::Answer)?;
+        write_queries(&path, count, Expected::Answer)?;
         Ok(path)
     }
 
@@ -194,20 +200,20 @@ fn player_ios() -> Vec<&'static str> {
 
 /// Proves what the options ask for, one proof after the other. The error is that of the first proof that
 /// fails.
-pub fn run(options: &Options) -> Result<()> {
+/// `program` is the program to test.
+pub fn run(options: &Options, program: &Path) -> Result<()> {
     let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
         "--only: the parts of front, judgement and reproduce have names, those of other proofs have none"
     );
-    let program = workspace::program(options.program.as_deref())?;
     for proof in &options.proofs {
         let began = Instant::now();
         let bench = Bench {
             seed: options.seed,
             index: options.index,
             only: options.only.clone(),
-            ..Bench::new(options.size, &program)?
+            ..Bench::new(options.size, program)?
         };
         prove_on(&bench, *proof)?;
         eprintln!("proved: {proof:?}, in {:.1} s", began.elapsed().as_secs_f64());

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_observation::{Accounts, Trial};
 
 use super::{Bench, QUERIES, Size, player_ios};
-use crate::relay::{Counts, Plan, Relay, Settings};
+use kqps_faults::relay::{Counts, Plan, Relay, Settings};
 
 /// The load of a trial: the I/O, and further flags.
 type Load = (&'static str, &'static [&'static str]);

@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow, ensure};
 use super::super::Bench;
 use super::honest::{question, socket_to};
 use super::house::{Front, urls};
-use crate::back_end::{BackEnd, Fault, Transport};
+use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Replies to check, in the small form and in the whole one.
 const REPLIES: (u64, u64) = (200_000, 10_000_000);

@@ -2,6 +2,7 @@
 
 use super::Name;
 use super::data::Data;
+use super::figure::{Figure, SUBJECT_CPU};
 use super::server::{Named, Server};
 use super::side::{Player, Side};
 
@@ -14,52 +15,12 @@ pub(super) struct Row {
     pub(super) b: Side,
 }
 
-/// The figure of both sides that a row compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
-    /// Correct answers a second.
-    AnsweredRate,
-    /// CPU seconds of the player per million answers, at this load on both sides.
-    PlayerCpu { at_qps: u32 },
-    /// CPU seconds of the server per million answers, at this load on both sides.
-    ServerCpu { at_qps: u32 },
-    /// Proportional memory of the server, bytes.
-    Memory,
-    /// Seconds from the start of the server until it answered.
-    LoadTime,
-    /// The median of latency, microseconds. Its difference counts.
-    Latency,
-}
-
-impl Figure {
-    /// The load whose cost the figure is, queries a second. It can be compared only if both sides carry it.
-    pub(super) fn equal_qps(self) -> Option<u32> {
-        match self {
-            Self::PlayerCpu { at_qps } | Self::ServerCpu { at_qps } => Some(at_qps),
-            Self::AnsweredRate | Self::Memory | Self::LoadTime | Self::Latency => None,
-        }
-    }
-
-    /// Whether a row compares the difference, microseconds, and not the ratio.
-    pub(super) fn is_difference(self) -> bool {
-        self == Self::Latency
-    }
-
-    /// The ratio of side A's figure to side B's, or the difference.
-    pub(super) fn compare(self, a: f64, b: f64) -> f64 {
-        if self.is_difference() { a - b } else { a / b }
-    }
-}
-
 /// The required ratio of side A to side B, or the required difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
     AtLeast(f64),
     AtMost(f64),
 }
-
-/// A placeholder for the server's core in a side's flags.
-pub(super) const SUBJECT_CPU: &str = "{subject}";
 
 /// The window and sockets with which dnsperf does best here. kqps gets the same.
 const WINDOW: &[&str] = &["-c", "8", "-q", "500"];

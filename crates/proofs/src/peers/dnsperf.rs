@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::Bench;
-use super::side::Reported;
+use super::figure::Reported;
 use crate::child::{Running, pinned};
 use crate::shell;
 

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use kqps_observation::SubjectFacts;
 use serde::Serialize;
 
+use super::figure::{Figure, Reported, SUBJECT_CPU};
 use super::foreign::Watch;
-use super::rows::{Figure, SUBJECT_CPU};
 use super::server::{Server, Up};
 use super::{Bench, dnsperf};
 
@@ -43,17 +42,6 @@ pub(super) struct Measured {
     /// Cores that other programs used meanwhile; `None` for a front, since the servers behind it would count
     /// as other programs.
     pub(super) foreign_cores: Option<f64>,
-}
-
-pub(super) struct Reported {
-    pub(super) answered: u64,
-    pub(super) answered_qps: f64,
-    /// CPU seconds of the player.
-    pub(super) cpu_s: f64,
-    /// The median of latency, microseconds, if the player reports it.
-    pub(super) latency_p50_us: Option<u64>,
-    /// Facts about the server, if the player watched it.
-    pub(super) server: Option<SubjectFacts>,
 }
 
 impl Measured {

@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_observation::{Histogram, Quantiles, Trial};
 
-use crate::relay::Witness;
+use kqps_faults::relay::Witness;
 
 /// How far outside a quantile may lie, µs. Arrivals are stamped by the real-time clock, which may be adjusted
 /// between two readings of its distance from the monotonic clock.
@@ -86,7 +86,7 @@ mod tests {
     use kqps_observation::trial::Load;
 
     use super::*;
-    use crate::relay::Handed;
+    use kqps_faults::relay::Handed;
 
     /// A thousand queries a millisecond apart, from 5 s on. Each reply is sent 300 to 310 µs after its query
     /// was due, and the player reports a latency of `told_us` for all of them.

@@ -14,7 +14,7 @@ use kqps_kernel::affinity;
 use super::Bench;
 use super::quota::Quota;
 use crate::child::{Running, pinned};
-use crate::kqps::{Kqps, Played, finish};
+use crate::program::{Program, Played, finish};
 
 /// The player's share of a core.
 const SHARE: f64 = 0.05;
@@ -73,7 +73,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 /// Plays one trial for its record and another for its words, with commands that start kqps starved.
 fn play(
     command: impl Fn() -> Command,
-    kqps: &Kqps,
+    kqps: &Program,
     target: SocketAddr,
     file: &Path,
     length: &str,

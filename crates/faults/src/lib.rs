@@ -1,0 +1,9 @@
+//! Faults in known numbers: the relay between a player and its subject, and the back end behind a front.
+//!
+//! For: tests and proofs, which compare what kqps counted with what happened. Not for: anything that a user of kqps
+//! needs, nor for judging whether the counts agree (`proofs`).
+//!
+//! Invariant: it counts every fault that it makes, to the last packet, and says when its counts are in doubt.
+
+pub mod back_end;
+pub mod relay;
