@@ -11,10 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use kqps_files::cache_folder;
+use kqps_files::unfinished::Unfinished;
 use tempfile::NamedTempFile;
 
 use crate::encoded;
-use crate::unfinished::Unfinished;
 
 /// The most that all files may use together, in bytes.
 const TOTAL_BYTES_MAX: u64 = 8 << 30;
@@ -22,14 +23,6 @@ const TOTAL_BYTES_MAX: u64 = 8 << 30;
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 const SUFFIX: &str = "queries";
 const UNFINISHED_PREFIX: &str = ".unfinished-";
-
-/// The user's cache folder of kqps: `$XDG_CACHE_HOME/kqps`, or `~/.cache/kqps`. `None` if neither variable
-/// holds an absolute path.
-pub fn cache_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(caches.join("kqps"))
-}
 
 /// The directory of encoded datasets.
 pub(crate) fn directory() -> Option<PathBuf> {

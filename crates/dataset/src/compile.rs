@@ -7,11 +7,11 @@ use kqps_message::Edns;
 use kqps_message::text::without_mark;
 
 use crate::binary;
-use crate::dataset::{Format, Options};
 use crate::encoded::{Header, WriteError, Writer};
-use crate::error::{DatasetError, LineFault, RecordFault};
+use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault};
+use crate::options::{Format, Options};
 use crate::skipped::Skipped;
-use crate::text::{self, LINE_BYTES_MAX, Line};
+use crate::text::{self, Line};
 
 const BUFFER_BYTES: usize = 1 << 20;
 

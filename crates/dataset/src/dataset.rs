@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use kqps_files::unfinished::Unfinished;
 use kqps_kernel::map::MappedFile;
 use kqps_message::{Edns, rcode};
 use tempfile::NamedTempFile;
@@ -15,7 +16,7 @@ use crate::cache;
 use crate::compile::{self, CompileError};
 use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
 use crate::error::DatasetError;
-use crate::unfinished::Unfinished;
+use crate::options::Options;
 
 /// A set of queries that does not change. Threads can share it.
 #[derive(Debug)]
@@ -59,34 +60,6 @@ impl FromStr for Check {
             .find(|check| check.name() == text)
             .ok_or("expected rcode, answers or off")
     }
-}
-
-/// How to read a query file.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Text or binary.
-    pub format: Format,
-    /// Whether to give an OPT record to every query that has none.
-    pub edns: bool,
-    /// Whether to give an OPT record with the DO flag to every query.
-    pub dnssec: bool,
-    /// Whether to skip and count bad lines and messages; otherwise the first is an error.
-    pub skip_bad: bool,
-    /// The folder of encoded datasets; `None` for the user's cache directory.
-    pub cache_dir: Option<PathBuf>,
-}
-
-/// The format of a query file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Binary if the first byte is below 9; text otherwise. No line of text begins with such a byte, and every length
-    /// below 2304 does.
-    #[default]
-    Auto,
-    /// Lines of `name type [further columns]`.
-    Text,
-    /// 16-bit big-endian lengths and messages.
-    Binary,
 }
 
 /// The place of a query in its dataset. A position of another dataset is meaningless here.

@@ -8,6 +8,9 @@ use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
 
+/// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
+pub(crate) const LINE_BYTES_MAX: usize = 4096;
+
 /// The reason why a dataset could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -132,7 +135,7 @@ pub enum LineFault {
     /// The line is longer than a line can be.
     #[error(
         "the line is longer than {} bytes; binary messages are read with -B",
-        crate::text::LINE_BYTES_MAX
+        LINE_BYTES_MAX
     )]
     TooLong,
 }

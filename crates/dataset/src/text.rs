@@ -8,10 +8,7 @@ use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
 
 use crate::answer::Digest;
 use crate::encoded::Facts;
-use crate::error::LineFault;
-
-/// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
-pub(crate) const LINE_BYTES_MAX: usize = 4096;
+use crate::error::{LINE_BYTES_MAX, LineFault};
 
 /// The least similarity to a known word, from 0 to 1, for a suggestion.
 const LIKENESS_MIN: f64 = 0.6;

@@ -5,7 +5,7 @@ mod flags;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use kqps_dataset::generate::{self, Expect, GenerateError, Recipe, RecipeError};
+use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 use kqps_lab::signing::{self, SigningError};
 
 use crate::exit::bad_input;
@@ -143,7 +143,7 @@ fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
 
 /// The contents of a recipe's zones, in words.
 fn words(recipe: &Recipe) -> String {
-    let what = if recipe.contents == generate::Contents::default() { "address records" } else { "entries" };
+    let what = if recipe.contents == kqps_recipe::Contents::default() { "address records" } else { "entries" };
     let signed = if recipe.signing.is_some() { ", signed" } else { "" };
     let records = recipe.records;
     if recipe.is_one_zone() {
@@ -174,20 +174,20 @@ fn queries(args: QueriesArgs) -> anyhow::Result<ExitCode> {
     let nothing = args.no_expected.then_some(Expect::Nothing);
     asked.expect = args.expect.or(nothing).unwrap_or(asked.expect);
     asked.seed = args.query_seed.unwrap_or(asked.seed);
-    generate::queries(&recipe, args.count, &args.output).map_err(with_its_status)?;
+    kqps_recipe::queries(&recipe, args.count, &args.output).map_err(with_its_status)?;
     eprintln!("{}: {} queries for names under {}", args.output.display(), args.count, recipe.origin);
     Ok(ExitCode::SUCCESS)
 }
 
 fn recipe(name: Option<&str>) -> anyhow::Result<ExitCode> {
     let Some(name) = name else {
-        for name in generate::recipe_names() {
+        for name in kqps_recipe::recipe_names() {
             let recipe = Recipe::named(name, &[]).map_err(bad_input)?;
             println!("{name:<18}{}", recipe.about);
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let (_, text) = generate::recipe_text(name).ok_or_else(|| bad_input(RecipeError::unknown(name)))?;
+    let (_, text) = kqps_recipe::recipe_text(name).ok_or_else(|| bad_input(RecipeError::unknown(name)))?;
     print!("{text}");
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Command;
-use kqps_lab::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 use crate::exit::{HEAD, bad_input};
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kqps_lab::folder::{store_in, write_whole};
+use kqps_files::write_whole;
+use kqps_lab::folder::store_in;
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge::{RunVerdict, judge};
 

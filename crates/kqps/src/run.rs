@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use kqps_dataset::generate::RECORDS_MAX;
+use kqps_recipe::RECORDS_MAX;
 use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
@@ -26,7 +26,7 @@ use kqps_lab::packages;
 use kqps_lab::session::{self, LabError, Session, Wish};
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
-use kqps_lab::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::judge::{RunVerdict, judge};

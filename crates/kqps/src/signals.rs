@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
-use kqps_dataset::unfinished;
+use kqps_files::unfinished;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::signal::ignores_hang_ups;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

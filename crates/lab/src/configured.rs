@@ -16,7 +16,7 @@ use crate::study_file::common;
 use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, PATH_SYSCTL, SENDERS, WORKERS};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::toml_file::nearest;
+use kqps_files::toml_file::nearest;
 
 /// A subject with the user's settings.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kqps_dataset::generate::replaced_by;
-use kqps_dataset::unfinished::Unfinished;
+use kqps_files::write_whole;
 
 /// The folder of one run. Its path is absolute, since subjects run in folders of their own.
 #[derive(Clone, Debug)]
@@ -137,22 +136,6 @@ impl Folder {
         }
         did("write", path, write_whole(path, content))
     }
-}
-
-/// Writes a temporary file beside `file` and renames it, so that neither a reader nor a full disk finds half of
-/// it. A symbolic link stays, and the file that it points to is replaced. A device or a pipe is an error.
-pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
-    let target = replaced_by(file)?;
-    let file = target.as_path();
-    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let _unfinished = Unfinished::at(&beside);
-    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        // The temporary file is useless, and a failure to remove it is no further news.
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 fn did<T>(act: &'static str, path: &Path, result: io::Result<T>) -> Result<T, FolderError> {

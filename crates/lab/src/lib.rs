@@ -36,7 +36,6 @@ pub mod warm_up;
 pub mod words;
 
 // All crates read hand-written files in the same way.
-pub use kqps_dataset::toml_file;
 
 mod reasons;
 mod record;

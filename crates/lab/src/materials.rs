@@ -8,8 +8,8 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
-use kqps_dataset::unfinished::Unfinished;
+use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
+use kqps_files::unfinished::Unfinished;
 use kqps_observation::Cell;
 
 use crate::folder::{Folder, FolderError};
@@ -172,18 +172,18 @@ impl Materials {
         let all = recipe.records.saturating_mul(recipe.zones);
         let count = all.saturating_mul(QUERIES_PER_RECORD).min(QUERIES_MOST);
         if !queries.exists() {
-            generate::queries(&recipe, count, &queries)?;
+            kqps_recipe::queries(&recipe, count, &queries)?;
         }
         if !plain.exists() {
             let asked = Asked { expect: Expect::Nothing, ..recipe.queries.clone() };
-            generate::queries(&Recipe { queries: asked, ..recipe.clone() }, count, &plain)?;
+            kqps_recipe::queries(&Recipe { queries: asked, ..recipe.clone() }, count, &plain)?;
         }
         let one = place.join("one-query.txt");
         if !one.exists() {
             let first = first_answered(&queries)?;
             folder.write(&one, format!("{first}\n").as_bytes())?;
         }
-        let list = zones.join(generate::LIST);
+        let list = zones.join(kqps_recipe::LIST);
         let zones = Zone::listed(&list).map_err(unread(&list))?;
         Ok(Self { zones, queries, plain, one, is_file: false })
     }
@@ -249,7 +249,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_dataset::unfinished;
+    use kqps_files::unfinished;
 
     use super::*;
 

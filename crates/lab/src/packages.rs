@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kqps_dataset::unfinished::Unfinished;
+use kqps_files::unfinished::Unfinished;
 use kqps_kernel::interrupts::Interrupts;
 
 use crate::subject::{Definition, programs};

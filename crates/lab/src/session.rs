@@ -23,7 +23,7 @@ use crate::record;
 use crate::rig::Rig;
 use crate::subject::Definition;
 use crate::subject::remains;
-use crate::toml_file::{FileError, TomlError};
+use kqps_files::toml_file::{FileError, TomlError};
 
 pub use crate::layout::Wish;
 

@@ -11,8 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kqps_dataset::generate::{self, GenerateError, Recipe, Signing, replaced_by};
-use kqps_dataset::unfinished::Unfinished;
+use kqps_files::replaced_by;
+use kqps_recipe::{GenerateError, Recipe, Signing};
+use kqps_files::unfinished::Unfinished;
 use tempfile::{NamedTempFile, TempDir};
 
 use program::Program;
@@ -39,19 +40,19 @@ impl SigningError {
 /// Writes the master file of a recipe that has one zone, signed if the recipe says so. The file appears whole
 /// or not at all.
 pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
-    let Some(signing) = &recipe.signing else { return Ok(generate::zone(recipe, path)?) };
+    let Some(signing) = &recipe.signing else { return Ok(kqps_recipe::zone(recipe, path)?) };
     let shelf = Shelf::of(recipe)?;
     let kept = shelf.folder.join("zone");
     if !kept.exists() {
         let (scratch, _unfinished) = shelf.scratch()?;
         let plain = scratch.path().join("plain");
-        generate::zone(recipe, &plain)?;
+        kqps_recipe::zone(recipe, &plain)?;
         shelf.sign(signing, &absolute(&recipe.origin), &plain, &kept, None)?;
     }
     place(&kept, path).map_err(SigningError::io(path))
 }
 
-/// Writes the master files of all zones of a recipe, as [`generate::zones`] does, signed if the recipe says so.
+/// Writes the master files of all zones of a recipe, as [`kqps_recipe::zones`] does, signed if the recipe says so.
 pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
     zones_by(recipe, folder, None)
 }
@@ -62,7 +63,7 @@ pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
 ///
 /// Also if a program still signs at the deadline; it is then killed.
 pub fn zones_by(recipe: &Recipe, folder: &Path, deadline: Option<Instant>) -> Result<(), SigningError> {
-    let Some(signing) = &recipe.signing else { return Ok(generate::zones(recipe, folder)?) };
+    let Some(signing) = &recipe.signing else { return Ok(kqps_recipe::zones(recipe, folder)?) };
     let shelf = Shelf::of(recipe)?;
     let finish = &mut |origin: &str, file: &Path| {
         let kept = shelf.folder.join(file.file_name().unwrap_or_default());
@@ -71,7 +72,7 @@ pub fn zones_by(recipe: &Recipe, folder: &Path, deadline: Option<Instant>) -> Re
         }
         fs::copy(&kept, file).map(drop)
     };
-    Ok(generate::zones_with(recipe, folder, finish)?)
+    Ok(kqps_recipe::zones_with(recipe, folder, finish)?)
 }
 
 fn absolute(origin: &str) -> String {
@@ -99,7 +100,7 @@ struct Shelf {
 
 impl Shelf {
     fn of(recipe: &Recipe) -> Result<Self, SigningError> {
-        let (folder, passing) = if let Some(cache) = kqps_dataset::cache_folder() {
+        let (folder, passing) = if let Some(cache) = kqps_files::cache_folder() {
             (cache.join("signed").join(recipe.zones_hash()), None)
         } else {
             let passing = Unfinished::made(tempfile::tempdir);

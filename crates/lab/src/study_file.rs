@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::placement::Placement;
 use crate::subject::{Definition, builtin};
-use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
+use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
 
 /// A study, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

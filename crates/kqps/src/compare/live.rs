@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use kqps_dataset::generate::RECORDS_MAX;
+use kqps_recipe::RECORDS_MAX;
 use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
 use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use kqps_lab::folder::store_in;
-use kqps_lab::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
 use kqps_verdict::compare::{self, Case, figures_of};

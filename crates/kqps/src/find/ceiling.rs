@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
-use kqps_dataset::unfinished::Unfinished;
+use kqps_files::unfinished::Unfinished;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace};
 use kqps_lab::path::LaidPath;

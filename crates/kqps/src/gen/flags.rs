@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use kqps_dataset::generate::{Expect, Popularity, Recipe, Type};
+use kqps_recipe::{Expect, Popularity, Recipe, Type};
 
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_seed, parse_share, parse_within};

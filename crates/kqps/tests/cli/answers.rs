@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use kqps_dataset::generate::{LIST, Recipe, recipe_names};
+use kqps_recipe::{LIST, Recipe, recipe_names};
 use kqps_kernel::affinity;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;

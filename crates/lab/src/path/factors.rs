@@ -17,7 +17,7 @@ use std::str::FromStr;
 use kqps_kernel::namespace::veth::VethSettings;
 use kqps_observation::question::Path as Kind;
 
-use crate::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// The factor with the kind of path.
 pub const PATH_FACTOR: &str = "path";

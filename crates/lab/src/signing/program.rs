@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use kqps_dataset::generate::{Denial, Signing};
+use kqps_recipe::{Denial, Signing};
 
 use crate::subject::bounded::{self, Unended};
 use crate::subject::programs;

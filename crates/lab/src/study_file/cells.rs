@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_dataset::generate::RecipeError;
+use kqps_recipe::RecipeError;
 use kqps_host::Topology;
 use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
@@ -18,7 +18,7 @@ use crate::placement::{self, CoreWish, Placed, place};
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::toml_file::TomlError;
+use kqps_files::toml_file::TomlError;
 use crate::unit::LATENCY_FACTOR;
 
 /// The machine and the subjects that a study is laid out for.

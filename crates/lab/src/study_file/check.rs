@@ -13,7 +13,7 @@ use crate::setup;
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::toml_file::{TomlError, did_you_mean, nearest};
+use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::question;
 
 /// The most starts of every cell.

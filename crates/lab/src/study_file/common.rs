@@ -3,7 +3,6 @@
 
 use std::str::FromStr;
 
-use kqps_dataset::generate;
 use kqps_verdict::steady::BINS;
 
 use super::values::{CORES, ONE_PER_CORE, SENDERS, WORKERS};
@@ -12,7 +11,7 @@ use crate::path::{self, PATH_FACTOR};
 use crate::placement::CoreWish;
 use crate::rig::{self, NICE_FACTOR};
 use crate::setup;
-use crate::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 use crate::warm_up::{self, STEADY_FACTOR};
 
 /// The shortest warm-up that can be judged: its bins, and a second to start.
@@ -48,7 +47,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         }
         setup::IO => one_of(name, value, &PLAYER_IO),
         setup::SOURCES => one_of(name, value, &setup::SOURCES_WORDS),
-        RECIPE_FACTOR => one_of(name, value, &generate::recipe_names()),
+        RECIPE_FACTOR => one_of(name, value, &kqps_recipe::recipe_names()),
         NAMES_FACTOR => one_of(name, value, &["random", "one"]),
         PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
         CORES => CoreWish::read(value, 1).map(|_| ()),

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::setting::{Declared, SettingError};
 use super::template::{self, Values};
 use crate::study;
-use crate::toml_file::{self, FileError, TomlError, nearest};
+use kqps_files::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::template;
-use crate::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// One setting, `[settings.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

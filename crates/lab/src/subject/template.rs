@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// The texts of the placeholders in one start of a subject.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ impl Zone {
         Self { origin: origin.into(), file: file.into() }
     }
 
-    /// The zones of a list, as [`kqps_dataset::generate::zones`] writes it: a name and a file on each line,
+    /// The zones of a list, as [`kqps_recipe::zones`] writes it: a name and a file on each line,
     /// each file relative to the list's folder.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kqps_dataset::generate::{self, Expect, LIST, Recipe};
+use kqps_recipe::{Expect, LIST, Recipe};
 use kqps_lab::materials::one_zone;
 use kqps_lab::subject::Zone;
 
@@ -24,14 +24,14 @@ const QUERIES: u64 = 1_000_000;
 
 impl Data {
     pub(super) fn zones(self, bench: &Bench<'_>) -> Result<Vec<Zone>> {
-        let folder = self.made(bench, "zones", generate::zones)?;
+        let folder = self.made(bench, "zones", kqps_recipe::zones)?;
         let list = folder.join(LIST);
         Zone::listed(&list).with_context(|| format!("cannot read {}", list.display()))
     }
 
     /// The query file: names at random, each with its expected rcode and the digest of its answer.
     pub(super) fn queries(self, bench: &Bench<'_>) -> Result<PathBuf> {
-        self.made(bench, "queries", |recipe, file| generate::queries(recipe, QUERIES, file))
+        self.made(bench, "queries", |recipe, file| kqps_recipe::queries(recipe, QUERIES, file))
     }
 
     fn recipe(self) -> Result<Recipe> {

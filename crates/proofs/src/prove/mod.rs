@@ -25,7 +25,6 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
 
@@ -161,8 +160,8 @@ impl Bench {
     fn zone(&self, records: u64) -> Result<(PathBuf, PathBuf)> {
         let recipe = one_zone(records);
         let (zone, queries) = (self.folder.path().join("zone"), self.folder.path().join("queries"));
-        generate::zone(&recipe, &zone)?;
-        generate::queries(&recipe, QUERIES.into(), &queries)?;
+        kqps_recipe::zone(&recipe, &zone)?;
+        kqps_recipe::queries(&recipe, QUERIES.into(), &queries)?;
         Ok((zone, queries))
     }
 

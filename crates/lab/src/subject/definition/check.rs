@@ -7,7 +7,7 @@ use super::Definition;
 use crate::study;
 use crate::subject::setting::Declared;
 use crate::subject::template;
-use crate::toml_file::{TomlError, did_you_mean, nearest};
+use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 
 /// The most seconds that a subject may have to become ready or to stop.
 const WITHIN_MAX_S: f64 = 3600.0;

@@ -15,7 +15,7 @@ use super::plan::{Plan, Zone};
 use super::popularity::Popularities;
 use super::recipe::Expect;
 use super::source::{Source, Sources};
-use crate::answer::Digest;
+use kqps_dataset::Digest;
 
 /// Tries to find an empty non-terminal before the query asks for something else.
 const TRIES: u32 = 64;

@@ -5,7 +5,7 @@ use std::fmt;
 use kqps_message::rtype;
 use serde::de::{Deserialize, Deserializer, Error};
 
-use crate::toml_file::{did_you_mean, nearest};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// A record type that a query can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,8 @@
-//! Generates zones and query files from a recipe and its seed. The same recipe gives the same bytes on every machine.
+//! Zones and query files from a recipe and its seed.
+//!
+//! For: reading recipes, and writing the zones and the queries that they describe. Not for: playing or serving them.
+//!
+//! Invariant: the same recipe gives the same bytes on every machine.
 //!
 //! A zone is described, not stored: the name and the data of its entry *i* are functions of the seed and *i*. So zones
 //! of any size are written in constant memory. [`queries`] asks for their names without reading them, and knows the
@@ -14,7 +18,6 @@ mod folder;
 mod label;
 mod layout;
 mod name;
-mod output;
 mod plan;
 mod popularity;
 mod qtype;
@@ -27,10 +30,11 @@ mod zone;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kqps_files::whole;
+
 pub use builtin::{names as recipe_names, text as recipe_text};
 pub use folder::LIST;
 pub use label::{Labels, Shape};
-pub use output::replaced_by;
 pub use popularity::Popularity;
 pub use qtype::Type;
 pub use recipe::{
@@ -107,7 +111,7 @@ pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), GenerateError> {
     if !recipe.is_one_zone() {
         return Err(GenerateError::ManyZones { zones: recipe.zones + recipe.broken });
     }
-    output::whole(path, |out| zone::write(&plan, &plan.zone(0), out)).map_err(GenerateError::io(path))
+    whole::whole(path, |out| zone::write(&plan, &plan.zone(0), out)).map_err(GenerateError::io(path))
 }
 
 /// Writes the master files of all zones of a recipe, unsigned, into a folder, together with lists of them: [`LIST`],
@@ -135,6 +139,6 @@ pub fn queries(recipe: &Recipe, count: u64, path: &Path) -> Result<(), GenerateE
     }
     let plan = Plan::new(recipe)?;
     let mut questions = Questions::new(&plan, count)?;
-    output::whole(path, |out| queries::write(&mut questions, &recipe.queries, out))
+    whole::whole(path, |out| queries::write(&mut questions, &recipe.queries, out))
         .map_err(GenerateError::io(path))
 }

@@ -2,13 +2,13 @@
 
 /// The recipes' files, each named for its recipe.
 const RECIPES: [(&str, &str); 7] = [
-    ("recipes/tiny.toml", include_str!("../../../../recipes/tiny.toml")),
-    ("recipes/root.toml", include_str!("../../../../recipes/root.toml")),
-    ("recipes/tld.toml", include_str!("../../../../recipes/tld.toml")),
-    ("recipes/hosting.toml", include_str!("../../../../recipes/hosting.toml")),
-    ("recipes/windows-positive.toml", include_str!("../../../../recipes/windows-positive.toml")),
-    ("recipes/windows-mix.toml", include_str!("../../../../recipes/windows-mix.toml")),
-    ("recipes/attack.toml", include_str!("../../../../recipes/attack.toml")),
+    ("recipes/tiny.toml", include_str!("../../../recipes/tiny.toml")),
+    ("recipes/root.toml", include_str!("../../../recipes/root.toml")),
+    ("recipes/tld.toml", include_str!("../../../recipes/tld.toml")),
+    ("recipes/hosting.toml", include_str!("../../../recipes/hosting.toml")),
+    ("recipes/windows-positive.toml", include_str!("../../../recipes/windows-positive.toml")),
+    ("recipes/windows-mix.toml", include_str!("../../../recipes/windows-mix.toml")),
+    ("recipes/attack.toml", include_str!("../../../recipes/attack.toml")),
 ];
 
 /// The names of the built-in recipes.
@@ -28,7 +28,7 @@ fn name_of(file: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::Recipe;
+    use crate::Recipe;
 
     #[test]
     fn all_are_right_and_say_what_they_are_about() {

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files and folders that appear whole or not at all.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -21,7 +21,7 @@ pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
 
 /// Writes a file under another name beside `path`, and renames it when it is whole. Replaces an existing file. A device, a
 /// pipe or a directory is left alone, with an error.
-pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+pub fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let target = replaced_by(path)?;
     let path = target.as_path();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -42,12 +42,14 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     Ok(())
 }
 
+/// Writes `content` as [`whole`] does.
+pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    whole(path, |out| out.write_all(content))
+}
+
 /// Makes a folder under another name beside `path`, and renames it when it is whole. `write` gets the path at which the
 /// folder is being made, and its final absolute path. If the folder exists, it must be empty.
-pub(super) fn whole_folder(
-    path: &Path,
-    write: impl FnOnce(&Path, &Path) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn whole_folder(path: &Path, write: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     let refused = |what| Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     match fs::metadata(path) {
         Ok(facts) if !facts.is_dir() => return refused("it exists and is not a folder"),

@@ -4,8 +4,10 @@ use kqps_message::NameError;
 use kqps_message::name::NAME_BYTES_MAX;
 
 use super::CHAIN_MAX;
-use crate::generate::RECORDS_MAX;
-use crate::generate::popularity::RANKS_MAX;
+use crate::RECORDS_MAX;
+
+/// The most names that are drawn by rank. Each takes 16 bytes of memory while queries are written.
+pub(crate) const RANKS_MAX: u64 = 100_000_000;
 
 /// The reason why nothing can be generated from a recipe.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

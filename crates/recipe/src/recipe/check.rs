@@ -1,7 +1,7 @@
 //! Checks whether something can be generated from a recipe.
 
 use super::{Asked, Contents, Outcomes, Recipe, RecipeFault};
-use crate::generate::RECORDS_MAX;
+use crate::RECORDS_MAX;
 
 /// The most zones, including those that do not load.
 const ZONES_MAX: u64 = 10_000_000;
@@ -41,7 +41,7 @@ impl Outcomes {
 
 impl Recipe {
     /// Checks everything except the lengths of names and what needs other files.
-    pub(in crate::generate) fn check(&self) -> Result<(), RecipeFault> {
+    pub(crate) fn check(&self) -> Result<(), RecipeFault> {
         if !(1..=RECORDS_MAX).contains(&self.records) {
             return Err(RecipeFault::records(self.records));
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use kqps_dataset::generate::{self, Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
+use kqps_recipe::{Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
 use kqps_dataset::{Check, Dataset, Options};
 use kqps_message::{rcode, rtype};
 
@@ -32,7 +32,7 @@ fn asking(asked: Asked) -> Recipe {
     Recipe { queries: asked, ..recipe() }
 }
 
-fn written(write: impl FnOnce(&Path) -> Result<(), generate::GenerateError>) -> String {
+fn written(write: impl FnOnce(&Path) -> Result<(), kqps_recipe::GenerateError>) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("out");
     write(&path).expect("a file");
@@ -41,7 +41,7 @@ fn written(write: impl FnOnce(&Path) -> Result<(), generate::GenerateError>) -> 
 }
 
 fn zone_text(recipe: &Recipe) -> String {
-    written(|path| generate::zone(recipe, path))
+    written(|path| kqps_recipe::zone(recipe, path))
 }
 
 fn queries_text(recipe: &Recipe) -> String {
@@ -49,7 +49,7 @@ fn queries_text(recipe: &Recipe) -> String {
 }
 
 fn queries_of(recipe: &Recipe, count: u64) -> String {
-    written(|path| generate::queries(recipe, count, path))
+    written(|path| kqps_recipe::queries(recipe, count, path))
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_dataset_reads_what_was_generated() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("queries");
     let answers = asking(Asked { expect: Expect::Answers, edns: 0.5, dnssec: 0.25, ..asked() });
-    generate::queries(&answers, COUNT, &path).expect("a file");
+    kqps_recipe::queries(&answers, COUNT, &path).expect("a file");
     let options = Options { cache_dir: Some(directory.path().join("cache")), ..Options::default() };
     let dataset = Dataset::open(&path, &options).expect("a dataset");
     assert_eq!((dataset.queries(), dataset.answers()), (COUNT, COUNT));
@@ -164,9 +164,9 @@ fn the_root_can_be_an_origin() {
 fn what_cannot_be_generated_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("out");
-    let zone_error = |recipe: Recipe| generate::zone(&recipe, &path).expect_err("a bad zone").to_string();
+    let zone_error = |recipe: Recipe| kqps_recipe::zone(&recipe, &path).expect_err("a bad zone").to_string();
     let query_error =
-        |asked: Asked| generate::queries(&asking(asked), 9, &path).expect_err("bad queries").to_string();
+        |asked: Asked| kqps_recipe::queries(&asking(asked), 9, &path).expect_err("bad queries").to_string();
     let label_bytes = |label_bytes| Labels { label_bytes: Some(label_bytes), ..Labels::default() };
     let ranks = directory.path().join("ranks");
     fs::write(&ranks, "9 a\n\n").expect("a file");
@@ -208,7 +208,7 @@ fn what_cannot_be_generated_is_refused() {
     ] {
         assert_eq!(error, expected);
     }
-    let none = generate::queries(&recipe(), 0, &path).expect_err("no queries").to_string();
+    let none = kqps_recipe::queries(&recipe(), 0, &path).expect_err("no queries").to_string();
     assert_eq!(none, "the number of queries is 0; expected at least 1");
     assert!(!path.exists());
 }
@@ -219,14 +219,14 @@ fn a_device_or_a_missing_directory_is_left_alone() {
         ("/dev/null", "cannot write /dev/null: it exists and is not a regular file"),
         ("/missing/file", "cannot write /missing/file: No such file or directory"),
     ] {
-        let error = generate::zone(&recipe(), Path::new(path)).expect_err("no file").to_string();
+        let error = kqps_recipe::zone(&recipe(), Path::new(path)).expect_err("no file").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
     for (path, expected) in [
         ("/dev/null", "cannot write /dev/null: it exists and is not a folder"),
         ("/usr", "cannot write /usr: it exists and is not empty"),
     ] {
-        let error = generate::zones(&recipe(), Path::new(path)).expect_err("no folder").to_string();
+        let error = kqps_recipe::zones(&recipe(), Path::new(path)).expect_err("no folder").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }

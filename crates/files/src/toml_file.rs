@@ -99,7 +99,7 @@ pub fn did_you_mean(near: Option<&str>) -> String {
 }
 
 /// serde writes ``unknown field `x`, expected one of `a`, `b` ``. Adds which of those was probably meant.
-pub(crate) fn with_nearest(message: &str) -> String {
+pub fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
     let known: Vec<&str> = quoted.collect();

@@ -2,6 +2,7 @@
 //! sum 1.
 
 mod check;
+mod error;
 mod fault;
 mod read;
 
@@ -9,8 +10,9 @@ use indexmap::IndexMap;
 use kqps_message::rtype;
 use serde::Deserialize;
 
+pub use error::RecipeError;
+pub(crate) use fault::RANKS_MAX;
 pub use fault::RecipeFault;
-pub use read::RecipeError;
 
 use super::label::Labels;
 use super::popularity::Popularity;

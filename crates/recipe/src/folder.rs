@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use kqps_files::whole;
+
 use super::plan::{Plan, Zone};
-use super::{output, zone};
+use super::zone;
 
 /// A folder with more files than this has one level of subfolders.
 const FILES_FLAT_MAX: u64 = 10_000;
@@ -28,7 +30,7 @@ pub(super) fn write(
     folder: &Path,
     finish: &mut dyn FnMut(&str, &Path) -> io::Result<()>,
 ) -> io::Result<()> {
-    output::whole_folder(folder, |unfinished, path| {
+    whole::whole_folder(folder, |unfinished, path| {
         let mut lists = Lists::new(plan, unfinished, path)?;
         let configured = plan.recipe.zones + plan.recipe.broken;
         let mut zone = plan.zone(0);

@@ -7,7 +7,7 @@ use super::data::{Data, SERVERS};
 use super::layout::Kind;
 use super::name::Name;
 use super::plan::{Plan, Target, Zone};
-use crate::answer::Digest;
+use kqps_dataset::Digest;
 
 /// Makes digests, if the recipe asks for them.
 pub(super) struct Answers<'a> {

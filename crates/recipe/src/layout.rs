@@ -63,7 +63,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::recipe::{Contents, Delegations};
+    use crate::recipe::{Contents, Delegations};
 
     #[test]
     fn each_kind_has_its_numbers() {

@@ -11,10 +11,7 @@ use serde::Deserialize;
 
 use super::GenerateError;
 use super::draw::Draws;
-use super::recipe::RecipeFault;
-
-/// The most names that are drawn by rank. Each takes 16 bytes of memory while queries are written.
-pub(super) const RANKS_MAX: u64 = 100_000_000;
+use super::recipe::{RANKS_MAX, RecipeFault};
 
 /// How often each name is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use kqps_dataset::generate::{self, Popularity, Recipe};
+use kqps_recipe::{Popularity, Recipe};
 
 fn named(name: &str, settings: &[&str]) -> Recipe {
     let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
@@ -25,8 +25,8 @@ fn small(name: &str) -> Recipe {
 /// The zones and the queries of a recipe, in a folder.
 fn written(recipe: &Recipe, count: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    generate::zones(recipe, &folder.path().join("out")).expect("zones");
-    generate::queries(recipe, count, &folder.path().join("queries")).expect("queries");
+    kqps_recipe::zones(recipe, &folder.path().join("out")).expect("zones");
+    kqps_recipe::queries(recipe, count, &folder.path().join("queries")).expect("queries");
     folder
 }
 
@@ -37,7 +37,7 @@ fn read(path: &Path) -> String {
 /// Every zone with its file's text, in the order of the list.
 fn zones(folder: &Path) -> Vec<(String, String)> {
     let out = folder.join("out");
-    read(&out.join(generate::LIST))
+    read(&out.join(kqps_recipe::LIST))
         .lines()
         .map(|line| line.split_once(' ').expect("two columns"))
         .map(|(origin, file)| (origin.to_owned(), read(&out.join(file))))
@@ -47,7 +47,7 @@ fn zones(folder: &Path) -> Vec<(String, String)> {
 #[test]
 fn what_the_recipes_give_never_changes() {
     let mut told = String::new();
-    for name in generate::recipe_names() {
+    for name in kqps_recipe::recipe_names() {
         let folder = written(&small(name), 1000);
         let mut zones_hash = blake3::Hasher::new();
         for (origin, text) in zones(folder.path()) {
@@ -115,7 +115,7 @@ impl Content {
 
 #[test]
 fn every_query_comes_to_what_its_recipe_says() {
-    for name in generate::recipe_names() {
+    for name in kqps_recipe::recipe_names() {
         let recipe = small(name);
         let folder = written(&recipe, 4000);
         let zones = zones(folder.path());
@@ -190,7 +190,7 @@ fn many_zones_lie_in_folders_and_are_listed() {
     let recipe = named("hosting", &["zones=10_001", "records=1", "queries.alias=0", "queries.wildcard=0"]);
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");
-    generate::zones(&recipe, &out).expect("zones");
+    kqps_recipe::zones(&recipe, &out).expect("zones");
     let listed = read(&out.join("zones.list"));
     assert_eq!(listed.lines().count(), 10_001);
     let files: HashSet<&str> = listed.lines().filter_map(|line| line.split(' ').nth(1)).collect();

@@ -2,47 +2,14 @@
 
 use std::path::Path;
 
+use kqps_files::toml_file::{self, FileError, TomlError, with_nearest};
 use toml::{Table, Value};
 
 use super::Recipe;
-use crate::generate::builtin;
-use crate::generate::plan::Plan;
-use crate::generate::popularity::Popularity;
-use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest, with_nearest};
-
-/// The reason why there is no recipe.
-#[derive(Debug, thiserror::Error)]
-pub enum RecipeError {
-    /// The file cannot be read, or has an error.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// No recipe has the name, and there is no such file.
-    #[error("there is no recipe and no file \"{name}\"; the recipes are {}{}", builtin::names().join(", "), did_you_mean(*.near))]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The known name that was probably meant.
-        near: Option<&'static str>,
-    },
-    /// A setting has no `=`.
-    #[error("\"{0}\"; expected KEY=VALUE, such as zones=10 or queries.edns=0.5")]
-    NoValue(String),
-    /// A setting cannot be applied.
-    #[error("{setting}: {what}")]
-    Set {
-        /// The text of the setting.
-        setting: String,
-        /// What is wrong with it.
-        what: String,
-    },
-}
-
-impl RecipeError {
-    /// The error for a name that no recipe has.
-    pub fn unknown(name: &str) -> Self {
-        Self::Unknown { name: name.to_owned(), near: nearest(name, &builtin::names()) }
-    }
-}
+use super::error::RecipeError;
+use crate::builtin;
+use crate::plan::Plan;
+use crate::popularity::Popularity;
 
 impl Recipe {
     /// The recipe with this name or in this file, changed by settings `KEY=VALUE`, such as `zones=10` or
