@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::own::is_own;
 use kqps_observation::Trial;
@@ -112,19 +113,16 @@ struct Judged<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let load = load_of(args)?;
-    let mut plan = Plan {
-        seed: args.seed,
-        drop_reasons: args.drop_reasons,
-        ..args.player.plan(load, stop_of(args)?, |_| TIMEOUT)?
-    };
+    let (plan, subject) = args.player.plan(load, stop_of(args)?, |_| TIMEOUT)?;
+    let mut plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
     if args.rate.is_none() && args.outstanding.is_none() {
         plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
     }
     check_window(&plan)?;
     let dataset = open_dataset(&args.player)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
-    let trial = Watcher::new().play(&plan, &dataset, shown)?;
-    let setting = setting(&args.player, &plan);
+    let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
+    let setting = setting(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
@@ -163,10 +161,10 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 
 /// The surroundings of a plan's trials, as far as they are known. A target with another address may still be
 /// on this host, so `one_host` stays unknown then, and the trials decide.
-pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
+pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
         one_host: plan.targets.iter().any(|&target| is_own(target)).then_some(true),
-        subject_cpus: plan.subject_cpus.clone(),
+        subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()
     }
@@ -187,9 +185,17 @@ impl Watcher {
         self.interrupts
     }
 
-    pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
+    /// Plays a trial at a subject whose processes are on this host, or unknown.
+    pub(crate) fn play(
+        &self,
+        plan: &Plan,
+        subject: &SubjectWatched,
+        dataset: &Dataset,
+        shown: Shown,
+    ) -> anyhow::Result<Trial> {
         let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
-        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
+        let watch = |player: &PlayerWatched| Watch::begin(player, subject);
+        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control, watch))?)
     }
 }
 

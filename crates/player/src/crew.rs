@@ -9,7 +9,7 @@ use std::thread::Scope;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
-use kqps_host::watch::{Watch, Watched};
+use kqps_host::watch::{PlayerWatched, TrialWatch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::{affinity, clock, idle};
@@ -91,21 +91,18 @@ struct World<'a> {
     gate: &'a Gate,
 }
 
-/// What to watch while the threads with these IDs play.
-fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
-    let are_pinned = !plan.cpus.is_empty() && !plan.subject_cpus.is_empty();
-    Watched {
-        subject_pids: plan.subject_pids.clone(),
-        subject_unknown: plan.subject_unknown.clone(),
-        target: Some(plan.targets[0].ip()),
-        player_threads,
-        cpus: if are_pinned { [plan.cpus.as_slice(), &plan.subject_cpus].concat() } else { Vec::new() },
-        drop_reasons: plan.drop_reasons,
-    }
+/// What to watch of the player while the threads with these IDs play.
+fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
+    PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }
 
-/// Plays one trial, and returns its record.
-pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
+/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready.
+pub fn play<W: TrialWatch>(
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
     let Sockets { all: sockets, notes } = Sockets::bind(plan, chosen)?;
     let gate = Gate::default();
@@ -120,7 +117,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
             // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
-        let mut watch = Watch::begin(&watched(plan, tids));
+        let mut watch = watch(&watched(plan, tids));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let started_monotonic_ns = clock::now_ns() + LEAD_NS;

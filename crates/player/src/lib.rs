@@ -3,7 +3,7 @@
 //! For: one trial, exactly measured. Not for: choosing the load (`verdict` searches, `lab` obeys), nor for saying what a
 //! trial means.
 //!
-//! Invariant: it never reads a study and never judges. Every query that its schedule calls for ends in exactly one bucket
+//! Invariant: it never reads a study, never judges and knows no subject but its addresses. Every query that its schedule calls for ends in exactly one bucket
 //! of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
 //!
 //! The path of a trial through this crate: [`plan`] holds the options. [`crew`] binds the sockets, starts the threads and

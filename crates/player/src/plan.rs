@@ -48,12 +48,6 @@ pub struct Plan {
     pub local_port: Option<u16>,
     /// The seed of random arrivals.
     pub seed: u64,
-    /// The subject's processes, without their descendants; empty if the subject is elsewhere or not known.
-    pub subject_pids: Vec<u32>,
-    /// Why the subject's processes are not known, if they were searched for.
-    pub subject_unknown: Option<String>,
-    /// The subject's cores; empty if they are not known.
-    pub subject_cpus: Vec<u32>,
     /// Whether to count the kernel's reasons for dropping packets, which disturbs the trial.
     pub drop_reasons: bool,
 }

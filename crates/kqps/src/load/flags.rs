@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
-use kqps_host::topology;
+use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::own::is_own;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
 use super::dnsperf::{Foreign, parse_buffer, parse_transport, query_file};
 use super::skipped::skipped;
-use super::subject::{Choice, Subject};
+use super::subject::{self, Choice};
 use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
@@ -240,13 +240,14 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 }
 
 impl PlayerArgs {
-    /// A plan with these flags and this load. `usual_timeout` returns the default timeout for the targets.
+    /// A plan with these flags and this load, and the subject to watch. `usual_timeout` returns the default timeout for
+    /// the targets.
     pub(crate) fn plan(
         &self,
         load: LoadPlan,
         stop: Stop,
         usual_timeout: impl FnOnce(&[SocketAddr]) -> Duration,
-    ) -> anyhow::Result<Plan> {
+    ) -> anyhow::Result<(Plan, SubjectWatched)> {
         let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads(&cpus)?;
         let words = [&*self.servers, &*self.targets].concat();
@@ -257,17 +258,19 @@ impl PlayerArgs {
         }
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
         let drain = self.drain(timeout)?;
-        let subject = Subject::of(self.subject, &targets)?;
-        let subject_cpus = self.subject_cores(&subject)?;
+        let mut subject = subject::chosen(self.subject, &targets)?;
+        if let Some(cpus) = self.given_subject_cores()? {
+            subject.cpus = cpus;
+        }
         // A subject on another host has other cores in any case.
-        let are_apart = !subject_cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
         let own_cores = self.priority == Priority::Auto
             && are_apart
-            && has_cores_of_its_own(&cpus, threads, &subject_cpus);
+            && has_cores_of_its_own(&cpus, threads, &subject.cpus);
         let coalesce = self.coalesce(own_cores)?;
         self.check_local(targets[0], sockets.max(threads) as usize)?;
         self.warn_of_a_small_buffer();
-        Ok(Plan {
+        let plan = Plan {
             targets,
             load,
             stop,
@@ -286,11 +289,9 @@ impl PlayerArgs {
             // As in dnsperf, 0 stands for any port.
             local_port: self.local_port.filter(|port| *port > 0),
             seed: SEED,
-            subject_pids: subject.pids,
-            subject_unknown: subject.unknown,
-            subject_cpus,
             drop_reasons: false,
-        })
+        };
+        Ok((plan, subject))
     }
 
     /// The number of threads: 1 to 1024.
@@ -329,13 +330,12 @@ impl PlayerArgs {
         Ok(coalesce)
     }
 
-    /// The subject's cores, as the user gives them or as its threads are pinned; empty if it may run on all
-    /// cores, or if nothing is known. A core that is not online is bad usage.
-    fn subject_cores(&self, subject: &Subject) -> anyhow::Result<Vec<u32>> {
-        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(subject.cpus()) };
+    /// The subject's cores, if the user gives them. A core that is not online is bad usage.
+    fn given_subject_cores(&self) -> anyhow::Result<Option<Vec<u32>>> {
+        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(None) };
         let online = topology::online();
         match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
-            None => Ok(cpus),
+            None => Ok(Some(cpus)),
             Some(cpu) => Err(bad_input(format!(
                 "--subject-cpus: there is no core {cpu} here; there are {}",
                 topology::write_list(&online)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use kqps_host::topology::{online, write_list};
-use kqps_host::watch::SUBJECT_PROCESS;
+use kqps_host::watch::{PlayerPlace, SUBJECT_PROCESS, SubjectWatched};
 use kqps_kernel::own::is_own;
 use kqps_observation::{SubjectFacts, Trial};
 
@@ -34,36 +34,29 @@ impl FromStr for Choice {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Subject {
-    /// Processes of which none descends from another.
-    pub(super) pids: Vec<u32>,
-    /// Why there are none, if kqps looked for them.
-    pub(super) unknown: Option<String>,
+/// The subject of the user's choice, for a player that sends to `targets`. A given process that does not exist is bad
+/// usage. If kqps finds no process by itself, the reason is in `unknown`. The cores are those that its threads are
+/// pinned to, unless these are all cores.
+pub(super) fn chosen(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<SubjectWatched> {
+    let (pids, unknown) = match choice {
+        Choice::None => (Vec::new(), None),
+        Choice::Pid(pid) => {
+            check(pid)?;
+            (vec![pid], None)
+        }
+        Choice::Auto => match found(targets) {
+            Ok(pids) => (pids, None),
+            Err(why) => (Vec::new(), Some(why)),
+        },
+    };
+    let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
+    Ok(SubjectWatched { cpus: pinned(&pids), pids, unknown, player })
 }
 
-impl Subject {
-    /// The subject of the user's choice. A given process that does not exist is bad usage. If kqps finds no
-    /// process by itself, the reason is in `unknown`.
-    pub(super) fn of(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<Self> {
-        match choice {
-            Choice::None => Ok(Self::default()),
-            Choice::Pid(pid) => {
-                check(pid)?;
-                Ok(Self { pids: vec![pid], unknown: None })
-            }
-            Choice::Auto => Ok(match found(targets) {
-                Ok(pids) => Self { pids, unknown: None },
-                Err(why) => Self { pids: Vec::new(), unknown: Some(why) },
-            }),
-        }
-    }
-
-    /// The cores that the subject's threads are pinned to; empty if these are all cores.
-    pub(super) fn cpus(&self) -> Vec<u32> {
-        let cpus = kqps_host::allowed_cpus(&self.pids);
-        if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
-    }
+/// The cores that the threads of these processes are pinned to; empty if these are all cores.
+fn pinned(pids: &[u32]) -> Vec<u32> {
+    let cpus = kqps_host::allowed_cpus(pids);
+    if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
 }
 
 fn found(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
@@ -146,8 +139,8 @@ mod tests {
 
     #[test]
     fn what_is_elsewhere_is_not_watched() {
-        let elsewhere = Subject::of(Choice::Auto, &["192.0.2.1:53".parse().unwrap()]).unwrap();
+        let elsewhere = chosen(Choice::Auto, &["192.0.2.1:53".parse().unwrap()]).unwrap();
         assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
-        assert_eq!(Subject::of(Choice::None, &[]).unwrap(), Subject::default());
+        assert_eq!(chosen(Choice::None, &[]).unwrap(), SubjectWatched::default());
     }
 }

@@ -322,9 +322,6 @@ mod tests {
             local: None,
             local_port: None,
             seed: 1,
-            subject_pids: Vec::new(),
-            subject_unknown: None,
-            subject_cpus: Vec::new(),
             drop_reasons: false,
         }
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
+use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_player::{Io, LoadPlan, Plan, Stop};
 use tempfile::TempDir;
 
@@ -28,9 +29,6 @@ pub(crate) fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         local: None,
         local_port: None,
         seed: 1,
-        subject_pids: Vec::new(),
-        subject_unknown: None,
-        subject_cpus: Vec::new(),
         drop_reasons: false,
     }
 }
@@ -50,4 +48,9 @@ impl Queries {
         let options = Options { format, cache_dir: Some(folder.path().join("cache")), ..Options::default() };
         Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
     }
+}
+
+/// Watches the player and no subject.
+pub(crate) fn no_subject(player: &PlayerWatched) -> Watch {
+    Watch::begin(player, &SubjectWatched::default())
 }
