@@ -122,20 +122,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
     // Every plan of the search is this plan with another load.
-    let (mut plan, subject) = args.player.plan(
-        LoadPlan::Closed { outstanding: WINDOW },
+    let (plan, subject) = args.player.plan(
+        |threads| LoadPlan::Closed { outstanding: WINDOW.max(threads) },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
     )?;
     let dataset = open_dataset(&args.player)?;
-    plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let watcher = Watcher::new();
     let interface = interface_of(args);
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
     let gauges = Gauges::default();
-    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
+    let ceilings = if args.no_ceiling || !are_here(plan.targets()) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, &plan, &subject.cpus, &dataset, (&watcher, &gauges))
@@ -143,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dataset = dataset.checked(expected);
     let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
-    let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
+    let cores = are_here(plan.targets()).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search = Search {
         json: args.json,
         goal: &goal,
@@ -179,7 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            targets: plan.targets().iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),

@@ -18,6 +18,7 @@ use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::own::is_own;
 use kqps_observation::Trial;
+use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Setting, Warning};
@@ -30,7 +31,7 @@ use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::{Condition, Outcome};
 
 pub(crate) use dnsperf::NotOfSearches;
-pub(crate) use flags::{PlayerArgs, open_dataset};
+pub(crate) use flags::{PlayerArgs, check_plan, open_dataset};
 pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     arrivals: Option<Arrivals>,
 
     /// The seed of random arrivals (poisson)
-    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = flags::SEED, help_heading = "Load")]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = SEED, help_heading = "Load")]
     seed: u64,
 
     /// Send for this long (default: once through the queries)
@@ -112,13 +113,9 @@ struct Judged<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let load = load_of(args)?;
-    let (plan, subject) = args.player.plan(load, stop_of(args)?, |_| TIMEOUT)?;
-    let mut plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
-    if args.rate.is_none() && args.outstanding.is_none() {
-        plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
-    }
-    check_window(&plan)?;
+    let stop = stop_of(args)?;
+    let (plan, subject) = args.player.plan(|threads| load_of(args, threads), stop, |_| TIMEOUT)?;
+    let plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
     let dataset = open_dataset(&args.player)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
@@ -163,7 +160,7 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 /// on this host, so `one_host` stays unknown then, and the trials decide.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
-        one_host: plan.targets.iter().any(|&target| is_own(target)).then_some(true),
+        one_host: plan.targets().iter().any(|&target| is_own(target)).then_some(true),
         subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()
@@ -200,34 +197,20 @@ impl Watcher {
 }
 
 /// The load that the flags ask for; by default a closed loop.
-fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
-    if args.outstanding == Some(0) {
-        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
-    }
-    Ok(match args.rate {
+fn load_of(args: &Args, threads: u64) -> LoadPlan {
+    match args.rate {
         Some(rate_qps) => {
             LoadPlan::Open { rate_qps, arrivals: args.arrivals.unwrap_or_default(), window: args.outstanding }
         }
-        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW) },
-    })
-}
-
-/// Refuses a window smaller than the number of threads: a thread without a window would send nothing.
-fn check_window(plan: &Plan) -> anyhow::Result<()> {
-    match plan.load {
-        LoadPlan::Closed { outstanding: window } | LoadPlan::Open { window: Some(window), .. }
-            if window < plan.threads as u64 =>
-        {
-            Err(bad_input(format!(
-                "-q {window}: each of the {} threads needs a window of 1 at least",
-                plan.threads
-            )))
-        }
-        _ => Ok(()),
+        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW.max(threads)) },
     }
 }
 
+/// What ends the sending, or an error if the flags ask for a load that sends nothing or prints without end.
 fn stop_of(args: &Args) -> anyhow::Result<Stop> {
+    if args.outstanding == Some(0) {
+        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
+    }
     if args.repeat == Some(0) {
         return Err(bad_input("-n 0 would send nothing"));
     }

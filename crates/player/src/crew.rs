@@ -268,8 +268,8 @@ fn one_thread(
     let all_sent = || teller.sent();
     let (stop, broken) = (&world.control.stop, &world.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
-    let targets =
-        (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
+    let all = plan.targets();
+    let targets = (first..first + sockets.len()).map(|socket| all[socket % all.len()].into());
     let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
     let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals)
         .map_err(|error| too_many(plan, error, failed))?;

@@ -40,14 +40,15 @@ impl Chosen {
     /// The I/O model that the plan asks for, or the best that the host offers. Fails if the host does not
     /// offer the one asked for.
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
-        let chosen = match plan.io {
+        let asked = plan.udp().io;
+        let chosen = match asked {
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
             Io::Uring => Self::Uring,
             Io::Auto if offers(Io::Gso).is_ok() => Self::Gso,
             Io::Mmsg | Io::Auto => Self::Mmsg,
         };
-        offers(plan.io).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
+        offers(asked).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
         Ok(chosen)
     }
 

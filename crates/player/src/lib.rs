@@ -34,5 +34,5 @@ pub use crew::{Control, play};
 pub use error::PlayError;
 pub use io::offers;
 pub use live::Live;
-pub use plan::{Arrivals, Io, LoadPlan, Plan, Stop};
+pub use plan::{Arrivals, Io, LoadPlan, Plan, PlanError, Stop, UdpPlan, Wire};
 pub use sources::Sources;

@@ -30,8 +30,9 @@ impl Sockets {
     pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
         // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
-        let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
-        let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
+        let udp = plan.udp();
+        let local = udp.local.unwrap_or_else(|| any(udp.targets[0]).into());
+        let bytes = udp.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
             send_buffer: Some(bytes),
@@ -42,7 +43,7 @@ impl Sockets {
         };
         let wanted = plan.sockets_in_fact();
         let bind = |number: usize| {
-            let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
+            let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);
             UdpSocket::bind(address, &options)
                 .map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))

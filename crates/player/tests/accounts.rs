@@ -112,9 +112,8 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         drain: TIMEOUT * 4,
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
-        sockets: 3,
         threads: 2,
-        ..support::plan(target, load, io)
+        ..support::plan(target, 3, load, io)
     }
 }
 

@@ -31,9 +31,8 @@ fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
         timeout: hour,
         drain: hour,
         lag_allowed: hour,
-        sockets: 3,
         threads: 2,
-        ..plan(silent.local_addr().unwrap(), load, Io::Mmsg)
+        ..plan(silent.local_addr().unwrap(), 3, load, Io::Mmsg)
     };
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {

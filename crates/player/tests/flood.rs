@@ -39,7 +39,7 @@ fn flooded(load: LoadPlan, io: Io) -> Trial {
         stop: Stop { after: Some(TIMEOUT), passes: None },
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        ..plan(subject.local_addr().unwrap(), load, io)
+        ..plan(subject.local_addr().unwrap(), 1, load, io)
     };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

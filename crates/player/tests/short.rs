@@ -27,8 +27,7 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     let plan = Plan {
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        sockets: 2,
-        ..support::plan(socket.local_addr().unwrap(), load, io)
+        ..support::plan(socket.local_addr().unwrap(), 2, load, io)
     };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

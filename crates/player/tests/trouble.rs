@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
     let load = LoadPlan::Closed { outstanding: 64 };
-    Plan { timeout: TIMEOUT, drain: TIMEOUT, sockets: 2, ..support::plan(target, load, io) }
+    Plan { timeout: TIMEOUT, drain: TIMEOUT, ..support::plan(target, 2, load, io) }
 }
 
 /// `count` messages with these lengths, in turn: a query for the root, followed by zeros.
@@ -176,7 +176,8 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
         in_own_network(setup, || {
             let queries = queries_of(512, &[40]);
             let load = LoadPlan::Closed { outstanding: 512 };
-            let plan = Plan { buffer_bytes: Some(1), load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
+            let mut plan = Plan { load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
+            plan.udp_mut().buffer_bytes = Some(1);
             let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
             let accounts = trial.accounts;
             assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.name());

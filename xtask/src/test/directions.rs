@@ -20,7 +20,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
-    ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
+    (
+        "kqps-lab",
+        &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-player", "kqps-verdict"],
+    ),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
     // The proof of judgement judges, that of the gauge reads cores, the name servers are started as the lab

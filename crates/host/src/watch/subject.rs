@@ -2,9 +2,10 @@
 //! that is not the player's.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use kqps_kernel::clock;
+use kqps_kernel::own::is_own;
 use kqps_observation::{NetworkFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +15,14 @@ use crate::counters::{Reading, Whose};
 use crate::cpu_time::{self, CpuTicks};
 use crate::files::Root;
 use crate::ledger::SubjectSide;
+use crate::listener::listeners;
+use crate::process::allowed_cpus;
 use crate::subject;
+use crate::topology::online;
 
 /// What to watch of the subject.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SubjectWatched {
     /// Its processes on this host; their descendants are included. Empty if it is not watched.
     pub pids: Vec<u32>,
@@ -29,8 +34,33 @@ pub struct SubjectWatched {
     pub player: PlayerPlace,
 }
 
+impl SubjectWatched {
+    /// A subject with these processes on this host, of which none descends from another, and a player here that sends to
+    /// `target`. The cores are those that the threads are pinned to.
+    pub fn of_processes(pids: Vec<u32>, target: IpAddr) -> Self {
+        Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
+    }
+
+    /// The subject that has the sockets at these addresses. If no process is found, the reason is in `unknown`.
+    pub fn found(targets: &[SocketAddr]) -> Self {
+        let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
+        let (pids, unknown) = match targets.iter().find(|target| !is_own(**target)) {
+            Some(other) => (Vec::new(), Some(format!("{} is not an address of this host", other.ip()))),
+            None => listeners(targets).map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None)),
+        };
+        Self { cpus: pinned(&pids), pids, unknown, player }
+    }
+}
+
+/// The cores that the threads of these processes are pinned to; empty if these are all cores.
+fn pinned(pids: &[u32]) -> Vec<u32> {
+    let cpus = allowed_cpus(pids);
+    if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
+}
+
 /// Where the player is, as seen from the host of the subject.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PlayerPlace {
     /// In the network namespace of this process.
     #[default]
@@ -180,5 +210,18 @@ fn side(watched: &SubjectWatched) -> SubjectSide {
         (Some(_), Some(_), _) => SubjectSide::There,
         (_, _, PlayerPlace::Towards(ip)) if is_bindable(ip) => SubjectSide::Here,
         _ => SubjectSide::Unseen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_elsewhere_is_not_found() {
+        let elsewhere = SubjectWatched::found(&["192.0.2.1:53".parse().unwrap()]);
+        assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
+        assert!(elsewhere.pids.is_empty() && elsewhere.cpus.is_empty());
+        assert_eq!(elsewhere.player, PlayerPlace::Towards([192, 0, 2, 1].into()));
     }
 }

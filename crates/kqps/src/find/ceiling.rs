@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_dataset::unfinished::Unfinished;
-use kqps_host::{PlayerPlace, SubjectWatched};
+use kqps_host::SubjectWatched;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace};
 use kqps_lab::path::LaidPath;
@@ -136,16 +136,12 @@ fn against(
     };
     let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
     let mut plan = plan.clone();
-    plan.targets = vec![echo.address()];
+    plan.udp_mut().targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
-    let subject = SubjectWatched {
-        pids: vec![echo.pid()],
-        unknown: None,
-        cpus: cpus.to_vec(),
-        player: PlayerPlace::Towards(echo.address().ip()),
-    };
+    let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
+    let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
     let play = |_: &Load| watcher.play(&plan, &subject, dataset, Shown { bar: false, every: None });
     let trial = gauges.play(&Cores::of(&plan.cpus, cpus), &subject.pids, &load, play);
     echo.stop();

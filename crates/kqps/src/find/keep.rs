@@ -95,12 +95,12 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
 }
 
 fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> Cell {
-    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
+    let targets: Vec<String> = plan.targets().iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
     // A watched process runs on this host, whatever the target's address.
-    let on_this_host = plan.targets.iter().any(|&target| is_own(target)) || !watched.pids.is_empty();
+    let on_this_host = plan.targets().iter().any(|&target| is_own(target)) || !watched.pids.is_empty();
     Cell {
-        target: plan.targets.first().map(|&address| Target { address, on_this_host }),
+        target: plan.targets().first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
         ..echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
@@ -115,10 +115,10 @@ fn echo(
     (plan, watched): (&Plan, &SubjectWatched),
 ) -> Cell {
     let factors = [
-        ("player.io", plan.io.name().to_owned()),
+        ("player.io", plan.udp().io.name().to_owned()),
         ("player.senders", plan.threads.to_string()),
         ("player.sockets", plan.sockets_in_fact().to_string()),
-        ("player.burst", plan.burst.to_string()),
+        ("player.burst", plan.udp().burst.to_string()),
         ("player.timeout_s", plan.timeout.as_secs_f64().to_string()),
     ];
     Cell {

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use kqps_host::topology::{online, write_list};
-use kqps_host::watch::{PlayerPlace, SUBJECT_PROCESS, SubjectWatched};
-use kqps_kernel::own::is_own;
+use kqps_host::topology::write_list;
+use kqps_host::watch::{SUBJECT_PROCESS, SubjectWatched};
 use kqps_observation::{SubjectFacts, Trial};
 
 use crate::exit::bad_input;
@@ -35,34 +34,15 @@ impl FromStr for Choice {
 }
 
 /// The subject of the user's choice, for a player that sends to `targets`. A given process that does not exist is bad
-/// usage. If kqps finds no process by itself, the reason is in `unknown`. The cores are those that its threads are
-/// pinned to, unless these are all cores.
+/// usage. If kqps finds no process by itself, the reason is in `unknown`.
 pub(super) fn chosen(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<SubjectWatched> {
-    let (pids, unknown) = match choice {
-        Choice::None => (Vec::new(), None),
+    match choice {
+        Choice::None => Ok(SubjectWatched::of_processes(Vec::new(), targets[0].ip())),
         Choice::Pid(pid) => {
             check(pid)?;
-            (vec![pid], None)
+            Ok(SubjectWatched::of_processes(vec![pid], targets[0].ip()))
         }
-        Choice::Auto => match found(targets) {
-            Ok(pids) => (pids, None),
-            Err(why) => (Vec::new(), Some(why)),
-        },
-    };
-    let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
-    Ok(SubjectWatched { cpus: pinned(&pids), pids, unknown, player })
-}
-
-/// The cores that the threads of these processes are pinned to; empty if these are all cores.
-fn pinned(pids: &[u32]) -> Vec<u32> {
-    let cpus = kqps_host::allowed_cpus(pids);
-    if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
-}
-
-fn found(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
-    match targets.iter().find(|target| !is_own(**target)) {
-        Some(other) => Err(format!("{} is not an address of this host", other.ip())),
-        None => kqps_host::listeners(targets),
+        Choice::Auto => Ok(SubjectWatched::found(targets)),
     }
 }
 
@@ -135,12 +115,5 @@ mod tests {
         // A process that has ended has no processes left.
         let subject = SubjectFacts { pid: 7, ..SubjectFacts::default() };
         assert_eq!(shown(&subject), "process (pid 7)");
-    }
-
-    #[test]
-    fn what_is_elsewhere_is_not_watched() {
-        let elsewhere = chosen(Choice::Auto, &["192.0.2.1:53".parse().unwrap()]).unwrap();
-        assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
-        assert_eq!(chosen(Choice::None, &[]).unwrap(), SubjectWatched::default());
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Stage<'a> {
             deck,
             sockets,
             targets,
-            burst_most: plan.burst,
+            burst_most: plan.udp().burst,
             fallbacks: 0,
             begun: false,
             stretch_since_ns: None,
@@ -294,36 +294,14 @@ mod tests {
     use super::*;
 
     use crate::deck::tests::Desk;
-    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, Io, LoadPlan, Stop};
+    use crate::plan::tests::plan;
+    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, LoadPlan};
 
     #[test]
     fn messages_of_one_call_are_taken_up_one_after_another() {
         let at = |messages| (0..messages).map(move |message| taken_up_ns(&(1000..1600), message, messages));
         assert_eq!(at(1).collect::<Vec<_>>(), [1000]);
         assert_eq!(at(3).collect::<Vec<_>>(), [1000, 1200, 1400]);
-    }
-
-    fn plan(target: SocketAddr) -> Plan {
-        Plan {
-            targets: vec![target],
-            load: LoadPlan::Closed { outstanding: 1 },
-            stop: Stop { after: None, passes: Some(1) },
-            timeout: Duration::from_secs(1),
-            drain: Duration::from_secs(1),
-            lag_allowed: Duration::from_secs(1),
-            coalesce: Duration::ZERO,
-            burst: 32,
-            sockets: 1,
-            threads: 1,
-            cpus: Vec::new(),
-            own_cores: false,
-            io: Io::Plain,
-            buffer_bytes: None,
-            local: None,
-            local_port: None,
-            seed: 1,
-            drop_reasons: false,
-        }
     }
 
     #[test]
