@@ -1,12 +1,14 @@
 //! The I/O models. Each file holds one whole loop, because the loop is what a study compares. One `match`
-//! picks the loop, once per thread, before the trial begins. The loops share the [`Deck`], for what to send
-//! and what arrived, and [`Stage`], for when to sleep and when to end.
+//! picks the loop, once per thread, before the trial begins. The loops share the
+//! [`ThreadState`](crate::state::ThreadState), for what to send and what arrived, and [`Stage`], for when to sleep and when
+//! to end.
 
 mod gso;
 mod hear;
 mod look;
 mod mmsg;
 mod plain;
+pub(crate) mod polling;
 mod stage;
 mod uring;
 mod wait;

@@ -7,18 +7,20 @@
 //! of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
 //!
 //! The path of a trial through this crate: [`plan`] holds the options. [`crew`] binds the sockets, starts the threads and
-//! joins them. Each thread runs one loop of [`io`] over a [`deck`]. The deck takes queries of its [`part`] at its [`pace`]
-//! (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`] and the replies that the
-//! subject held back in [`cuts`]. [`record`] turns the tallies into a [`kqps_observation::Trial`].
+//! joins them. Each thread runs one loop of [`io`] over its [`state`]. Its [`supply`] takes queries of its [`part`] at its
+//! [`pace`] (a [`schedule`] or a window). Its [`books`] keep them [`inflight`], count their fates in a [`tally`] and the
+//! replies that the subject held back in [`cuts`]. [`record`] turns the tallies into a [`kqps_observation::Trial`].
 
+pub mod books;
+pub mod clock;
 pub mod course;
 pub mod crew;
 pub mod cuts;
-pub mod deck;
 pub mod error;
 pub mod inflight;
 pub mod io;
 pub mod live;
+pub mod loss;
 pub mod pace;
 pub mod part;
 pub mod plan;
@@ -28,6 +30,8 @@ pub mod reply;
 pub mod schedule;
 mod sockets;
 pub mod sources;
+pub mod state;
+pub mod supply;
 pub mod tally;
 
 pub use crew::{Control, play};
