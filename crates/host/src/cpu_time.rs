@@ -1,5 +1,7 @@
 //! How each core spent its time, from `/proc/stat`.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::host::CpuFacts;
 
 /// The unit of `/proc/stat` and `/proc/PID/stat`, `USER_HZ`: 100 on every architecture that kqps runs on.
@@ -37,24 +39,20 @@ pub(crate) fn shares(before: &[CpuTicks], after: &[CpuTicks]) -> Vec<CpuFacts> {
     differences(before, after).map(|spent| spent.shares()).collect()
 }
 
-/// CPU seconds in which `cpus` were busy within `wall_s` seconds, without the time of interrupts if the
-/// kernel measures it. `None` if one of the cores is missing.
+/// Core → CPU seconds in which it was busy within `wall_s` seconds, without the time of interrupts if the kernel
+/// measures it. A core that was not there both times is left out.
 ///
 /// This uses idle time, which is exact to one tick. It does not use the columns of busy time, since they are
 /// samples. A kernel that measures interrupt time does not charge it to the interrupted thread, so this
 /// function subtracts it. A kernel that only samples leaves `irq` at zero, and charges the interrupt to the
 /// thread that ran.
-pub(crate) fn busy_s(before: &[CpuTicks], after: &[CpuTicks], cpus: &[u32], wall_s: f64) -> Option<f64> {
+pub(crate) fn busy_s(before: &[CpuTicks], after: &[CpuTicks], wall_s: f64) -> BTreeMap<u32, f64> {
     let measures_interrupts = after.iter().any(|ticks| ticks.irq > 0);
-    let used: Vec<CpuTicks> = differences(before, after).filter(|spent| cpus.contains(&spent.cpu)).collect();
-    if used.len() != cpus.len() {
-        return None;
-    }
-    let not_busy = |spent: &CpuTicks| {
+    let not_busy_s = |spent: &CpuTicks| {
         let interrupts = if measures_interrupts { spent.irq + spent.softirq } else { 0 };
         (spent.idle + spent.steal + interrupts) as f64 / TICKS_PER_S
     };
-    Some(used.iter().map(|spent| wall_s - not_busy(spent)).sum::<f64>())
+    differences(before, after).map(|spent| (spent.cpu, wall_s - not_busy_s(&spent))).collect()
 }
 
 fn differences(before: &[CpuTicks], after: &[CpuTicks]) -> impl Iterator<Item = CpuTicks> {
@@ -124,10 +122,11 @@ cpu1 0 0 10 2090 0 0 0 0 0 0
 
     #[test]
     fn busy_time_is_what_was_not_idle() {
-        let busy = |cpus: &[u32]| busy_s(&parse(BEFORE), &parse(AFTER), cpus, 1.0);
-        assert!((busy(&[0]).unwrap() - 0.8).abs() < 1e-9);
-        assert!((busy(&[0, 1]).unwrap() - 0.9).abs() < 1e-9);
-        assert_eq!(busy(&[7]), None);
+        let busy = busy_s(&parse(BEFORE), &parse(AFTER), 1.0);
+        assert!((busy[&0] - 0.8).abs() < 1e-9);
+        assert!((busy[&1] - 0.1).abs() < 1e-9);
+        assert_eq!(busy.len(), 2);
+        assert_eq!(busy_s(&parse(BEFORE)[..1], &parse(AFTER), 1.0).len(), 1, "core 1 was not there before");
     }
 
     #[test]
@@ -135,7 +134,7 @@ cpu1 0 0 10 2090 0 0 0 0 0 0
         let measured = |text: &str| {
             parse(&text.replace(" 0 20 5 0 0", " 7 20 5 0 0").replace(" 0 30 5 0 0", " 17 30 5 0 0"))
         };
-        let busy = busy_s(&measured(BEFORE), &measured(AFTER), &[0], 1.0).unwrap();
-        assert!((busy - 0.6).abs() < 1e-9);
+        let busy = busy_s(&measured(BEFORE), &measured(AFTER), 1.0);
+        assert!((busy[&0] - 0.6).abs() < 1e-9);
     }
 }

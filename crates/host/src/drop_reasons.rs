@@ -21,14 +21,14 @@ const UNLISTED: &str = "UNLISTED";
 
 /// A running count of drops by reason.
 #[derive(Debug)]
-pub(crate) struct DropReasons {
+pub struct DropReasons {
     names: Vec<String>,
     counters: Counters,
 }
 
 impl DropReasons {
     /// Begins to count. Returns the reason if it cannot.
-    pub(crate) fn begin() -> Result<Self, String> {
+    pub fn begin() -> Result<Self, String> {
         let of = |what: &'static str| move |error| format!("{what}: {error}");
         let read =
             |file: &str| tracefs::read(&format!("{EVENT}/{file}")).map_err(of("the kernel's trace events"));
@@ -47,7 +47,7 @@ impl DropReasons {
     }
 
     /// The packets dropped so far, by the kernel's name of the reason. Reasons without a drop are left out.
-    pub(crate) fn counts(&self) -> Result<BTreeMap<String, u64>, String> {
+    pub fn counts(&self) -> Result<BTreeMap<String, u64>, String> {
         let counts = self.counters.counts().map_err(|error| format!("counters of drops: {error}"))?;
         let (all, each) = counts.split_first().ok_or("there is no counter of drops")?;
         let listed: u64 = each.iter().sum();

@@ -12,9 +12,10 @@ mod stretch;
 
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::{Accounts, HostFacts, Ledger, Place, Placed, SubjectFacts};
+use serde::{Deserialize, Serialize};
 
 /// Where the subject's end of the way is, as seen by the player.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SubjectSide {
     /// In the player's own network namespace: both directions move the same counters.
     Here,

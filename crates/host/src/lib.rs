@@ -36,5 +36,7 @@ pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};
 pub use subject::cpu_s_so_far;
 pub use topology::{Split, Topology, split};
-pub use watch::{Seen, Watch, Watched};
+pub use watch::{
+    PlayerPlace, PlayerWatched, Seen, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch,
+};
 pub use witness::Witness;

@@ -5,7 +5,10 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kqps_host::{Watch, Watched, lives, parent_of_same_program};
+use kqps_host::{
+    PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch as _, Watch, lives,
+    parent_of_same_program,
+};
 
 struct Guard(Child);
 
@@ -40,8 +43,10 @@ fn a_worker_is_known_by_a_parent_that_runs_the_same_program() {
     assert!(!lives(server.0.id()));
 }
 
-fn watched(pid: u32) -> Watched {
-    Watched { subject_pids: vec![pid], ..Watched::default() }
+/// A watch of a subject, and of a player without threads.
+fn watched(pid: u32) -> Watch {
+    let subject = SubjectWatched { pids: vec![pid], ..SubjectWatched::default() };
+    Watch::begin(&PlayerWatched::default(), &subject)
 }
 
 /// Waits until a condition about a process holds, and fails after 10 s.
@@ -63,7 +68,7 @@ fn a_busy_subject_is_charged_what_the_kernel_charges_it() {
     let subject = shell("while :; do :; done");
     let pid = subject.0.id();
     until(|| on_cpu_ns(pid) > 0);
-    let watch = Watch::begin(&watched(pid));
+    let watch = watched(pid);
     let before_ns = on_cpu_ns(pid);
     until(|| on_cpu_ns(pid) > before_ns + 200_000_000);
     let seen = watch.end();
@@ -83,7 +88,7 @@ fn children_are_the_subjects_too_even_when_they_are_gone() {
     // A child that burns CPU and ends between the readings, then one that stays.
     let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let mut subject = shell(&format!("read go; sh -c '{burn}'; sleep 60 & wait"));
-    let watch = Watch::begin(&watched(subject.0.id()));
+    let watch = watched(subject.0.id());
     drop(subject.0.stdin.take());
     let pid = subject.0.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
@@ -103,14 +108,14 @@ fn children_are_the_subjects_too_even_when_they_are_gone() {
 #[test]
 fn a_subject_that_dies_is_told_dead() {
     let mut subject = shell("read go");
-    let watch = Watch::begin(&watched(subject.0.id()));
+    let watch = watched(subject.0.id());
     subject.0.kill().unwrap();
     let zombie = format!("/proc/{}/stat", subject.0.id());
     until(|| std::fs::read_to_string(&zombie).unwrap().contains(") Z "));
     assert!(!watch.end().subject.unwrap().alive);
 
     subject.0.wait().unwrap();
-    let seen = Watch::begin(&watched(subject.0.id())).end();
+    let seen = watched(subject.0.id()).end();
     assert!(!seen.subject.unwrap().alive);
     assert!(seen.host.unreadable["subject"].contains("not alive"));
 }
@@ -118,7 +123,7 @@ fn a_subject_that_dies_is_told_dead() {
 #[test]
 fn a_neighbour_is_told_wherever_player_and_subject_may_run() {
     let (neighbour, subject) = (shell("while :; do :; done"), shell("read go"));
-    let watch = Watch::begin(&watched(subject.0.id()));
+    let watch = watched(subject.0.id());
     let pid = neighbour.0.id();
     let before_ns = on_cpu_ns(pid);
     until(|| on_cpu_ns(pid) > before_ns + 300_000_000);
@@ -135,7 +140,7 @@ fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = socket.local_addr().unwrap();
-    let watch = Watch::begin(&watched(std::process::id()));
+    let watch = watched(std::process::id());
     let sent = 4000u64;
     for _ in 0..sent {
         sender.send_to(&[0; 512], to).unwrap();
@@ -156,7 +161,8 @@ fn player_threads_are_told_apart() {
         link.file_name().unwrap().to_str().unwrap().parse().unwrap()
     };
     let mine = tid();
-    let mut watch = Watch::begin(&Watched { player_threads: vec![mine], ..Watched::default() });
+    let player = PlayerWatched { threads: vec![mine], ..PlayerWatched::default() };
+    let mut watch = Watch::begin(&player, &SubjectWatched::default());
     let started_ns = kqps_kernel::clock::thread_cpu_ns();
     while kqps_kernel::clock::thread_cpu_ns() < started_ns + 60_000_000 {}
     watch.sending_ended();
@@ -171,4 +177,22 @@ fn player_threads_are_told_apart() {
     assert_eq!(seen.host.foreign_cpu_s, None);
     assert!(seen.host.unreadable["foreign CPU time"].contains("the subject is not watched"));
     assert_eq!(seen.host.cpus.len(), std::thread::available_parallelism().unwrap().get());
+}
+
+#[test]
+fn a_subject_of_another_host_is_seen_there_and_sent_as_json() {
+    // This process stands for the subject. Its namespace counts as another one, though it is this process's.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let subject = SubjectWatched {
+        pids: vec![std::process::id()],
+        player: PlayerPlace::Elsewhere,
+        ..SubjectWatched::default()
+    };
+    let watch = SubjectWatch::begin(&subject);
+    socket.send_to(&[0; 8], socket.local_addr().unwrap()).unwrap();
+    let seen = watch.end();
+    let sent: SubjectSeen = serde_json::from_str(&serde_json::to_string(&seen).unwrap()).unwrap();
+    assert_eq!(sent, seen);
+    let facts = seen.facts().unwrap();
+    assert!(facts.network.as_ref().unwrap().udp4.out_datagrams >= 1, "{facts:?}");
 }

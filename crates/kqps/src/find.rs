@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::{Check, Dataset};
+use kqps_host::SubjectWatched;
 use kqps_kernel::own::is_own;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace, Played};
@@ -121,30 +122,38 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
     // Every plan of the search is this plan with another load.
-    let mut plan = args.player.plan(
-        LoadPlan::Closed { outstanding: WINDOW },
+    let (plan, subject) = args.player.plan(
+        |threads| LoadPlan::Closed { outstanding: WINDOW.max(threads) },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
     )?;
     let dataset = open_dataset(&args.player)?;
-    plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let watcher = Watcher::new();
     let interface = interface_of(args);
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
     let gauges = Gauges::default();
-    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
+    let ceilings = if args.no_ceiling || !are_here(plan.targets()) {
         Ceilings::default()
     } else {
-        ceiling::measure(&interface, &plan, &dataset, (&watcher, &gauges))
+        ceiling::measure(&interface, &plan, &subject.cpus, &dataset, (&watcher, &gauges))
     };
     let dataset = dataset.checked(expected);
-    let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, &plan, &interface, &ceilings));
+    let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
-    let cores = cores_of(&plan);
-    let mut search =
-        Search { json: args.json, goal: &goal, plan: &plan, dataset, watcher, keeping, cores, gauges };
+    let cores = are_here(plan.targets()).then(|| Cores::of(&plan.cpus, &subject.cpus));
+    let mut search = Search {
+        json: args.json,
+        goal: &goal,
+        plan: &plan,
+        subject: &subject,
+        dataset,
+        watcher,
+        keeping,
+        cores,
+        gauges,
+    };
     let mut played = Vec::new();
     let ended =
         kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load))
@@ -162,14 +171,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Err(error);
         }
     };
-    let setting = setting(&args.player, &plan);
+    let setting = setting(&args.player, &plan, &subject);
     let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
     if args.json {
         print::json(&verdict)?;
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            targets: plan.targets().iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),
@@ -191,6 +200,7 @@ struct Search<'a> {
     json: bool,
     goal: &'a Goal,
     plan: &'a Plan,
+    subject: &'a SubjectWatched,
     dataset: Dataset,
     watcher: Watcher,
     keeping: Option<Keeping>,
@@ -202,9 +212,9 @@ struct Search<'a> {
 impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
     fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
-        let play = |load: &Load| trial(self.plan, &self.dataset, load, &self.watcher);
+        let play = |load: &Load| self.trial(load);
         let trial = match &self.cores {
-            Some(cores) => self.gauges.play(cores, &self.plan.subject_pids, load, play),
+            Some(cores) => self.gauges.play(cores, &self.subject.pids, load, play),
             None => play(load),
         };
         let trial = trial.map_err(Ended::Failed)?;
@@ -222,6 +232,16 @@ impl Search<'_> {
             keeping.add(load.purpose, &trial).map_err(Ended::Failed)?;
         }
         Ok(trial)
+    }
+
+    fn trial(&self, load: &Load) -> anyhow::Result<Trial> {
+        let mut plan = self.plan.clone();
+        plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
+        if let Pace::Open { rate_qps } = load.pace {
+            plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+        }
+        let shown = Shown { bar: io::stderr().is_terminal(), every: None };
+        self.watcher.play(&plan, self.subject, &self.dataset, shown)
     }
 }
 
@@ -289,21 +309,6 @@ fn are_here(targets: &[SocketAddr]) -> bool {
 /// The default timeout of an answer. On this host it is that of a study.
 fn usual_timeout(targets: &[SocketAddr]) -> Duration {
     if are_here(targets) { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
-}
-
-/// The cores of player and subject; `None` if the target is on another host.
-fn cores_of(plan: &Plan) -> Option<Cores> {
-    are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &plan.subject_cpus))
-}
-
-fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyhow::Result<Trial> {
-    let mut plan = plan.clone();
-    plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
-    if let Pace::Open { rate_qps } = load.pace {
-        plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
-    }
-    let shown = Shown { bar: io::stderr().is_terminal(), every: None };
-    watcher.play(&plan, dataset, shown)
 }
 
 /// Why the search has no target: the subject has ended, or nothing ever answered.

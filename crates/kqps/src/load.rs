@@ -14,9 +14,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::own::is_own;
 use kqps_observation::Trial;
+use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Setting, Warning};
@@ -29,7 +31,7 @@ use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::{Condition, Outcome};
 
 pub(crate) use dnsperf::NotOfSearches;
-pub(crate) use flags::{PlayerArgs, open_dataset};
+pub(crate) use flags::{PlayerArgs, check_plan, open_dataset};
 pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
@@ -66,7 +68,7 @@ pub(crate) struct Args {
     arrivals: Option<Arrivals>,
 
     /// The seed of random arrivals (poisson)
-    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = flags::SEED, help_heading = "Load")]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = SEED, help_heading = "Load")]
     seed: u64,
 
     /// Send for this long (default: once through the queries)
@@ -111,20 +113,13 @@ struct Judged<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let load = load_of(args)?;
-    let mut plan = Plan {
-        seed: args.seed,
-        drop_reasons: args.drop_reasons,
-        ..args.player.plan(load, stop_of(args)?, |_| TIMEOUT)?
-    };
-    if args.rate.is_none() && args.outstanding.is_none() {
-        plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
-    }
-    check_window(&plan)?;
+    let stop = stop_of(args)?;
+    let (plan, subject) = args.player.plan(|threads| load_of(args, threads), stop, |_| TIMEOUT)?;
+    let plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
     let dataset = open_dataset(&args.player)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
-    let trial = Watcher::new().play(&plan, &dataset, shown)?;
-    let setting = setting(&args.player, &plan);
+    let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
+    let setting = setting(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
@@ -163,10 +158,10 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 
 /// The surroundings of a plan's trials, as far as they are known. A target with another address may still be
 /// on this host, so `one_host` stays unknown then, and the trials decide.
-pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
+pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
-        one_host: plan.targets.iter().any(|&target| is_own(target)).then_some(true),
-        subject_cpus: plan.subject_cpus.clone(),
+        one_host: plan.targets().iter().any(|&target| is_own(target)).then_some(true),
+        subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()
     }
@@ -187,41 +182,35 @@ impl Watcher {
         self.interrupts
     }
 
-    pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
+    /// Plays a trial at a subject whose processes are on this host, or unknown.
+    pub(crate) fn play(
+        &self,
+        plan: &Plan,
+        subject: &SubjectWatched,
+        dataset: &Dataset,
+        shown: Shown,
+    ) -> anyhow::Result<Trial> {
         let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
-        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
+        let watch = |player: &PlayerWatched| Watch::begin(player, subject);
+        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control, watch))?)
     }
 }
 
 /// The load that the flags ask for; by default a closed loop.
-fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
-    if args.outstanding == Some(0) {
-        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
-    }
-    Ok(match args.rate {
+fn load_of(args: &Args, threads: u64) -> LoadPlan {
+    match args.rate {
         Some(rate_qps) => {
             LoadPlan::Open { rate_qps, arrivals: args.arrivals.unwrap_or_default(), window: args.outstanding }
         }
-        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW) },
-    })
-}
-
-/// Refuses a window smaller than the number of threads: a thread without a window would send nothing.
-fn check_window(plan: &Plan) -> anyhow::Result<()> {
-    match plan.load {
-        LoadPlan::Closed { outstanding: window } | LoadPlan::Open { window: Some(window), .. }
-            if window < plan.threads as u64 =>
-        {
-            Err(bad_input(format!(
-                "-q {window}: each of the {} threads needs a window of 1 at least",
-                plan.threads
-            )))
-        }
-        _ => Ok(()),
+        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW.max(threads)) },
     }
 }
 
+/// What ends the sending, or an error if the flags ask for a load that sends nothing or prints without end.
 fn stop_of(args: &Args) -> anyhow::Result<Stop> {
+    if args.outstanding == Some(0) {
+        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
+    }
     if args.repeat == Some(0) {
         return Err(bad_input("-n 0 would send nothing"));
     }

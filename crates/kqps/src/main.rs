@@ -17,6 +17,7 @@ mod help;
 mod host;
 mod load;
 mod man;
+mod play;
 mod probe;
 mod report;
 mod run;
@@ -53,6 +54,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Load(load::Args),
+    /// Play the trial that another kqps asks for on standard input
+    #[command(hide = true)]
+    Play,
     Find(find::Args),
     Serve(serve::Args),
     Run(run::Args),
@@ -102,6 +106,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
     match command {
         None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
+        Some(Command::Play) => play::run(),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Run(args)) => run::run(&args),

@@ -1,30 +1,47 @@
-//! The player as a child process: `kqps load … --json`, one process for one trial, so that a trial inherits
-//! nothing from the one before.
+//! The player as a child process: `kqps play`, one process for one trial, so that a trial inherits nothing from the
+//! one before. It reads the whole request on its standard input and prints the record.
 
-use std::io::{self, Read};
+use std::ffi::OsString;
+use std::io::{self, Read, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use kqps_host::SubjectWatched;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use kqps_observation::Trial;
+use kqps_player::Plan;
+use serde::{Deserialize, Serialize};
 
 use crate::conduct::NoTrial;
 use crate::load::{Load, Pace};
 use crate::path::LaidPath;
-use crate::setup::{SPREAD_PREFIX, Setup};
+use crate::setup::Setup;
 
 /// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const SLACK_S: f64 = 20.0;
 
-/// The exit status of a player that sent nothing, or that got no reply. It still prints its record.
-const NOTHING_ANSWERED: i32 = 1;
-
 /// The interval at which the lab checks for an interrupt while the player runs.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// A trial to play: the message to `kqps play`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayRequest {
+    /// The trial.
+    pub plan: Plan,
+    /// The path of the query file. It may be no text.
+    pub queries: OsString,
+    /// Whether answers are checked against the expectations of the file.
+    pub checks: bool,
+    /// Whether the user has allowed targets that are neither on this host nor in the network for benchmarks.
+    pub is_allowed: bool,
+    /// The subject to watch.
+    pub subject: SubjectWatched,
+}
 
 /// A player with its target.
 #[derive(Clone, Debug)]
@@ -45,9 +62,9 @@ pub struct Player<'a> {
     pub setup: Setup,
     /// The player's cores.
     pub cpus: &'a [u32],
-    /// The process ID of the subject, if known.
+    /// The process ID of the subject; `None` if its process is to be found by its sockets.
     pub subject_pid: Option<u32>,
-    /// The subject's cores.
+    /// The subject's cores; empty if they are not known.
     pub subject_cpus: &'a [u32],
     /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
@@ -58,12 +75,17 @@ impl Player<'_> {
     /// this.
     pub fn play(&self, load: &Load) -> Result<Trial, NoTrial> {
         let failed = |reason: String| NoTrial::Failed { reason, output: Vec::new() };
+        let request = self.request(load).map_err(failed)?;
         let mut command = Command::new(self.kqps);
-        command.args(self.arguments(load));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("play");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         process::tie(&mut command);
         let child = self.path.place_player(&mut command).and_then(|()| command.spawn());
-        let child = child.map_err(|error| failed(format!("the player could not be started: {error}")))?;
+        let mut child = child.map_err(|error| failed(format!("the player could not be started: {error}")))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A player that ended before it read all of it gives the reason on stderr.
+            let _ = stdin.write_all(&request);
+        }
         let limit_s = load.duration_s + 2.0 * self.setup.timeout_s + SLACK_S;
         let said = self
             .wait(child, Duration::from_secs_f64(limit_s))
@@ -71,48 +93,23 @@ impl Player<'_> {
         self.trial_of(&said, limit_s)
     }
 
-    fn arguments(&self, load: &Load) -> Vec<String> {
-        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let (pace, how_much) = match load.pace {
-            Pace::Open { rate_qps } => ("-Q", rate_qps.to_string()),
-            Pace::Closed => ("-q", self.setup.window.to_string()),
+    /// The message that asks for a trial.
+    fn request(&self, load: &Load) -> Result<Vec<u8>, String> {
+        let mut subject = match self.subject_pid {
+            Some(pid) => SubjectWatched::of_processes(vec![pid], self.targets[0].ip()),
+            None => SubjectWatched::found(self.targets),
         };
-        let mut arguments: Vec<String> = vec!["load".into()];
-        arguments.extend(self.targets.iter().map(SocketAddr::to_string));
-        let mut add = |flag: &str, value: String| arguments.extend([flag.to_string(), value]);
-        add("-d", self.queries.display().to_string());
-        add(pace, how_much);
-        add("-l", format!("{}s", load.duration_s));
-        add("-t", format!("{}s", self.setup.timeout_s));
-        add("-c", self.setup.sockets.to_string());
-        add("--burst", self.setup.burst.to_string());
-        if self.setup.spreads_sources {
-            add("-a", SPREAD_PREFIX.into());
-        }
-        if let Some(io) = &self.setup.io {
-            add("--io", io.clone());
-        }
-        if let Some(pid) = self.subject_pid {
-            add("--subject-pid", pid.to_string());
-        }
-        if !self.checks {
-            add("--check", "off".into());
-        }
-        for target in self.targets.iter().filter(|_| self.is_allowed) {
-            add("--allow-target", target.ip().to_string());
-        }
-        if !self.cpus.is_empty() {
-            add("-T", self.setup.senders.map_or(self.cpus.len(), |senders| senders as usize).to_string());
-            add("--cpus", list(self.cpus));
-        }
         if !self.subject_cpus.is_empty() {
-            add("--subject-cpus", list(self.subject_cpus));
+            subject.cpus = self.subject_cpus.to_vec();
         }
-        if load.purpose.is_for_reasons() {
-            arguments.push("--drop-reasons".into());
-        }
-        arguments.push("--json".into());
-        arguments
+        let request = PlayRequest {
+            plan: self.setup.plan(load, self.targets, self.cpus, &subject)?,
+            queries: self.queries.into(),
+            checks: self.checks,
+            is_allowed: self.is_allowed,
+            subject,
+        };
+        serde_json::to_vec(&request).map_err(|error| error.to_string())
     }
 
     fn wait(&self, mut child: Child, limit: Duration) -> io::Result<Said> {
@@ -154,7 +151,7 @@ impl Player<'_> {
             return Err(NoTrial::Failed { reason, output: output() });
         }
         let has_record = !said.stdout.is_empty();
-        if !has_record || !matches!(said.status.code(), Some(0 | NOTHING_ANSWERED)) {
+        if !has_record || !said.status.success() {
             let last = said.stderr.lines().last().unwrap_or("it printed nothing");
             let reason = format!("the player failed ({}): {last}", said.status);
             return Err(NoTrial::Failed { reason, output: output() });

@@ -2,8 +2,16 @@
 //! explains a figure, and a resumed run plays as before.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
+use kqps_host::SubjectWatched;
+use kqps_kernel::own::is_own;
 use kqps_observation::Cell;
+use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::{Arrivals, Io, LoadPlan, Plan, Sources, Stop, UdpPlan, Wire};
+
+use crate::load::{Load, Pace};
 
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +84,57 @@ impl Setup {
         numbers.into_iter().chain(io).chain(senders).chain(sources).collect()
     }
 
+    /// The plan of a player with these settings that plays `load` from `cpus` at `targets`. Returns the reason if a
+    /// setting or the load cannot be played.
+    pub fn plan(
+        &self,
+        load: &Load,
+        targets: &[SocketAddr],
+        cpus: &[u32],
+        subject: &SubjectWatched,
+    ) -> Result<Plan, String> {
+        let io = self.io.as_ref().map_or(Ok(Io::Auto), |io| io.parse::<Io>());
+        let seconds =
+            |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"));
+        let (timeout, duration) = (seconds(self.timeout_s)?, seconds(load.duration_s)?);
+        let senders = if cpus.is_empty() { None } else { self.senders };
+        let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);
+        // A subject on another host has other cores in any case.
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
+        let spread = || SPREAD_PREFIX.parse::<Sources>().map_err(|error| error.to_string());
+        let local = if self.spreads_sources { Some(spread()?) } else { None };
+        let plan = Plan {
+            wire: Wire::Udp(UdpPlan {
+                targets: targets.to_vec(),
+                io: io.map_err(|expected| format!("factor `{IO}`: {expected}"))?,
+                sockets: self.sockets as usize,
+                burst: self.burst as usize,
+                buffer_bytes: None,
+                local,
+                local_port: None,
+            }),
+            load: match load.pace {
+                Pace::Open { rate_qps } => {
+                    LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
+                }
+                Pace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
+            },
+            stop: Stop { after: Some(duration), passes: None },
+            timeout,
+            drain: timeout,
+            lag_allowed: LAG_ALLOWED,
+            coalesce: usual_coalesce(own_cores),
+            threads,
+            cpus: cpus.to_vec(),
+            own_cores,
+            seed: SEED,
+            drop_reasons: load.purpose.is_for_reasons(),
+        };
+        plan.check().map_err(|error| error.to_string())?;
+        Ok(plan)
+    }
+
     /// The settings in a stored cell; those that it lacks are those of [`Setup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
         Self {
@@ -96,6 +155,8 @@ fn factor<T: std::str::FromStr>(cell: &Cell, name: &str) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::run::Purpose;
+
     use super::*;
 
     #[test]
@@ -109,5 +170,69 @@ mod tests {
             assert_eq!(Setup::of(&cell), setup);
         }
         assert_eq!(Setup::of(&Cell::default()), Setup::MANY_FLOWS);
+    }
+
+    fn plan(setup: &Setup, pace: Pace, cpus: &[u32], subject_cpus: &[u32]) -> Result<Plan, String> {
+        let load = Load { pace, duration_s: 0.5, purpose: Purpose::Search };
+        let subject = SubjectWatched { cpus: subject_cpus.to_vec(), ..SubjectWatched::default() };
+        setup.plan(&load, &["127.0.0.1:53".parse().unwrap()], cpus, &subject)
+    }
+
+    #[test]
+    fn a_plan_has_what_the_setup_says() {
+        let setup = Setup {
+            io: Some("mmsg".into()),
+            senders: Some(2),
+            sockets: 3,
+            spreads_sources: true,
+            ..Setup::MANY_FLOWS
+        };
+        let made = plan(&setup, Pace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
+        let timeout = Duration::from_millis(250);
+        let expected = Plan {
+            wire: Wire::Udp(UdpPlan {
+                targets: vec!["127.0.0.1:53".parse().unwrap()],
+                io: Io::Mmsg,
+                sockets: 3,
+                burst: 32,
+                buffer_bytes: None,
+                local: Some("127.1.0.0/16".parse().unwrap()),
+                local_port: None,
+            }),
+            load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
+            stop: Stop { after: Some(Duration::from_millis(500)), passes: None },
+            timeout,
+            drain: timeout,
+            lag_allowed: Duration::from_millis(10),
+            coalesce: Duration::from_micros(10),
+            threads: 2,
+            cpus: vec![2, 3, 4],
+            own_cores: true,
+            seed: 1,
+            drop_reasons: false,
+        };
+        assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn a_player_beside_its_subject_has_no_core_of_its_own() {
+        let closed = |cpus: &[u32], subject_cpus: &[u32]| {
+            plan(&Setup::MANY_FLOWS, Pace::Closed, cpus, subject_cpus).unwrap()
+        };
+        let beside = closed(&[0], &[0]);
+        assert!(!beside.own_cores);
+        assert_eq!((beside.coalesce, beside.threads), (Duration::from_micros(20), 1));
+        assert_eq!(beside.load, LoadPlan::Closed { outstanding: 500 });
+        assert!(!closed(&[0], &[]).own_cores, "the subject on this host may run anywhere");
+        let unpinned = closed(&[], &[1]);
+        assert_eq!((unpinned.threads, unpinned.has_own_cores()), (1, false));
+    }
+
+    #[test]
+    fn a_setup_that_cannot_be_played_says_why() {
+        let error = |setup: Setup| plan(&setup, Pace::Closed, &[], &[]).unwrap_err();
+        assert!(error(Setup { io: Some("fast".into()), ..Setup::MANY_FLOWS }).contains("`player.io`"));
+        assert!(error(Setup { burst: 65, ..Setup::MANY_FLOWS }).contains("a burst of 65"));
+        assert!(error(Setup { timeout_s: -1.0, ..Setup::MANY_FLOWS }).contains("-1 s"));
     }
 }

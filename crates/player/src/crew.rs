@@ -9,14 +9,17 @@ use std::thread::Scope;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
-use kqps_host::watch::{Watch, Watched};
+use kqps_host::watch::{PlayerWatched, TrialWatch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
 
-use crate::deck::{Deck, Setting};
+use crate::books::{Books, Times};
+use crate::clock::TrialClock;
 use crate::error::PlayError;
+use crate::inflight::Inflight;
+use crate::io::polling::TICK_NS;
 use crate::io::{Chosen, Signals, Stage, Wait};
 use crate::live::Live;
 use crate::pace::Pace;
@@ -25,6 +28,8 @@ use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
 use crate::sockets::{Sockets, capacity, part_of, too_many};
+use crate::state::ThreadState;
+use crate::supply::Supply;
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -91,21 +96,18 @@ struct World<'a> {
     gate: &'a Gate,
 }
 
-/// What to watch while the threads with these IDs play.
-fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
-    let are_pinned = !plan.cpus.is_empty() && !plan.subject_cpus.is_empty();
-    Watched {
-        subject_pids: plan.subject_pids.clone(),
-        subject_unknown: plan.subject_unknown.clone(),
-        target: Some(plan.targets[0].ip()),
-        player_threads,
-        cpus: if are_pinned { [plan.cpus.as_slice(), &plan.subject_cpus].concat() } else { Vec::new() },
-        drop_reasons: plan.drop_reasons,
-    }
+/// What to watch of the player while the threads with these IDs play.
+fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
+    PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }
 
-/// Plays one trial, and returns its record.
-pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
+/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready.
+pub fn play<W: TrialWatch>(
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
     let Sockets { all: sockets, notes } = Sockets::bind(plan, chosen)?;
     let gate = Gate::default();
@@ -120,7 +122,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
             // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
-        let mut watch = Watch::begin(&watched(plan, tids));
+        let mut watch = watch(&watched(plan, tids));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let started_monotonic_ns = clock::now_ns() + LEAD_NS;
@@ -263,7 +265,7 @@ fn one_thread(
     // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let deck = Deck::new(setting(world, number, sockets.len()));
+    let state = state(world, number, sockets.len());
     let ready = || {
         teller.ready();
         *world.gate.start_ns.wait()
@@ -271,19 +273,20 @@ fn one_thread(
     let all_sent = || teller.sent();
     let (stop, broken) = (&world.control.stop, &world.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
-    let targets =
-        (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
+    let all = plan.targets();
+    let targets = (first..first + sockets.len()).map(|socket| all[socket % all.len()].into());
     let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
-    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals)
+    let mut stage = Stage::new(plan, sockets, targets.collect(), state, signals)
         .map_err(|error| too_many(plan, error, failed))?;
     world.chosen.play(&mut stage).map_err(failed)?;
     teller.done();
-    let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
+    let Stage { state, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
-    let (played_ns, drain_ns, correct_in_time) = (deck.played_ns(), deck.drain_ns(), deck.correct_in_time());
+    let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
+    let correct_in_time = state.books.correct_in_time();
     Ok(begun.then_some(Heard {
         tid: affinity::thread_id(),
-        tally: deck.tally,
+        tally: state.books.tally,
         played_ns,
         drain_ns,
         correct_in_time,
@@ -295,14 +298,34 @@ fn one_thread(
     }))
 }
 
-fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
+/// The state of thread `number`, before the start.
+fn state(world: World<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
     let World { plan, dataset, control, .. } = world;
+    let settle = plan.timeout + plan.drain;
+    let part = Part::new(dataset, plan.threads, number, plan.stop.passes);
+    let stop_at_ns = plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64);
+    let lag_allowed_ns = plan.lag_allowed.as_nanos() as u64;
+    let supply = Supply::new(dataset, part, pace(world, number), stop_at_ns, lag_allowed_ns);
+    let capacity = capacity(plan.load, plan.timeout, settle, plan.sockets_in_fact());
+    let tables = (0..sockets).map(|_| Inflight::new(capacity, fastrand::u16(..)));
+    let times = Times {
+        timeout_ns: plan.timeout.as_nanos() as u64,
+        settle_ns: settle.as_nanos() as u64,
+        tick_ns: TICK_NS,
+    };
+    let books = Books::new(dataset, tables, times, control.live.thread(number));
+    ThreadState { clock: TrialClock::new(), supply, books }
+}
+
+/// The schedule or window of thread `number`.
+fn pace(world: World<'_>, number: usize) -> Pace {
+    let World { plan, dataset, .. } = world;
     let threads = plan.threads;
     let own_part = |window| {
         let part = part_of(window, threads, number);
         part.end - part.start
     };
-    let pace = match plan.load {
+    match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
             let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
@@ -310,18 +333,5 @@ fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_part) }
         }
         LoadPlan::Closed { outstanding } => Pace::Closed { window: own_part(outstanding) },
-    };
-    let settle = plan.timeout + plan.drain;
-    Setting {
-        dataset,
-        part: Part::new(dataset, threads, number, plan.stop.passes),
-        pace,
-        stop_at_ns: plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64),
-        timeout_ns: plan.timeout.as_nanos() as u64,
-        settle_ns: settle.as_nanos() as u64,
-        lag_allowed_ns: plan.lag_allowed.as_nanos() as u64,
-        capacity: capacity(plan.load, plan.timeout, settle, plan.sockets_in_fact()),
-        sockets,
-        live: control.live.thread(number),
     }
 }

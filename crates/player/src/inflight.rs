@@ -9,35 +9,22 @@ use std::collections::VecDeque;
 
 use kqps_dataset::Position;
 
+use crate::books::{Expired, Outstanding, State, Table};
+
 /// A query that was sent, and its state.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
-    /// When the query was due, nanoseconds since the trial's start.
-    pub due_ns: u64,
-    /// The query's position in the dataset.
-    pub query: Position,
+struct Slot {
+    due_ns: u64,
+    query: Position,
     /// The ID in the sent query, counted from the socket's first ID.
     id: u16,
     /// How often the IDs had wrapped around before this query, modulo 256.
     round: u8,
-    /// The query's state.
-    pub state: State,
+    state: State,
 }
 
-/// The state of the query that holds a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The slot has held no query yet, or the kernel refused the query.
-    Free,
-    /// Sent; the timeout has not passed.
-    Waiting,
-    /// Sent; the timeout has passed, so a reply would be late.
-    Overdue,
-    /// Answered; another reply is a duplicate.
-    Settled,
-    /// Lost; a reply is unsolicited.
-    Lost,
-}
+// A socket has many of these.
+const _: () = assert!(size_of::<Slot>() == 16);
 
 /// The outstanding queries of one socket. See the module.
 #[derive(Debug)]
@@ -58,15 +45,6 @@ pub struct Inflight {
     unsettled: u32,
 }
 
-/// The queries that timed out since the last call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Expired {
-    /// Queries whose timeout passed. They leave the window of a closed loop.
-    pub overdue: u64,
-    /// Queries that are lost.
-    pub lost: u64,
-}
-
 impl Inflight {
     /// A table without queries, with room for `capacity`: a power of two up to 65,536. Panics otherwise.
     pub fn new(capacity: usize, first_id: u16) -> Self {
@@ -85,15 +63,63 @@ impl Inflight {
         }
     }
 
-    /// Whether unsettled queries hold all slots.
+    /// Bytes on the heap of a table with room for `capacity`, without the two queues, which are usually empty.
+    #[cfg(test)]
+    pub(crate) fn bytes(capacity: usize) -> usize {
+        capacity * size_of::<Slot>()
+    }
+
+    /// The head has reached the tail's slot again. A query that still waits there moves to `lapped`, and the
+    /// head skips its slot.
+    fn pass_tail(&mut self) {
+        if self.waits_since(self.tail).is_some() {
+            self.lapped.push_back(self.tail);
+        }
+        self.tail += 1;
+    }
+
+    fn turn_overdue(&mut self, number: u64, expired: &mut Expired) {
+        let slot = self.slot_of(number);
+        if slot.is_in(number, State::Waiting) {
+            slot.state = State::Overdue;
+            self.waiting -= 1;
+            self.overdue.push_back(number);
+            expired.overdue += 1;
+        }
+    }
+
+    /// When query `number` was due, if it waits. Its slot may hold another query: an earlier one that still
+    /// waits, or a later one that was issued after this one was settled.
+    fn waits_since(&mut self, number: u64) -> Option<u64> {
+        let slot = self.slot_of(number);
+        slot.is_in(number, State::Waiting).then_some(slot.due_ns)
+    }
+
     #[inline]
-    pub fn is_full(&self) -> bool {
+    fn slot_of(&mut self, number: u64) -> &mut Slot {
+        &mut self.slots[(number as u32 & self.mask) as usize]
+    }
+
+    /// The slot of the query that was sent with this ID; `None` if the slot's query has another ID.
+    #[inline]
+    fn slot_with(&mut self, id: u16) -> Option<&mut Slot> {
+        let id = id.wrapping_sub(self.first_id);
+        let slot = &mut self.slots[(u32::from(id) & self.mask) as usize];
+        (slot.id == id && slot.state != State::Free).then_some(slot)
+    }
+}
+
+impl Table for Inflight {
+    /// The query's ID.
+    type Key = u16;
+
+    #[inline]
+    fn is_full(&self) -> bool {
         self.unsettled as usize == self.slots.len()
     }
 
-    /// Gives the query an ID and records it as waiting. Panics if [`Self::is_full`].
     #[inline]
-    pub fn issue(&mut self, due_ns: u64, query: Position) -> u16 {
+    fn issue(&mut self, due_ns: u64, query: Position) -> u16 {
         assert!(!self.is_full(), "no ID is free");
         loop {
             if self.head - self.tail > u64::from(self.mask) {
@@ -113,9 +139,8 @@ impl Inflight {
         }
     }
 
-    /// Takes back the query that was just issued under `id`, because the kernel refused it.
-    pub fn take_back(&mut self, id: u16) {
-        if let Some(slot) = self.find(id)
+    fn take_back(&mut self, id: u16) {
+        if let Some(slot) = self.slot_with(id)
             && slot.state == State::Waiting
         {
             slot.state = State::Free;
@@ -124,18 +149,14 @@ impl Inflight {
         }
     }
 
-    /// The slot of the query that was sent with this ID; `None` if the slot's query has another ID.
     #[inline]
-    pub fn find(&mut self, id: u16) -> Option<&mut Slot> {
-        let id = id.wrapping_sub(self.first_id);
-        let slot = &mut self.slots[(u32::from(id) & self.mask) as usize];
-        (slot.id == id && slot.state != State::Free).then_some(slot)
+    fn find(&mut self, id: u16) -> Option<Outstanding> {
+        let &mut Slot { due_ns, query, state, .. } = self.slot_with(id)?;
+        Some(Outstanding { due_ns, query, state })
     }
 
-    /// Settles the query with this ID, which [`Self::find`] returned as waiting or overdue. Returns whether it
-    /// was still waiting.
     #[inline]
-    pub fn settle(&mut self, id: u16) -> bool {
+    fn settle(&mut self, id: u16) -> bool {
         let index = (u32::from(id.wrapping_sub(self.first_id)) & self.mask) as usize;
         let was_waiting = self.slots[index].state == State::Waiting;
         self.slots[index].state = State::Settled;
@@ -144,20 +165,17 @@ impl Inflight {
         was_waiting
     }
 
-    /// The number of queries whose timeout has not passed.
     #[inline]
-    pub fn waiting(&self) -> u32 {
+    fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// The number of unsettled queries.
-    pub fn unsettled(&self) -> u32 {
+    #[inline]
+    fn unsettled(&self) -> u32 {
         self.unsettled
     }
 
-    /// Advances the time. Unanswered queries due before `overdue_before_ns` become overdue. Those due before
-    /// `lost_before_ns` are lost. Calls `each_lost` for each lost query.
-    pub fn expire(
+    fn expire(
         &mut self,
         overdue_before_ns: u64,
         lost_before_ns: u64,
@@ -193,42 +211,6 @@ impl Inflight {
         }
         expired
     }
-
-    /// Ends the trial: every unsettled query is lost. Returns how many were.
-    pub fn end(&mut self, each_lost: impl FnMut(Position)) -> u64 {
-        self.expire(u64::MAX, u64::MAX, each_lost).lost
-    }
-
-    /// The head has reached the tail's slot again. A query that still waits there moves to `lapped`, and the
-    /// head skips its slot.
-    fn pass_tail(&mut self) {
-        if self.waits_since(self.tail).is_some() {
-            self.lapped.push_back(self.tail);
-        }
-        self.tail += 1;
-    }
-
-    fn turn_overdue(&mut self, number: u64, expired: &mut Expired) {
-        let slot = self.slot_of(number);
-        if slot.is_in(number, State::Waiting) {
-            slot.state = State::Overdue;
-            self.waiting -= 1;
-            self.overdue.push_back(number);
-            expired.overdue += 1;
-        }
-    }
-
-    /// When query `number` was due, if it waits. Its slot may hold another query: an earlier one that still
-    /// waits, or a later one that was issued after this one was settled.
-    fn waits_since(&mut self, number: u64) -> Option<u64> {
-        let slot = self.slot_of(number);
-        slot.is_in(number, State::Waiting).then_some(slot.due_ns)
-    }
-
-    #[inline]
-    fn slot_of(&mut self, number: u64) -> &mut Slot {
-        &mut self.slots[(number as u32 & self.mask) as usize]
-    }
 }
 
 impl Slot {
@@ -257,7 +239,7 @@ mod tests {
         assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
         assert!(!inflight.settle(65_534), "a late reply");
         assert_eq!(inflight.expire(10, 2, |_| ()), Expired { overdue: 2, lost: 1 });
-        assert_eq!(inflight.end(|_| ()), 1);
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_| ()).lost, 1);
         assert_eq!((inflight.waiting(), inflight.unsettled()), (0, 0));
     }
 
@@ -277,7 +259,7 @@ mod tests {
         assert!(inflight.find(1).is_none(), "the slot's earlier holder differs from the present one");
         assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
         assert_eq!(inflight.expire(100, 1, |_| ()), Expired { overdue: 1, lost: 1 });
-        assert_eq!(inflight.end(|_| ()), 1);
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_| ()).lost, 1);
     }
 
     /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or
@@ -307,7 +289,7 @@ mod tests {
                 model.retain(|_, due_ns| *due_ns >= horizon_ns);
                 assert_eq!(inflight.unsettled() as usize, model.len());
             }
-            lost += inflight.end(|_| ());
+            lost += inflight.expire(u64::MAX, u64::MAX, |_| ()).lost;
             assert_eq!(issued, answered + lost);
         }
     }

@@ -1,12 +1,14 @@
 //! The I/O models. Each file holds one whole loop, because the loop is what a study compares. One `match`
-//! picks the loop, once per thread, before the trial begins. The loops share the [`Deck`], for what to send
-//! and what arrived, and [`Stage`], for when to sleep and when to end.
+//! picks the loop, once per thread, before the trial begins. The loops share the
+//! [`ThreadState`](crate::state::ThreadState), for what to send and what arrived, and [`Stage`], for when to sleep and when
+//! to end.
 
 mod gso;
 mod hear;
 mod look;
 mod mmsg;
 mod plain;
+pub(crate) mod polling;
 mod stage;
 mod uring;
 mod wait;
@@ -40,14 +42,15 @@ impl Chosen {
     /// The I/O model that the plan asks for, or the best that the host offers. Fails if the host does not
     /// offer the one asked for.
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
-        let chosen = match plan.io {
+        let asked = plan.udp().io;
+        let chosen = match asked {
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
             Io::Uring => Self::Uring,
             Io::Auto if offers(Io::Gso).is_ok() => Self::Gso,
             Io::Mmsg | Io::Auto => Self::Mmsg,
         };
-        offers(plan.io).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
+        offers(asked).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
         Ok(chosen)
     }
 

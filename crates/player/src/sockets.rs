@@ -12,8 +12,12 @@ use crate::error::PlayError;
 use crate::io::Chosen;
 use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
 
-/// The least room that a socket has for outstanding queries. Small tables stay in the cache.
+/// The least room that a flow has for outstanding queries. Small tables stay in the cache.
 const CAPACITY_LEAST: usize = 1 << 10;
+
+/// The least room of each flow if there are more than `FLOWS_FEW`, so that 100,000 of them fit the memory.
+const CAPACITY_LEAST_OF_MANY: usize = 1 << 4;
+const FLOWS_FEW: usize = 4096;
 
 /// The error number of "Too many open files".
 const EMFILE: i32 = 24;
@@ -30,8 +34,9 @@ impl Sockets {
     pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
         // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
-        let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
-        let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
+        let udp = plan.udp();
+        let local = udp.local.unwrap_or_else(|| any(udp.targets[0]).into());
+        let bytes = udp.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
             send_buffer: Some(bytes),
@@ -42,7 +47,7 @@ impl Sockets {
         };
         let wanted = plan.sockets_in_fact();
         let bind = |number: usize| {
-            let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
+            let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);
             UdpSocket::bind(address, &options)
                 .map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
@@ -89,12 +94,14 @@ pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sock
         LoadPlan::Closed { outstanding } => of_window(outstanding),
     };
     let needed = (1.25 * unsettled / sockets as f64) as usize;
-    needed.clamp(CAPACITY_LEAST, 1 << 16).next_power_of_two()
+    let least = if sockets > FLOWS_FEW { CAPACITY_LEAST_OF_MANY } else { CAPACITY_LEAST };
+    needed.clamp(least, 1 << 16).next_power_of_two()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Arrivals;
 
     #[test]
     fn parts_add_up_and_none_is_empty_where_there_is_enough() {
@@ -110,5 +117,16 @@ mod tests {
                     .all(|part| [whole / threads as u64, whole.div_ceil(threads as u64)].contains(part))
             );
         }
+    }
+
+    #[test]
+    fn a_flow_has_room_for_what_it_needs() {
+        let second = Duration::from_secs(1);
+        let open = |rate_qps| LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+        assert_eq!(capacity(open(1000.0), second, second, 1), 2048);
+        assert_eq!(capacity(open(1000.0), second, second, 64), 1024, "small tables are not made smaller");
+        assert_eq!(capacity(open(1e6), second, second, 100_000), 16);
+        assert_eq!(capacity(open(1e7), second, second, 100_000), 128);
+        assert_eq!(capacity(open(1e9), second, second, 1), 1 << 16, "a message has no more IDs");
     }
 }

@@ -2,14 +2,17 @@
 //! packets by their source address then uses all its queues.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU128;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Local addresses to send from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sources {
     first: IpAddr,
-    /// The number of addresses from the first on, at least 1.
-    count: u128,
+    /// The number of addresses from the first on.
+    count: NonZeroU128,
 }
 
 /// The text is neither an address nor a prefix.
@@ -35,7 +38,7 @@ impl Sources {
 
 impl From<IpAddr> for Sources {
     fn from(first: IpAddr) -> Self {
-        Self { first, count: 1 }
+        Self { first, count: NonZeroU128::MIN }
     }
 }
 
@@ -60,7 +63,7 @@ impl FromStr for Sources {
             IpAddr::V4(address) => Ipv4Addr::from((u32::from(address) & mask as u32) + skipped as u32).into(),
             IpAddr::V6(address) => Ipv6Addr::from((u128::from(address) & mask) + skipped).into(),
         };
-        Ok(Self { first, count })
+        Ok(Self { first, count: NonZeroU128::new(count).ok_or(NoSources)? })
     }
 }
 

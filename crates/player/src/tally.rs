@@ -7,6 +7,7 @@ use kqps_observation::{Accounts, Histogram};
 
 use crate::course::Course;
 use crate::cuts::Cuts;
+use crate::loss::Loss;
 use crate::reply::Cause;
 
 const BIN_NS: u64 = 100_000_000;
@@ -28,6 +29,8 @@ pub struct Tally {
     pub wrong_rcodes: [[u64; 16]; 16],
     /// The same replies, if one of the two rcodes is 16 or more: (expected, received) → count.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
+    /// Lost queries by [`Loss::number`]; together they are `accounts.lost`.
+    pub lost_by: [u64; Loss::NAMES.len()],
     /// Lost queries by the expected reply.
     pub lost_expected: BTreeMap<Expected, u64>,
     /// The replies that the subject held back.
@@ -145,8 +148,9 @@ impl Tally {
     }
 
     /// Counts `count` lost queries, as censored samples at the timeout.
-    pub fn lost(&mut self, timeout_ns: u64, count: u64) {
+    pub fn lost(&mut self, loss: Loss, timeout_ns: u64, count: u64) {
         self.accounts.lost += count;
+        self.lost_by[loss.number()] += count;
         if count > 0 {
             self.latency.record_many_us(timeout_ns / 1000, count);
             self.outstanding_us += timeout_ns / 1000 * count;
@@ -172,6 +176,7 @@ impl Tally {
         for (expected, count) in &other.lost_expected {
             *self.lost_expected.entry(*expected).or_default() += count;
         }
+        add_each(&mut self.lost_by, &other.lost_by);
         self.cuts.add(&other.cuts);
         self.unsent_for_ids += other.unsent_for_ids;
         self.unsent_for_window += other.unsent_for_window;

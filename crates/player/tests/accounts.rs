@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
-use support::Queries;
+use support::{Queries, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -112,9 +112,8 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         drain: TIMEOUT * 4,
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
-        sockets: 3,
         threads: 2,
-        ..support::plan(target, load, io)
+        ..support::plan(target, 3, load, io)
     }
 }
 
@@ -132,7 +131,7 @@ fn played(load: LoadPlan, io: Io) -> Trial {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| subject(&socket, &stop));
-        let trial = play(&plan, &queries.dataset, &Control::new(plan.threads));
+        let trial = play(&plan, &queries.dataset, &Control::new(plan.threads), no_subject);
         stop.store(true, Relaxed);
         trial.unwrap()
     })
@@ -223,7 +222,7 @@ fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
                 server.send_to(&reply[..length], to).unwrap();
             }
         });
-        play(&plan, &queries.dataset, &control).unwrap()
+        play(&plan, &queries.dataset, &control, no_subject).unwrap()
     });
     assert_eq!((trial.accounts.sent, trial.accounts.correct), (8, 8), "{:?}", trial.accounts);
     assert_eq!((trial.load.correct_in_time, trial.load.answered_qps), (Some(0), 0.0));
@@ -246,7 +245,7 @@ fn a_trial_that_is_stopped_accounts_for_what_it_did() {
             }
             control.stop.ask();
         });
-        play(&plan, &queries.dataset, &control).unwrap()
+        play(&plan, &queries.dataset, &control, no_subject).unwrap()
     });
     assert!(trial.interrupted);
     assert!(trial.accounts.intended >= 10 && trial.accounts.lost == trial.accounts.sent);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_kernel::limits::raise_open_files;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
-use support::{Queries, plan};
+use support::{Queries, no_subject, plan};
 
 /// Limits this process to one open file. Files that are already open stay open.
 fn limit_open_files() {
@@ -31,9 +31,8 @@ fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
         timeout: hour,
         drain: hour,
         lag_allowed: hour,
-        sockets: 3,
         threads: 2,
-        ..plan(silent.local_addr().unwrap(), load, Io::Mmsg)
+        ..plan(silent.local_addr().unwrap(), 3, load, Io::Mmsg)
     };
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -45,7 +44,7 @@ fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
             // fails, and the thread with one socket does not.
             limit_open_files();
         });
-        play(&plan, &queries.dataset, &Control::new(2)).unwrap_err()
+        play(&plan, &queries.dataset, &Control::new(2), no_subject).unwrap_err()
     });
     raise_open_files().unwrap();
     let PlayError::Loop { io: "mmsg", error } = error else { panic!("{error}") };

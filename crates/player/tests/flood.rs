@@ -12,7 +12,7 @@ use kqps_kernel::batch::{SEGMENTS, SendBatch};
 use kqps_kernel::{UdpOptions, UdpSocket as Sender};
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
-use support::{Queries, plan};
+use support::{Queries, no_subject, plan};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -39,13 +39,13 @@ fn flooded(load: LoadPlan, io: Io) -> Trial {
         stop: Stop { after: Some(TIMEOUT), passes: None },
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        ..plan(subject.local_addr().unwrap(), load, io)
+        ..plan(subject.local_addr().unwrap(), 1, load, io)
     };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| flood(&subject, &is_over));
         scope.spawn(|| flood(&subject, &is_over));
-        let trial = play(&plan, &queries.dataset, &Control::new(1));
+        let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject);
         is_over.store(true, Relaxed);
         trial.unwrap()
     })

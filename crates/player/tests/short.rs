@@ -11,7 +11,7 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
-use support::Queries;
+use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -27,8 +27,7 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     let plan = Plan {
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        sockets: 2,
-        ..support::plan(socket.local_addr().unwrap(), load, io)
+        ..support::plan(socket.local_addr().unwrap(), 2, load, io)
     };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -47,7 +46,7 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
                 }
             }
         });
-        let trial = play(&plan, &queries.dataset, &Control::new(1));
+        let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject);
         stop.store(true, Relaxed);
         trial.unwrap()
     })

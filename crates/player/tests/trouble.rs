@@ -13,13 +13,13 @@ use kqps_dataset::Format;
 use kqps_kernel::namespace::enter_new_network;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
-use support::Queries;
+use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
     let load = LoadPlan::Closed { outstanding: 64 };
-    Plan { timeout: TIMEOUT, drain: TIMEOUT, sockets: 2, ..support::plan(target, load, io) }
+    Plan { timeout: TIMEOUT, drain: TIMEOUT, ..support::plan(target, 2, load, io) }
 }
 
 /// `count` messages with these lengths, in turn: a query for the root, followed by zeros.
@@ -67,7 +67,7 @@ fn answered_as(
                 }
             }
         });
-        let trial = play(&plan, &queries.dataset, &Control::new(1));
+        let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject);
         stop.store(true, Relaxed);
         trial.unwrap()
     })
@@ -176,8 +176,9 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
         in_own_network(setup, || {
             let queries = queries_of(512, &[40]);
             let load = LoadPlan::Closed { outstanding: 512 };
-            let plan = Plan { buffer_bytes: Some(1), load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
-            let trial = play(&plan, &queries.dataset, &Control::new(1)).unwrap();
+            let mut plan = Plan { load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
+            plan.udp_mut().buffer_bytes = Some(1);
+            let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
             let accounts = trial.accounts;
             assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.name());
             assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{}: {accounts:?}", io.name());
@@ -195,7 +196,7 @@ fn a_thread_that_fails_before_the_start_calls_the_trial_off() {
     // An hour; the trial ends at once, since there is no core 4000.
     plan.stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     (plan.threads, plan.cpus) = (2, vec![0, 4000]);
-    let error = play(&plan, &queries.dataset, &Control::new(2)).unwrap_err();
+    let error = play(&plan, &queries.dataset, &Control::new(2), no_subject).unwrap_err();
     assert!(matches!(error, PlayError::Pin { cpu: 4000, .. }), "{error}");
     silent.set_nonblocking(true).unwrap();
     assert!(silent.recv_from(&mut [0; 64]).is_err(), "nothing was sent");

@@ -24,7 +24,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     (
         "kqps-lab",
-        &["kqps-files", "kqps-recipe", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"],
+        &[
+            "kqps-files",
+            "kqps-recipe",
+            "kqps-kernel",
+            "kqps-host",
+            "kqps-observation",
+            "kqps-player",
+            "kqps-verdict",
+        ],
     ),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),

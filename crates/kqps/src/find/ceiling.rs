@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_files::unfinished::Unfinished;
+use kqps_host::SubjectWatched;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace};
 use kqps_lab::path::LaidPath;
@@ -79,10 +80,12 @@ impl Measured {
 }
 
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
-/// another player would not apply. After an interrupt it starts nothing more.
+/// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
+/// interrupt it starts nothing more.
 pub(super) fn measure(
     interface: &Interface,
     plan: &Plan,
+    cpus: &[u32],
     dataset: &Dataset,
     (watcher, gauges): (&Watcher, &Gauges),
 ) -> Ceilings {
@@ -92,7 +95,7 @@ pub(super) fn measure(
         if is_over() {
             return None;
         }
-        let trial = against(io, workers, plan, dataset, (watcher, gauges));
+        let trial = against(io, workers, (plan, cpus), dataset, (watcher, gauges));
         let trial = trial.inspect_err(|error| {
             if !is_over() {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
@@ -111,11 +114,11 @@ pub(super) fn measure(
     }
 }
 
-/// Plays a trial against an echo, which runs on the subject's cores if they are known.
+/// Plays a trial against an echo that runs on these cores.
 fn against(
     io: &str,
     workers: u32,
-    plan: &Plan,
+    (plan, cpus): (&Plan, &[u32]),
     dataset: &Dataset,
     (watcher, gauges): (&Watcher, &Gauges),
 ) -> anyhow::Result<Trial> {
@@ -128,20 +131,19 @@ fn against(
         kqps: &kqps,
         io,
         workers,
-        cpus: &plan.subject_cpus,
+        cpus,
         settings: &BTreeMap::new(),
     };
     let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
     let mut plan = plan.clone();
-    plan.targets = vec![echo.address()];
-    plan.subject_pids = vec![echo.pid()];
-    plan.subject_unknown = None;
+    plan.udp_mut().targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
-    let cores = Cores::of(&plan.cpus, &plan.subject_cpus);
-    let play = |_: &Load| watcher.play(&plan, dataset, Shown { bar: false, every: None });
-    let trial = gauges.play(&cores, &plan.subject_pids, &load, play);
+    let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
+    let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
+    let play = |_: &Load| watcher.play(&plan, &subject, dataset, Shown { bar: false, every: None });
+    let trial = gauges.play(&Cores::of(&plan.cpus, cpus), &subject.pids, &load, play);
     echo.stop();
     let trial = trial?;
     anyhow::ensure!(!trial.interrupted, "it was interrupted");

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use kqps_host::SubjectWatched;
 use kqps_kernel::own::is_own;
 use kqps_lab::kept::{Claimed, Kept, NAME};
 use kqps_observation::run::{Cell, Purpose, Role};
@@ -31,22 +32,23 @@ impl Keeping {
     pub(super) fn begin(
         claimed: Claimed,
         goal: &Goal,
-        plan: &Plan,
+        (plan, watched): (&Plan, &SubjectWatched),
         interface: &Interface,
         ceilings: &Ceilings,
     ) -> anyhow::Result<Self> {
+        let echo = |role, name: &str, io: &str, workers| echo(role, name, io, workers, (plan, watched));
         let player = ceilings
             .player
             .as_ref()
-            .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1, plan)));
+            .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
         let interface_name = format!("echo {}", interface.io);
         let standard = ceilings.echo.as_ref().map(|measured| {
-            (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers, plan))
+            (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });
         let echoes: Vec<(&Measured, Cell)> = player.into_iter().chain(standard).collect();
         let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
         let subject = cells.len() as u32;
-        cells.push(of_subject(interface, plan));
+        cells.push(of_subject(interface, plan, watched));
         let mut kept = claimed.begin(run(goal, cells))?;
         for (cell, (measured, _)) in (0..).zip(&echoes) {
             kept.add(cell, Purpose::Ceiling, &measured.trial)?;
@@ -92,25 +94,31 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
     }
 }
 
-fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
-    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
+fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> Cell {
+    let targets: Vec<String> = plan.targets().iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
     // A watched process runs on this host, whatever the target's address.
-    let on_this_host = plan.targets.iter().any(|&target| is_own(target)) || !plan.subject_pids.is_empty();
+    let on_this_host = plan.targets().iter().any(|&target| is_own(target)) || !watched.pids.is_empty();
     Cell {
-        target: plan.targets.first().map(|&address| Target { address, on_this_host }),
+        target: plan.targets().first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
-        ..echo(Role::Subject, &name, &interface.io, 0, plan)
+        ..echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
     }
 }
 
-fn echo(role: Role, name: &str, io: &str, workers: u32, plan: &Plan) -> Cell {
+fn echo(
+    role: Role,
+    name: &str,
+    io: &str,
+    workers: u32,
+    (plan, watched): (&Plan, &SubjectWatched),
+) -> Cell {
     let factors = [
-        ("player.io", plan.io.name().to_owned()),
+        ("player.io", plan.udp().io.name().to_owned()),
         ("player.senders", plan.threads.to_string()),
         ("player.sockets", plan.sockets_in_fact().to_string()),
-        ("player.burst", plan.burst.to_string()),
+        ("player.burst", plan.udp().burst.to_string()),
         ("player.timeout_s", plan.timeout.as_secs_f64().to_string()),
     ];
     Cell {
@@ -120,7 +128,7 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, plan: &Plan) -> Cell {
         io: io.to_owned(),
         workers,
         player_cpus: plan.cpus.clone(),
-        subject_cpus: plan.subject_cpus.clone(),
+        subject_cpus: watched.cpus.clone(),
         factors: factors.map(|(name, value)| (name.to_owned(), value)).into(),
         ..Cell::default()
     }

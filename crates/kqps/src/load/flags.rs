@@ -6,34 +6,25 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
-use kqps_host::topology;
+use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::own::is_own;
-use kqps_player::plan::BURST_MOST;
-use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
+use kqps_player::plan::{
+    BURST_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
+};
+use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, UdpPlan, Wire};
 
 use super::dnsperf::{Foreign, parse_buffer, parse_transport, query_file};
 use super::skipped::skipped;
-use super::subject::{Choice, Subject};
-use super::target::{Allowed, Family, check_sources, resolve_all};
+use super::subject::{self, Choice};
+use super::target::{Allowed, Family, check_sources, check_target, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
 
 /// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
 const SOCKETS_PER_THREAD: u64 = 32;
 
-/// Default time that a due query waits for others. A thread with a core of its own waits less, since it can
-/// spend more CPU time on being on time.
-const COALESCE: Duration = Duration::from_micros(20);
-const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
-
 /// Bytes. A smaller buffer may drop replies at any rate, so kqps warns of it.
 const BUFFER_SMALL: u64 = 32 << 10;
-
-/// Default seed of random arrivals.
-pub(super) const SEED: u64 = 1;
-
-/// The most sockets that one thread can use.
-const SOCKETS_MOST: u64 = 16_384;
 
 /// The scheduling priority of the player's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -240,131 +231,70 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 }
 
 impl PlayerArgs {
-    /// A plan with these flags and this load. `usual_timeout` returns the default timeout for the targets.
+    /// A plan with these flags, and the subject to watch. `load` returns the load for a number of threads, and
+    /// `usual_timeout` the default timeout for the targets.
     pub(crate) fn plan(
         &self,
-        load: LoadPlan,
+        load: impl FnOnce(u64) -> LoadPlan,
         stop: Stop,
         usual_timeout: impl FnOnce(&[SocketAddr]) -> Duration,
-    ) -> anyhow::Result<Plan> {
+    ) -> anyhow::Result<(Plan, SubjectWatched)> {
         let cpus = cores(self.cpus.as_ref())?;
-        let threads = self.threads(&cpus)?;
+        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         let words = [&*self.servers, &*self.targets].concat();
         let targets = resolve_all(&words, self.port, self.family, &self.allow_target)?;
-        let sockets = self.sockets(threads, targets.len() as u64)?;
-        if !(1..=BURST_MOST as u64).contains(&self.burst) {
-            return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
-        }
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
-        let drain = self.drain(timeout)?;
-        let subject = Subject::of(self.subject, &targets)?;
-        let subject_cpus = self.subject_cores(&subject)?;
+        let mut subject = subject::chosen(self.subject, &targets)?;
+        if let Some(cpus) = self.given_subject_cores()? {
+            subject.cpus = cpus;
+        }
         // A subject on another host has other cores in any case.
-        let are_apart = !subject_cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
         let own_cores = self.priority == Priority::Auto
             && are_apart
-            && has_cores_of_its_own(&cpus, threads, &subject_cpus);
-        let coalesce = self.coalesce(own_cores)?;
-        self.check_local(targets[0], sockets.max(threads) as usize)?;
-        self.warn_of_a_small_buffer();
-        Ok(Plan {
-            targets,
-            load,
+            && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);
+        let per_thread = threads.saturating_mul(SOCKETS_PER_THREAD);
+        let sockets = self.sockets.unwrap_or_else(|| per_thread.next_multiple_of(targets.len() as u64));
+        let plan = Plan {
+            wire: Wire::Udp(UdpPlan {
+                targets,
+                io: self.io,
+                sockets: sockets as usize,
+                burst: self.burst as usize,
+                buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+                local: self.local,
+                // As in dnsperf, 0 stands for any port.
+                local_port: self.local_port.filter(|port| *port > 0),
+            }),
+            load: load(threads),
             stop,
             timeout,
-            drain,
+            drain: self.drain.unwrap_or(timeout),
             lag_allowed: self.lag,
-            coalesce,
-            burst: self.burst as usize,
-            sockets: sockets as usize,
+            coalesce: self.coalesce.unwrap_or_else(|| usual_coalesce(own_cores)),
             threads: threads as usize,
             own_cores,
             cpus,
-            io: self.io,
-            buffer_bytes: self.buffer.map(|bytes| bytes as usize),
-            local: self.local,
-            // As in dnsperf, 0 stands for any port.
-            local_port: self.local_port.filter(|port| *port > 0),
             seed: SEED,
-            subject_pids: subject.pids,
-            subject_unknown: subject.unknown,
-            subject_cpus,
             drop_reasons: false,
-        })
+        };
+        plan.check().map_err(|error| bad_input(with_flags(&error)))?;
+        check_ports(&plan)?;
+        self.check_local(&plan)?;
+        self.warn_of_a_small_buffer();
+        Ok((plan, subject))
     }
 
-    /// The number of threads: 1 to 1024.
-    fn threads(&self, cpus: &[u32]) -> anyhow::Result<u64> {
-        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
-        if (1..=1024).contains(&threads) {
-            Ok(threads)
-        } else {
-            Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")))
-        }
-    }
-
-    /// How long to listen after the last query.
-    fn drain(&self, timeout: Duration) -> anyhow::Result<Duration> {
-        if timeout.is_zero() {
-            return Err(bad_input("-t 0: every reply would be late"));
-        }
-        let drain = self.drain.unwrap_or(timeout);
-        if drain < timeout {
-            return Err(bad_input(format!(
-                "--drain {drain:?} is shorter than -t ({timeout:?}): replies in time would be missed"
-            )));
-        }
-        Ok(drain)
-    }
-
-    /// How long a due query waits for others.
-    fn coalesce(&self, own_cores: bool) -> anyhow::Result<Duration> {
-        let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
-        if coalesce > self.lag {
-            return Err(bad_input(format!(
-                "--coalesce is {coalesce:?}, and --lag only {:?}: queries would be given up before they leave",
-                self.lag
-            )));
-        }
-        Ok(coalesce)
-    }
-
-    /// The subject's cores, as the user gives them or as its threads are pinned; empty if it may run on all
-    /// cores, or if nothing is known. A core that is not online is bad usage.
-    fn subject_cores(&self, subject: &Subject) -> anyhow::Result<Vec<u32>> {
-        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(subject.cpus()) };
+    /// The subject's cores, if the user gives them. A core that is not online is bad usage.
+    fn given_subject_cores(&self) -> anyhow::Result<Option<Vec<u32>>> {
+        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(None) };
         let online = topology::online();
         match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
-            None => Ok(cpus),
+            None => Ok(Some(cpus)),
             Some(cpu) => Err(bad_input(format!(
                 "--subject-cpus: there is no core {cpu} here; there are {}",
                 topology::write_list(&online)
             ))),
-        }
-    }
-
-    /// The number of sockets. An error if it is out of range, or if `--local-port` leaves too few ports.
-    fn sockets(&self, threads: u64, targets: u64) -> anyhow::Result<u64> {
-        let sockets = self.sockets.unwrap_or((threads * SOCKETS_PER_THREAD).next_multiple_of(targets));
-        if !(1..=SOCKETS_MOST).contains(&sockets) {
-            return Err(bad_input(format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets")));
-        }
-        if sockets < targets {
-            return Err(bad_input(format!(
-                "-c {sockets}: each of the {targets} targets needs a socket of its own at least"
-            )));
-        }
-        let in_fact = sockets.max(threads);
-        match self.local_port {
-            Some(first) if first > 0 && u64::from(first) + in_fact - 1 > u64::from(u16::MAX) => {
-                Err(bad_input(format!(
-                    "-x {first}: {in_fact} sockets take the ports from {first} on, of which the last is {}; expected 1 \
-                     to {}, or 0 for any",
-                    u64::from(first) + in_fact - 1,
-                    u64::from(u16::MAX) + 1 - in_fact
-                )))
-            }
-            _ => Ok(sockets),
         }
     }
 
@@ -378,20 +308,66 @@ impl PlayerArgs {
     }
 
     /// Checks that the source addresses belong to this host and to the targets' family.
-    fn check_local(&self, target: SocketAddr, sockets: usize) -> anyhow::Result<()> {
+    fn check_local(&self, plan: &Plan) -> anyhow::Result<()> {
+        let target = plan.targets()[0];
         match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
                 Err(bad_input(format!("-a and the target {target} are of different families")))
             }
-            Some(local) => check_sources(local, sockets),
+            Some(local) => check_sources(local, plan.sockets_in_fact()),
             None => Ok(()),
         }
     }
 }
 
-/// Whether each thread has a core that no other thread and, as far as is known, no process of the subject
-/// uses. If two real-time threads share a core, the first keeps the second from running.
-fn has_cores_of_its_own(cpus: &[u32], threads: u64, subject_cpus: &[u32]) -> bool {
-    let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject_cpus.contains(&cpus[at]);
-    threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
+/// Checks a plan that another kqps made: its limits, and that its targets, cores and source addresses may be used.
+/// `is_allowed` says that the user has allowed targets on other hosts.
+pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
+    plan.check().map_err(bad_input)?;
+    for &target in plan.targets().iter().filter(|_| !is_allowed) {
+        check_target(target, &[])?;
+    }
+    cores(Some(&List(plan.cpus.clone())))?;
+    match &plan.udp().local {
+        Some(local) => check_sources(local, plan.sockets_in_fact()),
+        None => Ok(()),
+    }
+}
+
+/// An error if `--local-port` leaves too few ports.
+fn check_ports(plan: &Plan) -> anyhow::Result<()> {
+    let Some(first) = plan.udp().local_port else { return Ok(()) };
+    let sockets = plan.sockets_in_fact();
+    let last = usize::from(first) + sockets - 1;
+    if last <= usize::from(u16::MAX) {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "-x {first}: {sockets} sockets take the ports from {first} on, of which the last is {last}; expected 1 to {}, or \
+         0 for any",
+        usize::from(u16::MAX) + 1 - sockets
+    )))
+}
+
+/// An error of a plan, with the flags that set what is wrong.
+fn with_flags(error: &PlanError) -> String {
+    match error {
+        PlanError::Threads(threads) => format!("-T {threads}: expected 1 to {THREADS_MOST} threads"),
+        PlanError::Sockets(sockets) => format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets"),
+        PlanError::SocketsOfTargets { sockets, targets } => {
+            format!("-c {sockets}: each of the {targets} targets needs a socket of its own at least")
+        }
+        PlanError::Burst(burst) => format!("--burst {burst}: expected 1 to {BURST_MOST}"),
+        PlanError::Timeout => "-t 0: every reply would be late".into(),
+        PlanError::Drain { drain, timeout } => {
+            format!("--drain {drain:?} is shorter than -t ({timeout:?}): replies in time would be missed")
+        }
+        PlanError::Coalesce { coalesce, lag_allowed } => format!(
+            "--coalesce is {coalesce:?}, and --lag only {lag_allowed:?}: queries would be given up before they leave"
+        ),
+        PlanError::Window { window, threads } => {
+            format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
+        }
+        PlanError::Targets => error.to_string(),
+    }
 }

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use kqps_host::topology::{online, write_list};
-use kqps_host::watch::SUBJECT_PROCESS;
-use kqps_kernel::own::is_own;
+use kqps_host::topology::write_list;
+use kqps_host::watch::{SUBJECT_PROCESS, SubjectWatched};
 use kqps_observation::{SubjectFacts, Trial};
 
 use crate::exit::bad_input;
@@ -34,42 +33,16 @@ impl FromStr for Choice {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Subject {
-    /// Processes of which none descends from another.
-    pub(super) pids: Vec<u32>,
-    /// Why there are none, if kqps looked for them.
-    pub(super) unknown: Option<String>,
-}
-
-impl Subject {
-    /// The subject of the user's choice. A given process that does not exist is bad usage. If kqps finds no
-    /// process by itself, the reason is in `unknown`.
-    pub(super) fn of(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<Self> {
-        match choice {
-            Choice::None => Ok(Self::default()),
-            Choice::Pid(pid) => {
-                check(pid)?;
-                Ok(Self { pids: vec![pid], unknown: None })
-            }
-            Choice::Auto => Ok(match found(targets) {
-                Ok(pids) => Self { pids, unknown: None },
-                Err(why) => Self { pids: Vec::new(), unknown: Some(why) },
-            }),
+/// The subject of the user's choice, for a player that sends to `targets`. A given process that does not exist is bad
+/// usage. If kqps finds no process by itself, the reason is in `unknown`.
+pub(super) fn chosen(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<SubjectWatched> {
+    match choice {
+        Choice::None => Ok(SubjectWatched::of_processes(Vec::new(), targets[0].ip())),
+        Choice::Pid(pid) => {
+            check(pid)?;
+            Ok(SubjectWatched::of_processes(vec![pid], targets[0].ip()))
         }
-    }
-
-    /// The cores that the subject's threads are pinned to; empty if these are all cores.
-    pub(super) fn cpus(&self) -> Vec<u32> {
-        let cpus = kqps_host::allowed_cpus(&self.pids);
-        if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
-    }
-}
-
-fn found(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
-    match targets.iter().find(|target| !is_own(**target)) {
-        Some(other) => Err(format!("{} is not an address of this host", other.ip())),
-        None => kqps_host::listeners(targets),
+        Choice::Auto => Ok(SubjectWatched::found(targets)),
     }
 }
 
@@ -142,12 +115,5 @@ mod tests {
         // A process that has ended has no processes left.
         let subject = SubjectFacts { pid: 7, ..SubjectFacts::default() };
         assert_eq!(shown(&subject), "process (pid 7)");
-    }
-
-    #[test]
-    fn what_is_elsewhere_is_not_watched() {
-        let elsewhere = Subject::of(Choice::Auto, &["192.0.2.1:53".parse().unwrap()]).unwrap();
-        assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
-        assert_eq!(Subject::of(Choice::None, &[]).unwrap(), Subject::default());
     }
 }

@@ -133,7 +133,6 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
     if !family.has(address) {
         return Err(bad_input(format!("target `{target}`: {address} is not of the family that -f asks for")));
     }
-    let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
     let ip = address.ip();
     if address.port() == 0 {
         return Err(bad_input(format!("target `{target}`: port 0: expected 1 to 65535")));
@@ -141,8 +140,16 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
     if ip.is_unspecified() || ip.is_multicast() {
         return Err(bad_input(format!("target `{target}`: {ip} is the address of no single server")));
     }
+    check_target(address, allowed)?;
+    Ok(address)
+}
+
+/// Refuses a target that is neither on this host, nor in the benchmarking network, nor in one that the user allows.
+pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::Result<()> {
+    let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
+    let ip = address.ip();
     if is_own(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
-        return Ok(address);
+        return Ok(());
     }
     Err(bad_input(format!(
         "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \

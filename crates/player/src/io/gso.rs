@@ -13,7 +13,7 @@ use kqps_kernel::udp::DATAGRAM_BYTES;
 use super::Stage;
 use super::hear::hear;
 use super::stage::write_query;
-use crate::deck::Due;
+use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 /// Messages that one receiving call takes at most.
@@ -90,7 +90,7 @@ fn send(
         let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
         let message = queries.add(&stage.targets[socket], bytes, segment);
         for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
-            write_query(&stage.deck, due, query);
+            write_query(&stage.state, due, query);
         }
     }
     let mut uncut = Vec::new();
@@ -98,21 +98,21 @@ fn send(
         socket,
         runs.len(),
         |socket, first| queries.send(socket, first),
-        |deck, message, outcome| {
+        |stage, message, outcome| {
             let run = runs[message].clone();
             match outcome {
-                Ok(now_ns) => deck.sent(socket, now_ns, &burst[run]),
+                Ok(now_ns) => stage.sent(socket, now_ns, &burst[run]),
                 Err(errno) if run.len() > 1 && cannot_cut(errno) => uncut.push(run),
-                Err(errno) => deck.refused(socket, errno, &burst[run]),
+                Err(errno) => stage.refused(socket, errno, &burst[run]),
             }
         },
     );
     for run in uncut {
         let mut singles = Vec::new();
         cut_into_runs(&burst[run.clone()], 1, &mut singles);
-        let sent_before = stage.deck.tally.accounts.sent;
+        let sent_before = stage.state.books.tally.accounts.sent;
         send(stage, socket, &burst[run], &singles, queries, segments);
-        if *segments && stage.deck.tally.accounts.sent > sent_before {
+        if *segments && stage.state.books.tally.accounts.sent > sent_before {
             *segments = false;
             stage.fallbacks += 1;
         }
@@ -142,14 +142,14 @@ fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deck::tests::Desk;
+    use crate::state::tests::Fixture;
     use crate::plan::Arrivals;
 
     /// The lengths of the runs into which queries of these lengths are cut.
     fn cut(lengths: &[u16], most: usize) -> Vec<Vec<u16>> {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let mut burst = Vec::new();
-        desk.deck(1, 16, u64::MAX, Arrivals::Even).deal(0, 1, &mut burst);
+        fixture.state(1, 16, u64::MAX, Arrivals::Even).deal(0, 1, &mut burst);
         burst = lengths.iter().map(|&bytes| Due { bytes, ..burst[0] }).collect();
         order_by_length(&mut burst);
         let mut runs = Vec::new();

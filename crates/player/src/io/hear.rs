@@ -13,7 +13,7 @@ use super::look::Look;
 pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
-    stage.deck.for_each_awaited(now_ns, |deck, socket| {
+    stage.polling.each_awaited(&mut stage.state, now_ns, |state, socket| {
         let mut look = Look::begin(now_ns, most);
         loop {
             let count = match batch.recv(&sockets[socket], Wait::No) {
@@ -27,17 +27,17 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
             if let Ok(heard) = &mut outcome {
                 *heard = true;
             }
-            deck.tally.messages_heard += count as u64;
+            state.books.tally.messages_heard += count as u64;
             let mut last_ns = 0;
             for index in 0..count {
                 let message = batch.message(index);
-                last_ns = deck.arrival_ns(message.arrived_ns, now_ns);
+                last_ns = state.clock.arrival_ns(message.arrived_ns, now_ns);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));
                 // An empty message is a datagram, too.
                 if message.from != targets[socket] || message.bytes.is_empty() {
-                    deck.answers_nothing(segments.len().max(1) as u64);
+                    state.books.answers_nothing(segments.len().max(1) as u64);
                 } else {
-                    segments.for_each(|reply| deck.arrived(socket, reply, last_ns));
+                    segments.for_each(|reply| state.books.arrived(socket, reply, last_ns));
                 }
             }
             if count < batch.capacity() || look.has_read_all(count, last_ns) {

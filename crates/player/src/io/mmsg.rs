@@ -7,7 +7,7 @@ use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::Stage;
 use super::hear::hear;
-use crate::deck::Due;
+use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
@@ -41,9 +41,9 @@ fn send_due(stage: &mut Stage<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>
             socket,
             burst.len(),
             |socket, first| queries.send(socket, first),
-            |deck, message, outcome| match outcome {
-                Ok(now_ns) => deck.sent(socket, now_ns, &burst[message..=message]),
-                Err(errno) => deck.refused(socket, errno, &burst[message..=message]),
+            |stage, message, outcome| match outcome {
+                Ok(now_ns) => stage.sent(socket, now_ns, &burst[message..=message]),
+                Err(errno) => stage.refused(socket, errno, &burst[message..=message]),
             },
         );
         sent = true;

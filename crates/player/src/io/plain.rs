@@ -9,7 +9,7 @@ use kqps_kernel::udp::{DATAGRAM_BYTES, Peer, UdpSocket, Wait};
 use super::Stage;
 use super::look::Look;
 use super::stage::write_query;
-use crate::deck::Due;
+use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
@@ -40,15 +40,15 @@ fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> b
         let target = Peer { address: stage.targets[socket], asked: None };
         for due in burst.chunks_exact(1) {
             let query = &mut buffer[..usize::from(due[0].bytes)];
-            write_query(&stage.deck, &due[0], query);
+            write_query(&stage.state, &due[0], query);
             let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
                 Ok(()) => Ok(1),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
                 Err(error) => Err(error),
             };
-            stage.send_all(socket, 1, send, |deck, _, outcome| match outcome {
-                Ok(now_ns) => deck.sent(socket, now_ns, due),
-                Err(errno) => deck.refused(socket, errno, due),
+            stage.send_all(socket, 1, send, |stage, _, outcome| match outcome {
+                Ok(now_ns) => stage.sent(socket, now_ns, due),
+                Err(errno) => stage.refused(socket, errno, due),
             });
         }
         sent = true;
@@ -60,7 +60,7 @@ fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> b
 fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
-    stage.deck.for_each_awaited(now_ns, |deck, socket| {
+    stage.polling.each_awaited(&mut stage.state, now_ns, |state, socket| {
         let mut look = Look::begin(now_ns, most);
         let mut peer = Peer::default();
         loop {
@@ -75,12 +75,12 @@ fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<boo
             if let Ok(heard) = &mut outcome {
                 *heard = true;
             }
-            deck.tally.messages_heard += 1;
-            let at_ns = deck.arrival_ns(reply.arrived_ns, now_ns);
+            state.books.tally.messages_heard += 1;
+            let at_ns = state.clock.arrival_ns(reply.arrived_ns, now_ns);
             if peer.address == targets[socket] {
-                deck.arrived(socket, &buffer[..reply.bytes], at_ns);
+                state.books.arrived(socket, &buffer[..reply.bytes], at_ns);
             } else {
-                deck.answers_nothing(1);
+                state.books.answers_nothing(1);
             }
             if look.has_read_all(1, at_ns) {
                 return;

@@ -1,4 +1,4 @@
-//! What all loops share besides the deck: when a thread sleeps, when it stops, and how it drains.
+//! What all loops share besides the state of the thread: when a thread sleeps, when it stops, and how it drains.
 
 use std::io;
 use std::ops::Range;
@@ -12,9 +12,11 @@ use kqps_kernel::udp::UdpSocket;
 
 use super::Wait;
 use super::look::messages_most;
-use crate::deck::{Deck, Due};
+use super::polling::Polling;
+use crate::books::Due;
 use crate::plan::Plan;
 use crate::precedence::Precedence;
+use crate::state::ThreadState;
 
 /// The longest time between two checks of the stop flag by a thread without work.
 const NAP_LONGEST_NS: u64 = 5_000_000;
@@ -35,7 +37,8 @@ const STRETCH_NS: u64 = 200_000;
 
 /// What a thread has at hand during a trial.
 pub struct Stage<'a> {
-    pub(crate) deck: Deck<'a>,
+    pub(crate) state: ThreadState<'a>,
+    pub(super) polling: Polling,
     pub(super) sockets: &'a [UdpSocket],
     /// The target of each socket, from which its replies must come.
     pub(super) targets: Box<[Address]>,
@@ -78,14 +81,15 @@ impl<'a> Stage<'a> {
         plan: &Plan,
         sockets: &'a [UdpSocket],
         targets: Box<[Address]>,
-        deck: Deck<'a>,
+        state: ThreadState<'a>,
         signals: Signals<'a>,
     ) -> io::Result<Self> {
         Ok(Self {
-            deck,
+            state,
+            polling: Polling::new(sockets.len()),
             sockets,
             targets,
-            burst_most: plan.burst,
+            burst_most: plan.udp().burst,
             fallbacks: 0,
             begun: false,
             stretch_since_ns: None,
@@ -111,7 +115,7 @@ impl<'a> Stage<'a> {
             wait.stay_awake_at_last()?;
         }
         if let Some(start_ns) = (self.signals.ready)() {
-            self.deck.begin(start_ns);
+            self.state.clock.begin(start_ns);
             self.begun = true;
         }
         Ok(self.begun)
@@ -120,13 +124,13 @@ impl<'a> Stage<'a> {
     /// The current time, and whether there is still something to send. Call it once a turn.
     #[inline]
     pub(super) fn turn(&mut self) -> (u64, bool) {
-        let now_ns = self.deck.now_ns();
+        let now_ns = self.state.now_ns();
         if self.signals.stop.is_asked() || self.is_broken() {
-            self.deck.stop(now_ns);
+            self.state.supply.stop(now_ns);
         }
         self.precedence.keep(now_ns);
         self.stretch_since_ns = None;
-        (now_ns, !self.deck.is_played(now_ns))
+        (now_ns, !self.state.supply.is_played(now_ns))
     }
 
     #[inline]
@@ -139,7 +143,7 @@ impl<'a> Stage<'a> {
     /// window was full, before a reply makes room.
     #[inline]
     pub(super) fn sends_first(&self) -> bool {
-        self.deck.is_open()
+        self.state.supply.is_open()
     }
 
     /// Takes the next burst of this turn. Returns the number of its socket, if there is a burst. After 200 µs there is
@@ -147,15 +151,21 @@ impl<'a> Stage<'a> {
     /// read replies next.
     #[inline]
     pub(super) fn next_burst(&mut self, burst: &mut Vec<Due>) -> Option<usize> {
-        let now_ns = self.deck.now_ns();
+        let now_ns = self.state.now_ns();
         let first = self.stretch_since_ns.is_none();
         let since_ns = *self.stretch_since_ns.get_or_insert(now_ns);
-        let more = first || (self.deck.is_open() && now_ns - since_ns < STRETCH_NS);
-        if !more || !self.deck.is_due(now_ns, self.burst_most) {
+        let more = first || (self.state.supply.is_open() && now_ns - since_ns < STRETCH_NS);
+        if !more || !self.state.is_due(now_ns, self.burst_most) {
             return None;
         }
-        let socket = self.deck.deal(now_ns, self.burst_most, burst);
-        (!burst.is_empty()).then_some(socket)
+        let socket = self.state.deal(now_ns, self.burst_most, burst);
+        if burst.is_empty() {
+            return None;
+        }
+        if self.state.books.unsettled_of(socket) as usize == burst.len() {
+            self.polling.was_idle(socket, now_ns);
+        }
+        Some(socket)
     }
 
     /// Writes each query of a burst as a message of its own.
@@ -164,28 +174,28 @@ impl<'a> Stage<'a> {
         queries.clear();
         for due in burst {
             let query = queries.add(&self.targets[socket], usize::from(due.bytes), None);
-            write_query(&self.deck, due, query);
+            write_query(&self.state, due, query);
         }
     }
 
     /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does not
     /// sleep during a round of looks. `heard` is whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
-        if self.deck.is_looking() {
+        if self.polling.is_looking() {
             return Ok(());
         }
-        if self.deck.is_held_back() {
-            return self.readable.wait(NAP_LONGEST_NS.min(self.deck.nap_most_ns())).map(drop);
+        if self.state.is_held_back() {
+            return self.readable.wait(NAP_LONGEST_NS.min(self.state.supply.nap_most_ns())).map(drop);
         }
-        if let (Some(wait), Some(leaves)) = (&mut self.wait, self.deck.leaves_ns(self.burst_most)) {
+        if let (Some(wait), Some(leaves)) = (&mut self.wait, self.state.supply.leaves_ns(self.burst_most)) {
             wait.withheld.runs_first = self.precedence.runs_first();
-            return wait.until(&mut self.deck, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
+            return wait.until(&mut self.state, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
         }
         self.naps = if heard { 0 } else { self.naps + 1 };
-        match self.deck.refill_ns(self.burst_most) {
+        match self.state.refill_ns(self.burst_most) {
             // Wait for several replies: a look for each reply costs both sides more than it gains.
             Some(refill_ns) if self.naps < NAPS_MOST => {
-                self.deck.sleep_until_ns(now_ns + refill_ns.clamp(NAP_NS, NAP_MOST_NS));
+                self.state.clock.sleep_until_ns(now_ns + refill_ns.clamp(NAP_NS, NAP_MOST_NS));
             }
             _ => {
                 self.readable.wait(NAP_LONGEST_NS)?;
@@ -200,28 +210,40 @@ impl<'a> Stage<'a> {
         &mut self,
         mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>,
     ) -> io::Result<()> {
-        let played_ns = self.deck.now_ns();
-        self.deck.played(played_ns);
+        let played_ns = self.state.now_ns();
+        self.state.played(played_ns);
         (self.signals.all_sent)();
         let end_ns = played_ns + self.drain_ns;
         loop {
-            let now_ns = self.deck.now_ns();
+            let now_ns = self.state.now_ns();
             hear(self, now_ns)?;
-            let is_over = now_ns >= end_ns || self.deck.is_settled();
+            let is_over = now_ns >= end_ns || self.state.books.is_settled();
             if is_over || self.signals.stop.is_urgent() || self.is_broken() {
                 break;
             }
             self.readable.wait((end_ns - now_ns).min(NAP_LONGEST_NS))?;
         }
-        self.deck.look_for_the_last_time();
-        hear(self, self.deck.now_ns())?;
-        self.deck.end();
+        self.polling.look_for_the_last_time();
+        hear(self, self.state.now_ns())?;
+        self.state.books.end();
         Ok(())
     }
 
     /// Sleeps 50 µs, to wait for room in a socket's send buffer.
     pub(super) fn wait_for_room(&self) {
-        self.deck.sleep_until_ns(self.deck.now_ns() + SEND_NAP_NS);
+        self.state.clock.sleep_until_ns(self.state.now_ns() + SEND_NAP_NS);
+    }
+
+    /// Records that the kernel accepted these queries at `now_ns`.
+    #[inline]
+    pub(super) fn sent(&mut self, socket: usize, now_ns: u64, burst: &[Due]) {
+        self.polling.sent(socket, now_ns);
+        self.state.sent(socket, now_ns, burst);
+    }
+
+    /// Records that the kernel refused these queries.
+    pub(super) fn refused(&mut self, socket: usize, errno: i32, burst: &[Due]) {
+        self.state.books.refused(socket, errno, burst);
     }
 
     /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no room,
@@ -233,26 +255,26 @@ impl<'a> Stage<'a> {
         socket: usize,
         messages: usize,
         mut send: impl FnMut(&UdpSocket, usize) -> io::Result<usize>,
-        mut book: impl FnMut(&mut Deck<'a>, usize, Result<u64, i32>),
+        mut book: impl FnMut(&mut Self, usize, Result<u64, i32>),
     ) {
         let (mut first, mut tries) = (0, 0);
-        let mut began_ns = self.deck.now_ns();
-        self.deck.tally.send_began(began_ns);
+        let mut began_ns = self.state.now_ns();
+        self.state.books.tally.send_began(began_ns);
         while first < messages {
             let errno = match send(&self.sockets[socket], first) {
                 Ok(0) if tries < SEND_TRIES => {
                     tries += 1;
                     self.wait_for_room();
-                    began_ns = self.deck.now_ns();
+                    began_ns = self.state.now_ns();
                     continue;
                 }
                 Ok(0) => WOULD_BLOCK,
                 Ok(taken) => {
-                    self.deck.tally.messages_sent += taken as u64;
-                    let call_ns = began_ns..self.deck.now_ns();
+                    self.state.books.tally.messages_sent += taken as u64;
+                    let call_ns = began_ns..self.state.now_ns();
                     for message in 0..taken {
                         let at_ns = taken_up_ns(&call_ns, message, taken);
-                        book(&mut self.deck, first + message, Ok(at_ns));
+                        book(self, first + message, Ok(at_ns));
                     }
                     began_ns = call_ns.end;
                     first += taken;
@@ -260,8 +282,8 @@ impl<'a> Stage<'a> {
                 }
                 Err(error) => error.raw_os_error().unwrap_or(0),
             };
-            book(&mut self.deck, first, Err(errno));
-            began_ns = self.deck.now_ns();
+            book(self, first, Err(errno));
+            began_ns = self.state.now_ns();
             first += 1;
         }
     }
@@ -279,9 +301,9 @@ pub(super) const WOULD_BLOCK: i32 = 11;
 
 /// Copies a query into a buffer of its length, and writes its ID.
 #[inline]
-pub(super) fn write_query(deck: &Deck<'_>, due: &Due, buffer: &mut [u8]) {
-    buffer.copy_from_slice(deck.query(due.query).message);
-    buffer[..2].copy_from_slice(&due.id.to_be_bytes());
+pub(super) fn write_query(state: &ThreadState<'_>, due: &Due, buffer: &mut [u8]) {
+    buffer.copy_from_slice(state.supply.query(due.query).message);
+    buffer[..2].copy_from_slice(&due.key.to_be_bytes());
 }
 
 #[cfg(test)]
@@ -293,40 +315,15 @@ mod tests {
 
     use super::*;
 
-    use crate::deck::tests::Desk;
-    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, Io, LoadPlan, Stop};
+    use crate::state::tests::Fixture;
+    use crate::plan::tests::plan;
+    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, LoadPlan};
 
     #[test]
     fn messages_of_one_call_are_taken_up_one_after_another() {
         let at = |messages| (0..messages).map(move |message| taken_up_ns(&(1000..1600), message, messages));
         assert_eq!(at(1).collect::<Vec<_>>(), [1000]);
         assert_eq!(at(3).collect::<Vec<_>>(), [1000, 1200, 1400]);
-    }
-
-    fn plan(target: SocketAddr) -> Plan {
-        Plan {
-            targets: vec![target],
-            load: LoadPlan::Closed { outstanding: 1 },
-            stop: Stop { after: None, passes: Some(1) },
-            timeout: Duration::from_secs(1),
-            drain: Duration::from_secs(1),
-            lag_allowed: Duration::from_secs(1),
-            coalesce: Duration::ZERO,
-            burst: 32,
-            sockets: 1,
-            threads: 1,
-            cpus: Vec::new(),
-            own_cores: false,
-            io: Io::Plain,
-            buffer_bytes: None,
-            local: None,
-            local_port: None,
-            seed: 1,
-            subject_pids: Vec::new(),
-            subject_unknown: None,
-            subject_cpus: Vec::new(),
-            drop_reasons: false,
-        }
     }
 
     #[test]
@@ -349,14 +346,14 @@ mod tests {
 
     /// The outcome of three sends, with `send` in the place of the kernel.
     fn outcomes(mut send: impl FnMut(usize) -> io::Result<usize>) -> Vec<Result<(), i32>> {
-        let (desk, stop, broken) = (Desk::new(), Interrupts::default(), AtomicBool::new(false));
+        let (fixture, stop, broken) = (Fixture::new(), Interrupts::default(), AtomicBool::new(false));
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
         let plan = plan(socket.local_addr().unwrap());
         let signals = Signals { ready: &|| None, stop: &stop, broken: &broken, all_sent: &|| () };
-        let (deck, sockets) = (desk.deck(1, 16, u64::MAX, Arrivals::Even), [socket]);
-        let mut stage = Stage::new(&plan, &sockets, Box::default(), deck, signals).unwrap();
+        let (state, sockets) = (fixture.state(1, 16, u64::MAX, Arrivals::Even), [socket]);
+        let mut stage = Stage::new(&plan, &sockets, Box::default(), state, signals).unwrap();
         let mut outcomes = Vec::new();
-        let book = |_: &mut Deck<'_>, message, outcome: Result<u64, i32>| {
+        let book = |_: &mut Stage<'_>, message, outcome: Result<u64, i32>| {
             assert_eq!(message, outcomes.len());
             outcomes.push(outcome.map(|_| ()));
         };

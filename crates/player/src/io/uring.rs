@@ -11,7 +11,7 @@ use kqps_kernel::uring_send::{SendRing, had_no_room};
 use super::Stage;
 use super::look::Look;
 use super::stage::{SEND_TRIES, taken_up_ns};
-use crate::deck::Due;
+use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 /// Provided buffers: replies that may arrive between two looks. If they run out, a receive ends and must be armed
@@ -69,8 +69,8 @@ impl Sender {
         let mut sent = false;
         while let Some(socket) = stage.next_burst(burst) {
             stage.write_queries(socket, burst, queries);
-            let began_ns = stage.deck.now_ns();
-            stage.deck.tally.send_began(began_ns);
+            let began_ns = stage.state.now_ns();
+            stage.state.books.tally.send_began(began_ns);
             ring.send(queries, &stage.sockets[socket], outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
@@ -79,15 +79,15 @@ impl Sender {
                 stage.wait_for_room();
                 ring.send_rest(queries, &stage.sockets[socket], outcomes)?;
             }
-            let call_ns = began_ns..stage.deck.now_ns();
+            let call_ns = began_ns..stage.state.now_ns();
             for (message, (outcome, due)) in outcomes.iter().zip(burst.chunks_exact(1)).enumerate() {
                 match outcome {
                     Ok(()) => {
-                        stage.deck.tally.messages_sent += 1;
+                        stage.state.books.tally.messages_sent += 1;
                         let at_ns = taken_up_ns(&call_ns, message, outcomes.len());
-                        stage.deck.sent(socket, at_ns, due);
+                        stage.sent(socket, at_ns, due);
                     }
-                    Err(error) => stage.deck.refused(socket, error.raw_os_error().unwrap_or(0), due),
+                    Err(error) => stage.refused(socket, error.raw_os_error().unwrap_or(0), due),
                 }
             }
             sent = true;
@@ -100,7 +100,7 @@ impl Sender {
 /// completes a limited number of receives at a time, and a receive that ran out of buffers must be armed again. So
 /// at a tick, before queries time out, this looks until it has read everything that was there when it began.
 fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
-    let tick = stage.deck.tick(now_ns);
+    let tick = stage.polling.tick(&mut stage.state, now_ns);
     looks.fill(Look::begin(now_ns, stage.messages_most));
     // After this many looks in a row without such a datagram, each socket has had a turn.
     let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
@@ -116,7 +116,7 @@ fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64)
         }
     }
     if tick {
-        stage.deck.expire(now_ns);
+        stage.state.books.expire(now_ns);
     }
     Ok(heard)
 }
@@ -141,14 +141,14 @@ fn look_once(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns:
         match completion {
             Completion::Received { key, buffer, armed } => {
                 seen.heard = true;
-                stage.deck.tally.messages_heard += 1;
+                stage.state.books.tally.messages_heard += 1;
                 let socket = key as usize;
-                let at_ns = stage.deck.arrival_ns(ring.arrived_ns(&buffer), now_ns);
+                let at_ns = stage.state.clock.arrival_ns(ring.arrived_ns(&buffer), now_ns);
                 seen.of_then |= !looks[socket].has_read_all(1, at_ns);
                 if ring.sender(&buffer) == stage.targets[socket] {
-                    stage.deck.arrived(socket, ring.payload(&buffer), at_ns);
+                    stage.state.books.arrived(socket, ring.payload(&buffer), at_ns);
                 } else {
-                    stage.deck.answers_nothing(1);
+                    stage.state.books.answers_nothing(1);
                 }
                 ring.give_back(buffer);
                 if !armed {

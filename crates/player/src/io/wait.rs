@@ -12,7 +12,7 @@ use kqps_kernel::alarm::Alarms;
 use kqps_kernel::clock;
 
 use super::withheld::{Vigil, Withheld};
-use crate::deck::Deck;
+use crate::state::ThreadState;
 
 /// The naps that measure how late a sleeping thread wakes, and the length of each.
 const NAPS: usize = 21;
@@ -78,16 +78,16 @@ impl Wait {
 
     /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which it
     /// leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin sets in
-    /// the deck when the burst leaves.
+    /// the supply when the burst leaves.
     pub(super) fn until(
         &mut self,
-        deck: &mut Deck<'_>,
+        state: &mut ThreadState<'_>,
         leaves: RangeInclusive<u64>,
         most: usize,
         latest_ns: u64,
     ) -> io::Result<()> {
         let (&due_ns, &at_ns) = (leaves.start(), leaves.end());
-        let now_ns = deck.now_ns();
+        let now_ns = state.now_ns();
         if let Some(woken_ns) = self.woken_ns.take() {
             self.away.learn(now_ns - woken_ns);
         }
@@ -96,37 +96,37 @@ impl Wait {
         }
         if at_ns > latest_ns {
             let wake_ns = at_ns.saturating_sub(self.awake_ns()).min(latest_ns).max(now_ns);
-            deck.sleep_until_ns(wake_ns);
-            self.withheld.slept(deck.now_ns() - wake_ns);
+            state.clock.sleep_until_ns(wake_ns);
+            self.withheld.slept(state.now_ns() - wake_ns);
             return Ok(());
         }
         if self.stays_awake {
             // A short wait has no sleep.
             if at_ns > now_ns + self.awake_ns() + NAP_NS {
-                self.sleep(deck, self.wake_ns(deck, due_ns, at_ns), at_ns, most)?;
+                self.sleep(state, self.wake_ns(state, due_ns, at_ns), at_ns, most)?;
             } else if at_ns > now_ns + NAP_NS {
                 // Without sleeps the thread would never learn that they no longer end so late.
                 self.late.fade();
             }
-            self.stay_awake(deck, at_ns);
+            self.stay_awake(state, at_ns);
             Ok(())
         } else {
-            let wake_ns = self.wake_ns(deck, due_ns, at_ns);
-            deck.leave_at(wake_ns);
-            self.sleep(deck, wake_ns, wake_ns + self.late.ns, most)
+            let wake_ns = self.wake_ns(state, due_ns, at_ns);
+            state.supply.leave_at(wake_ns);
+            self.sleep(state, wake_ns, wake_ns + self.late.ns, most)
         }
     }
 
     /// Spins until `at_ns`.
-    fn stay_awake(&mut self, deck: &Deck<'_>, at_ns: u64) {
-        let mut now_ns = deck.now_ns();
+    fn stay_awake(&mut self, state: &ThreadState<'_>, at_ns: u64) {
+        let mut now_ns = state.now_ns();
         if now_ns >= at_ns {
             return;
         }
         let mut vigil = Vigil::begin(&mut self.withheld, now_ns);
         while now_ns < at_ns {
             std::hint::spin_loop();
-            now_ns = deck.now_ns();
+            now_ns = state.now_ns();
             vigil.look(now_ns);
         }
         self.awake_in_all_ns += vigil.awake_ns();
@@ -134,29 +134,29 @@ impl Wait {
 
     /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it is
     /// good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
-    fn wake_ns(&self, deck: &Deck<'_>, due_ns: u64, at_ns: u64) -> u64 {
+    fn wake_ns(&self, state: &ThreadState<'_>, due_ns: u64, at_ns: u64) -> u64 {
         let wake_ns = at_ns.saturating_sub(self.awake_ns());
         let good = if self.stays_awake {
             wake_ns.saturating_sub(NAP_NS)..=wake_ns
         } else {
             due_ns..=wake_ns + self.late.ns
         };
-        let foreseen_ns = self.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
+        let foreseen_ns = self.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns));
         foreseen_ns.filter(|foreseen_ns| good.contains(foreseen_ns)).unwrap_or(wake_ns)
     }
 
     /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces the
     /// end of the sleep after it, unless the thread will still be busy then.
-    fn sleep(&mut self, deck: &Deck<'_>, wake_ns: u64, leaves_ns: u64, most: usize) -> io::Result<()> {
-        if wake_ns <= deck.now_ns() {
+    fn sleep(&mut self, state: &ThreadState<'_>, wake_ns: u64, leaves_ns: u64, most: usize) -> io::Result<()> {
+        if wake_ns <= state.now_ns() {
             return Ok(());
         }
         // The stretch may be a step longer by then, and the predicted time must not be late for it.
         let awake_ns = if self.stays_awake { self.late.next_most_ns() } else { 0 };
-        let then_ns = deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
+        let then_ns = state.supply.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
-        self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))?;
-        let late_ns = deck.now_ns() - wake_ns;
+        self.alarms.sleep_until_ns(state.clock.clock_ns(wake_ns), then_ns.map(|then_ns| state.clock.clock_ns(then_ns)))?;
+        let late_ns = state.now_ns() - wake_ns;
         self.withheld.slept(late_ns);
         self.late.learn(late_ns.min(LATE_MOST_NS));
         self.woken_ns = Some(wake_ns);
@@ -212,28 +212,28 @@ impl Usual {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deck::tests::Desk;
+    use crate::state::tests::Fixture;
     use crate::plan::Arrivals;
 
     const MOST: usize = 32;
 
     /// Waits for a burst that should leave at this time, when it is due.
-    fn wait_until(wait: &mut Wait, deck: &mut Deck<'_>, at_ns: u64, latest_ns: u64) {
-        wait.until(deck, at_ns..=at_ns, MOST, latest_ns).unwrap();
+    fn wait_until(wait: &mut Wait, state: &mut ThreadState<'_>, at_ns: u64, latest_ns: u64) {
+        wait.until(state, at_ns..=at_ns, MOST, latest_ns).unwrap();
     }
 
     #[test]
     fn a_wait_ends_on_time_and_a_short_one_is_spent_awake() {
-        let desk = Desk::new();
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait::asleep().unwrap();
         wait.stay_awake_at_last().unwrap();
         assert!((1..=LATE_MOST_NS).contains(&wait.awake_ns()), "a sleeper is never early");
         wait.late.ns = 10_000;
         for (in_ns, asleep) in [(0, false), (25_000, false), (1_000_000, true)] {
-            let (since_ns, before_ns) = (deck.now_ns(), wait.awake_in_all_ns());
-            wait_until(&mut wait, &mut deck, since_ns + in_ns, u64::MAX);
-            let waited_ns = deck.now_ns() - since_ns;
+            let (since_ns, before_ns) = (state.now_ns(), wait.awake_in_all_ns());
+            wait_until(&mut wait, &mut state, since_ns + in_ns, u64::MAX);
+            let waited_ns = state.now_ns() - since_ns;
             let awake_ns = wait.awake_in_all_ns() - before_ns;
             assert!(waited_ns >= in_ns && awake_ns <= waited_ns, "{in_ns} ns");
             assert!(asleep || in_ns == 0 || awake_ns > 0, "{in_ns} ns");
@@ -242,33 +242,33 @@ mod tests {
 
     #[test]
     fn no_wait_is_longer_than_it_may_be() {
-        let desk = Desk::new();
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         for is_awake in [false, true] {
             let mut wait = Wait::asleep().unwrap();
             if is_awake {
                 wait.stay_awake_at_last().unwrap();
             }
-            let now_ns = deck.now_ns();
-            wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, now_ns + 1_000_000);
+            let now_ns = state.now_ns();
+            wait_until(&mut wait, &mut state, now_ns + 3_600_000_000_000, now_ns + 1_000_000);
             assert_eq!(wait.awake_in_all_ns(), 0);
-            assert!(deck.now_ns() >= now_ns + 1_000_000);
+            assert!(state.now_ns() >= now_ns + 1_000_000);
         }
     }
 
     /// When a thread wakes up for a burst that may leave 1 ms after `now_ns` and should leave 2 ms after. `told_ns` is the
     /// predicted time.
-    fn wakes_ns(wait: &mut Wait, deck: &Deck<'_>, now_ns: u64, told_ns: Option<u64>) -> u64 {
-        let told_ns = told_ns.map(|told_ns| deck.clock_ns(now_ns + told_ns));
+    fn wakes_ns(wait: &mut Wait, state: &ThreadState<'_>, now_ns: u64, told_ns: Option<u64>) -> u64 {
+        let told_ns = told_ns.map(|told_ns| state.clock.clock_ns(now_ns + told_ns));
         wait.alarms.sleep_until_ns(1, told_ns).unwrap();
-        wait.wake_ns(deck, now_ns + 1_000_000, now_ns + 2_000_000) - now_ns
+        wait.wake_ns(state, now_ns + 1_000_000, now_ns + 2_000_000) - now_ns
     }
 
     #[test]
     fn a_moment_that_was_foreseen_well_enough_is_kept_to() {
-        let desk = Desk::new();
-        let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
-        let now_ns = deck.now_ns();
+        let fixture = Fixture::new();
+        let state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
+        let now_ns = state.now_ns();
         let mut asleep = Wait { late: Usual::median(17_000), ..Wait::asleep().unwrap() };
         let mut awake = awake_for(10_000);
         // Not before the burst may leave, and no later than the usual delay of a sleep.
@@ -279,49 +279,49 @@ mod tests {
             (2_017_000, 2_017_000),
             (2_017_001, 2_000_000),
         ] {
-            assert_eq!(wakes_ns(&mut asleep, &deck, now_ns, Some(told_ns)), wakes_at_ns);
+            assert_eq!(wakes_ns(&mut asleep, &state, now_ns, Some(told_ns)), wakes_at_ns);
         }
         // Not so early that the thread spins for much of the wait, and never late.
         for (told_ns, wakes_at_ns) in
             [(1_969_999, 1_990_000), (1_970_000, 1_970_000), (1_990_000, 1_990_000), (1_990_001, 1_990_000)]
         {
-            assert_eq!(wakes_ns(&mut awake, &deck, now_ns, Some(told_ns)), wakes_at_ns);
+            assert_eq!(wakes_ns(&mut awake, &state, now_ns, Some(told_ns)), wakes_at_ns);
         }
-        assert_eq!(wakes_ns(&mut asleep, &deck, now_ns, None), 2_000_000);
-        assert_eq!(wakes_ns(&mut awake, &deck, now_ns, None), 1_990_000);
+        assert_eq!(wakes_ns(&mut asleep, &state, now_ns, None), 2_000_000);
+        assert_eq!(wakes_ns(&mut awake, &state, now_ns, None), 1_990_000);
     }
 
     #[test]
     fn the_next_wait_is_foreseen_unless_the_thread_is_away_then() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         // A query every millisecond, from 0.
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait { late: Usual::median(20_000), ..Wait::asleep().unwrap() };
-        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
-        wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
-        let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
+        let at_ns = state.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
+        wait_until(&mut wait, &mut state, at_ns, u64::MAX);
+        let told_ns = wait.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns));
         assert_eq!(told_ns, Some(at_ns + 1_000_000));
-        assert_eq!(*deck.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is to leave then");
+        assert_eq!(*state.supply.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is to leave then");
         let mut away = Wait { away: Usual::median(2_000_000), ..Wait::asleep().unwrap() };
-        wait_until(&mut away, &mut deck, at_ns + 200_000_000, u64::MAX);
+        wait_until(&mut away, &mut state, at_ns + 200_000_000, u64::MAX);
         assert_eq!(away.alarms.told_ns(), None);
     }
 
     #[test]
     fn what_the_thread_did_meanwhile_was_not_withheld_from_it() {
-        let desk = Desk::new();
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait::asleep().unwrap();
         wait.withheld.runs_first = true;
-        let now_ns = deck.now_ns();
+        let now_ns = state.now_ns();
         let ago_ns = now_ns - 4_000_000_000;
         // The thread should have checked its stop flag seconds ago.
-        wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, ago_ns);
+        wait_until(&mut wait, &mut state, now_ns + 3_600_000_000_000, ago_ns);
         // The thread came back seconds after the predicted time.
-        let told_ns = deck.clock_ns(ago_ns);
+        let told_ns = state.clock.clock_ns(ago_ns);
         wait.alarms.sleep_until_ns(1, Some(told_ns)).unwrap();
         let leaves = ago_ns - 1..=now_ns + 1_000_000;
-        wait.until(&mut deck, leaves, MOST, u64::MAX).unwrap();
+        wait.until(&mut state, leaves, MOST, u64::MAX).unwrap();
         assert!(wait.withheld.ns() < 2_000_000_000, "{:?}", wait.withheld);
     }
 
@@ -344,24 +344,24 @@ mod tests {
 
     #[test]
     fn the_last_stretch_follows_how_late_sleepers_come() {
-        let desk = Desk::new();
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = awake_for(0);
         for _ in 0..100 {
-            let at_ns = deck.now_ns() + NAP_NS + LATE_MOST_NS + 30_000;
-            wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+            let at_ns = state.now_ns() + NAP_NS + LATE_MOST_NS + 30_000;
+            wait_until(&mut wait, &mut state, at_ns, u64::MAX);
         }
         assert!(wait.awake_ns() > 0, "a sleeper is never early: {wait:?}");
     }
 
     #[test]
     fn a_last_stretch_that_leaves_no_time_to_sleep_becomes_shorter() {
-        let desk = Desk::new();
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = awake_for(10_000_000);
         for _ in 0..10 {
-            let at_ns = deck.now_ns() + NAP_NS + 1_000_000;
-            wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+            let at_ns = state.now_ns() + NAP_NS + 1_000_000;
+            wait_until(&mut wait, &mut state, at_ns, u64::MAX);
         }
         let least_ns = 10_000_000 - 10 * Usual::FADE_NS;
         assert!((least_ns..10_000_000).contains(&wait.awake_ns()), "{wait:?}");
@@ -369,15 +369,15 @@ mod tests {
 
     #[test]
     fn what_was_foreseen_is_kept_to_when_the_last_stretch_has_become_longer() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         // A query every millisecond, from 0.
-        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = awake_for(0);
-        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
-        wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+        let at_ns = state.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
+        wait_until(&mut wait, &mut state, at_ns, u64::MAX);
         assert_eq!(wait.late.ns, 4 * Usual::STEP_NS, "a sleeper is never early");
-        let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns)).unwrap();
+        let told_ns = wait.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns)).unwrap();
         let (due_ns, then_ns) = (at_ns, at_ns + 1_000_000);
-        assert_eq!((wait.wake_ns(&deck, due_ns, then_ns), told_ns), (told_ns, then_ns - wait.late.ns));
+        assert_eq!((wait.wake_ns(&state, due_ns, then_ns), told_ns), (told_ns, then_ns - wait.late.ns));
     }
 }

@@ -4,33 +4,33 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
-use kqps_player::{Io, LoadPlan, Plan, Stop};
+use kqps_host::{PlayerWatched, SubjectWatched, Watch};
+use kqps_player::{Io, LoadPlan, Plan, Stop, UdpPlan, Wire};
 use tempfile::TempDir;
 
-/// A plan for one thread with one socket, which plays all queries once.
-pub(crate) fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
+/// A plan for one thread, which plays all queries once through `sockets` sockets.
+pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -> Plan {
     let second = Duration::from_secs(1);
     Plan {
-        targets: vec![target],
+        wire: Wire::Udp(UdpPlan {
+            targets: vec![target],
+            io,
+            sockets,
+            burst: 32,
+            buffer_bytes: None,
+            local: None,
+            local_port: None,
+        }),
         load,
         stop: Stop { after: None, passes: Some(1) },
         timeout: second,
         drain: second,
         lag_allowed: Duration::from_mins(1),
         coalesce: Duration::ZERO,
-        burst: 32,
-        sockets: 1,
         threads: 1,
         cpus: Vec::new(),
         own_cores: false,
-        io,
-        buffer_bytes: None,
-        local: None,
-        local_port: None,
         seed: 1,
-        subject_pids: Vec::new(),
-        subject_unknown: None,
-        subject_cpus: Vec::new(),
         drop_reasons: false,
     }
 }
@@ -50,4 +50,9 @@ impl Queries {
         let options = Options { format, cache_dir: Some(folder.path().join("cache")), ..Options::default() };
         Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
     }
+}
+
+/// Watches the player and no subject.
+pub(crate) fn no_subject(player: &PlayerWatched) -> Watch {
+    Watch::begin(player, &SubjectWatched::default())
 }

@@ -1,0 +1,274 @@
+//! The books of a sending thread: the outstanding queries of its flows, and the fate of each query. A flow is what queries
+//! share on their way: a UDP socket, a connection, or a set of streams. The books do not know the wire. They match a reply
+//! by the key that the flow's table gave the query, such as its ID.
+//!
+//! A query has one of three fates. A reply settles it, its time runs out, or its flow breaks.
+//!
+//! All times are nanoseconds since the trial's common start.
+
+mod fates;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use kqps_dataset::{Dataset, Position};
+
+use crate::live::ThreadLive;
+use crate::supply::Supply;
+use crate::tally::Tally;
+
+pub use table::{Expired, Outstanding, State, Table};
+
+/// Room for the longest record of a reply in canonical form, in bytes: owner, type, class and data, with all compressed
+/// names expanded.
+const SCRATCH_BYTES: usize = 1 << 17;
+
+/// The outstanding queries of one thread, and its counts.
+pub struct Books<'a, T> {
+    /// Queries of all flows whose timeout has not passed.
+    waiting: u64,
+    /// Queries of all flows whose fate is open.
+    unsettled: u64,
+    timeout_ns: u64,
+    /// A query without a reply is lost this long after it was due. Its key may then be used again.
+    settle_ns: u64,
+    flows: Box<[Flow<T>]>,
+    /// The flow whose turn is next, to send and to expire.
+    next_flow: usize,
+    next_to_expire: usize,
+    dataset: &'a Dataset,
+    /// A buffer for checking replies, so that a check allocates nothing.
+    scratch: Vec<u8>,
+    /// The thread's counts. See [`Tally`].
+    pub tally: Tally,
+    live: &'a ThreadLive,
+    /// Correct replies that came while the thread sent, if the time ended before the queries.
+    correct_in_time: Option<u64>,
+    /// The number of replies when they were last published, and the mean time between two replies before that.
+    replies_published: u64,
+    reply_gap_ns: u64,
+}
+
+/// The outstanding queries of a flow.
+struct Flow<T> {
+    table: T,
+    /// Until this time no query of this flow is lost. A query left later than its timeout, and the player waits for its
+    /// reply as long as for any other.
+    held_until_ns: u64,
+}
+
+/// A query to be sent, with its key.
+#[derive(Clone, Copy, Debug)]
+pub struct Due<K = u16> {
+    /// Its position in the dataset.
+    pub query: Position,
+    /// When it is due, nanoseconds since the start.
+    pub due_ns: u64,
+    /// What the reply will be known by. Over UDP it is the ID, which is written into the query.
+    pub key: K,
+    /// Its length in bytes.
+    pub bytes: u16,
+}
+
+// Bursts of these pass through the caches at every rate.
+const _: () = assert!(size_of::<Due>() == 16);
+
+/// The times of the books, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// A reply that comes more than this after its query was due is late.
+    pub timeout_ns: u64,
+    /// A query without a reply is lost after this time.
+    pub settle_ns: u64,
+    /// The interval at which the thread publishes its counts.
+    pub tick_ns: u64,
+}
+
+impl<'a, T: Table> Books<'a, T> {
+    /// Books without queries, with a table for each flow.
+    pub fn new(
+        dataset: &'a Dataset,
+        tables: impl Iterator<Item = T>,
+        times: Times,
+        live: &'a ThreadLive,
+    ) -> Self {
+        Self {
+            waiting: 0,
+            unsettled: 0,
+            timeout_ns: times.timeout_ns,
+            settle_ns: times.settle_ns,
+            flows: tables.map(|table| Flow { table, held_until_ns: 0 }).collect(),
+            next_flow: 0,
+            next_to_expire: 0,
+            dataset,
+            scratch: Vec::with_capacity(SCRATCH_BYTES),
+            tally: Tally::of(dataset),
+            live,
+            correct_in_time: None,
+            replies_published: 0,
+            reply_gap_ns: times.tick_ns,
+        }
+    }
+
+    /// Queries of all flows whose timeout has not passed.
+    #[inline]
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// The number of flows.
+    #[inline]
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Queries of a flow whose timeout has not passed.
+    #[inline]
+    pub fn waiting_of(&self, flow: usize) -> u32 {
+        self.flows[flow].table.waiting()
+    }
+
+    /// Queries of a flow whose fate is open.
+    #[inline]
+    pub fn unsettled_of(&self, flow: usize) -> u32 {
+        self.flows[flow].table.unsettled()
+    }
+
+    /// The flow whose turn it is to send.
+    #[inline]
+    pub fn next_flow(&self) -> usize {
+        self.next_flow
+    }
+
+    /// Whether the fate of every query is settled.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.unsettled == 0
+    }
+
+    /// Takes at most `most` due queries for one flow, and returns the number of the flow. Clears `burst` first, and leaves
+    /// it empty if nothing is due.
+    #[inline]
+    pub fn deal(
+        &mut self,
+        supply: &mut Supply<'_>,
+        now_ns: u64,
+        most: usize,
+        burst: &mut Vec<Due<T::Key>>,
+    ) -> usize {
+        burst.clear();
+        // First the queries that the thread reaches too late. They are the player's fault, whatever the window allowed.
+        let too_late_ns = supply.too_late_ns(now_ns);
+        if supply.is_due_before(too_late_ns) {
+            self.give_up(supply, too_late_ns);
+        }
+        if supply.is_held_back(self.waiting) {
+            self.tally.unsent_for_window += self.give_up(supply, now_ns + 1);
+            return self.next_flow;
+        }
+        let flow = self.flow_with_room();
+        if self.flows[flow].table.is_full() {
+            // In a closed loop replies will make room. An open loop does not wait for them.
+            self.tally.unsent_for_ids += self.give_up(supply, now_ns + 1);
+            return flow;
+        }
+        let room = supply.room(self.waiting, most);
+        while (burst.len() as u64) < room
+            && !supply.is_played(now_ns)
+            && !self.flows[flow].table.is_full()
+            && !supply.is_due_before(too_late_ns)
+        {
+            let Some((query, due_ns)) = supply.take(now_ns) else { break };
+            burst.push(self.issue(flow, query, due_ns));
+        }
+        flow
+    }
+
+    /// Books an intended query as outstanding.
+    #[inline]
+    fn issue(&mut self, flow: usize, query: Position, due_ns: u64) -> Due<T::Key> {
+        self.tally.accounts.intended += 1;
+        self.tally.course.intended(due_ns, 1);
+        let key = self.flows[flow].table.issue(due_ns, query);
+        self.waiting += 1;
+        self.unsettled += 1;
+        let bytes = self.dataset.query(query).message.len() as u16;
+        Due { query, due_ns, key, bytes }
+    }
+
+    /// The next flow that has room; a full flow if none has any.
+    #[inline]
+    fn flow_with_room(&mut self) -> usize {
+        let count = self.flows.len();
+        let mut flow = self.next_flow;
+        for _ in 1..count {
+            if !self.flows[flow].table.is_full() {
+                break;
+            }
+            flow = (flow + 1) % count;
+        }
+        self.next_flow = if flow + 1 == count { 0 } else { flow + 1 };
+        flow
+    }
+
+    /// Gives up what was due before this time, and returns the number of queries.
+    #[cold]
+    fn give_up(&mut self, supply: &mut Supply<'_>, before_ns: u64) -> u64 {
+        let count = supply.skip(before_ns);
+        if count > 0 {
+            self.tally.accounts.intended += count;
+            self.tally.accounts.unsent += count;
+            self.tally.course.intended(before_ns.saturating_sub(1), count);
+        }
+        count
+    }
+
+    /// Records that the kernel accepted these queries at `now_ns`.
+    #[inline]
+    pub fn sent(&mut self, flow: usize, now_ns: u64, burst: &[Due<T::Key>]) {
+        self.tally.sent(now_ns, burst.len() as u64);
+        for due in burst {
+            self.tally.request_bytes += u64::from(due.bytes);
+            let lag_ns = now_ns - due.due_ns;
+            self.tally.lag.record_us(lag_ns / 1000);
+            self.tally.course.sent(due.due_ns, lag_ns / 1000);
+            if lag_ns > self.timeout_ns {
+                self.flows[flow].held_until_ns = now_ns + self.settle_ns;
+            }
+        }
+    }
+
+    /// Records that the kernel refused these queries.
+    pub fn refused(&mut self, flow: usize, errno: i32, burst: &[Due<T::Key>]) {
+        for due in burst {
+            self.flows[flow].table.take_back(due.key);
+        }
+        self.waiting -= burst.len() as u64;
+        self.unsettled -= burst.len() as u64;
+        self.tally.refused(errno, burst.len() as u64);
+    }
+
+    /// Records that the thread sends nothing more. `ran_out` is whether the queries ended, rather than the time.
+    pub fn sending_ended(&mut self, ran_out: bool) {
+        self.correct_in_time = (!ran_out).then_some(self.tally.accounts.correct);
+    }
+
+    /// Correct replies that came while the thread sent; all of them if the queries ended before the time did.
+    pub fn correct_in_time(&self) -> u64 {
+        self.correct_in_time.unwrap_or(self.tally.accounts.correct)
+    }
+
+    /// Publishes the counts, `since_ns` nanoseconds after the last time.
+    pub fn publish(&mut self, since_ns: u64) {
+        let accounts = &self.tally.accounts;
+        let replies = accounts.correct + accounts.wrong + accounts.late;
+        self.reply_gap_ns = since_ns / (replies - self.replies_published).max(1);
+        self.replies_published = replies;
+        self.live.publish(&self.tally.accounts, self.waiting);
+    }
+
+    /// The mean time between two replies lately, nanoseconds.
+    pub fn reply_gap_ns(&self) -> u64 {
+        self.reply_gap_ns
+    }
+}

@@ -1,0 +1,140 @@
+//! The fates of outstanding queries: by a reply, by time, and by the breaking of their flow. A query never times out before
+//! the player has read its flow. A reply that waited there while the player stalled carries the kernel's time of arrival,
+//! and may be in time.
+
+use kqps_dataset::{Position, Query};
+use kqps_message::{header, rcode};
+
+use super::table::{State, Table};
+use super::{Books, Flow};
+use crate::inflight::Inflight;
+use crate::loss::Loss;
+use crate::reply::{Cause, Checked, Extent, check};
+
+/// The flows whose time is advanced in one call. With more of them a call would take longer than a query may be late.
+const EXPIRED_AT_ONCE: usize = 4096;
+
+impl Books<'_, Inflight> {
+    /// Books a message that arrived from the target at `at_ns`. Its ID says which query it answers.
+    #[inline]
+    pub fn arrived(&mut self, flow: usize, reply: &[u8], at_ns: u64) {
+        match header::id(reply) {
+            Some(id) => self.answered(flow, id, reply, at_ns),
+            None => self.tally.accounts.unsolicited += 1,
+        }
+    }
+}
+
+impl<T: Table> Books<'_, T> {
+    /// Books a reply that arrived at `at_ns` to the query with this key.
+    #[inline]
+    pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
+        let flow = &mut self.flows[flow];
+        let Some(found) = flow.table.find(key) else {
+            self.tally.accounts.unsolicited += 1;
+            return;
+        };
+        match found.state {
+            State::Waiting | State::Overdue => (),
+            State::Settled => {
+                self.tally.accounts.duplicate += 1;
+                return;
+            }
+            State::Lost | State::Free => {
+                self.tally.accounts.unsolicited += 1;
+                return;
+            }
+        }
+        let query = self.dataset.query(found.query);
+        let latency_ns = at_ns.saturating_sub(found.due_ns);
+        let checked = check(&query, reply, &mut self.scratch);
+        if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
+            // The reply answers another question, and is too late to count as wrong. The query stays open.
+            self.tally.accounts.unsolicited += 1;
+            self.tally.wrong_late += 1;
+            return;
+        }
+        if flow.table.settle(key) {
+            self.waiting -= 1;
+        }
+        self.unsettled -= 1;
+        if latency_ns <= self.timeout_ns {
+            self.note(checked, found.query, &query, reply.len());
+        }
+        self.book(checked, at_ns, latency_ns, reply.len());
+    }
+
+    /// Records what a reply in time shows about answers that the subject holds back.
+    #[inline]
+    fn note(&mut self, checked: Checked, position: Position, query: &Query<'_>, bytes: usize) {
+        let cuts = &mut self.tally.cuts;
+        match checked {
+            Checked::Correct { rcode, extent: Extent::Whole } => cuts.whole(position, query, rcode, bytes),
+            Checked::Correct { rcode, extent: Extent::Bare } => cuts.bare(position, rcode),
+            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => cuts.refused(position),
+            Checked::Correct { extent: Extent::Partial, .. } | Checked::Wrong(_) => {}
+        }
+    }
+
+    /// Counts messages that answer nothing: those from another address than the target, and empty ones.
+    pub fn answers_nothing(&mut self, count: u64) {
+        self.tally.accounts.unsolicited += count;
+    }
+
+    #[inline]
+    fn book(&mut self, checked: Checked, at_ns: u64, latency_ns: u64, bytes: usize) {
+        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
+        match checked {
+            Checked::Wrong(cause) => self.tally.wrong(cause),
+            Checked::Correct { rcode, extent } if latency_ns <= self.timeout_ns => {
+                self.tally.correct(at_ns, latency_ns, rcode, extent != Extent::Whole, bytes);
+                self.live.latency(latency_ns);
+            }
+            Checked::Correct { .. } => {
+                self.tally.accounts.late += 1;
+                self.tally.latency.record_us(latency_ns / 1000);
+            }
+        }
+    }
+
+    /// Settles unanswered queries by time. Every flow was read at `read_ns` or later. Of more than 4,096 flows it advances
+    /// as many, in turn.
+    pub fn expire(&mut self, read_ns: u64) {
+        let count = self.flows.len();
+        for _ in 0..count.min(EXPIRED_AT_ONCE) {
+            self.expire_flow(self.next_to_expire, read_ns);
+            self.next_to_expire = if self.next_to_expire + 1 == count { 0 } else { self.next_to_expire + 1 };
+        }
+    }
+
+    #[inline]
+    fn expire_flow(&mut self, flow: usize, read_ns: u64) {
+        let Flow { table, held_until_ns } = &mut self.flows[flow];
+        let overdue_ns = read_ns.saturating_sub(self.timeout_ns);
+        let lost_ns = if read_ns < *held_until_ns { 0 } else { read_ns.saturating_sub(self.settle_ns) };
+        let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+        let expired = table.expire(overdue_ns, lost_ns, each_lost);
+        self.waiting -= expired.overdue;
+        self.unsettled -= expired.lost;
+        self.tally.lost(Loss::Time, self.timeout_ns, expired.lost);
+    }
+
+    /// Books the breaking of a flow: every unsettled query of it is lost. As with any loss, its latency counts as the
+    /// timeout.
+    pub fn broken(&mut self, flow: usize, loss: Loss) {
+        let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+        let expired = self.flows[flow].table.expire(u64::MAX, u64::MAX, each_lost);
+        self.waiting -= expired.overdue;
+        self.unsettled -= expired.lost;
+        self.tally.lost(loss, self.timeout_ns, expired.lost);
+    }
+
+    /// Ends the trial: every unsettled query is lost.
+    pub fn end(&mut self) {
+        self.tally.cut_short += self.waiting;
+        for flow in 0..self.flows.len() {
+            self.broken(flow, Loss::Time);
+        }
+        self.live.publish(&self.tally.accounts, self.waiting);
+    }
+}

@@ -1,0 +1,183 @@
+//! The queries that a thread has to send, and when: its walk through the dataset at its pace.
+//!
+//! All times are nanoseconds since the trial's common start.
+
+use std::ops::RangeInclusive;
+
+use kqps_dataset::{Dataset, Position, Query};
+
+use crate::pace::{Pace, Standing};
+use crate::part::Part;
+
+/// A thread's queries, and the state of its sending.
+pub struct Supply<'a> {
+    dataset: &'a Dataset,
+    /// This thread's walk through the dataset.
+    part: Part,
+    pace: Pace,
+    stop_at_ns: u64,
+    /// A signal came: the thread sends nothing more.
+    stopped: bool,
+    lag_allowed_ns: u64,
+    /// For how long the thread sent, and when it finished sending.
+    played_ns: u64,
+    all_sent_ns: Option<u64>,
+    last_send_ns: u64,
+}
+
+impl<'a> Supply<'a> {
+    /// The queries of `part`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by more
+    /// than `lag_allowed_ns`.
+    pub fn new(dataset: &'a Dataset, part: Part, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
+        Self {
+            dataset,
+            part,
+            pace,
+            stop_at_ns,
+            stopped: false,
+            lag_allowed_ns,
+            played_ns: 0,
+            all_sent_ns: None,
+            last_send_ns: 0,
+        }
+    }
+
+    /// The query at `position`.
+    #[inline]
+    pub fn query(&self, position: Position) -> Query<'a> {
+        self.dataset.query(position)
+    }
+
+    /// Whether nothing more will be sent.
+    #[inline]
+    pub fn is_played(&self, now_ns: u64) -> bool {
+        self.stopped || self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
+    }
+
+    /// Stops sending at once, on a signal. Queries that the thread has not reached by `now_ns` are not intended.
+    pub fn stop(&mut self, now_ns: u64) {
+        self.stop_at_ns = self.stop_at_ns.min(now_ns);
+        self.stopped = true;
+    }
+
+    /// Records that nothing more will be sent, at `now_ns`. A schedule that ran to its end lasted for its whole time, even
+    /// if the last query was due a little earlier. A schedule that ended with the queries lasted until the next query would
+    /// have been due.
+    pub fn played(&mut self, now_ns: u64) {
+        self.all_sent_ns = Some(now_ns);
+        self.played_ns = if !self.ran_out() && self.stop_at_ns != u64::MAX {
+            self.stop_at_ns
+        } else {
+            self.pace.end_ns().map_or(now_ns, |end_ns| end_ns.max(self.last_send_ns))
+        };
+    }
+
+    /// Whether the queries ended, rather than the time.
+    #[inline]
+    pub fn ran_out(&self) -> bool {
+        self.part.is_over()
+    }
+
+    /// For how long the thread sent queries, nanoseconds.
+    pub fn played_ns(&self) -> u64 {
+        self.played_ns
+    }
+
+    /// When the thread finished sending; `None` while it sends.
+    #[inline]
+    pub fn all_sent_ns(&self) -> Option<u64> {
+        self.all_sent_ns
+    }
+
+    /// Records that a burst left at `now_ns`.
+    #[inline]
+    pub fn sent(&mut self, now_ns: u64) {
+        self.last_send_ns = now_ns;
+    }
+
+    /// Whether a burst of at most `most` queries should leave now, while `waiting` are outstanding.
+    #[inline]
+    pub fn is_due(&self, now_ns: u64, most: usize, waiting: u64) -> bool {
+        if self.is_held_back(waiting) {
+            // Nothing may leave, but the thread gives up what is due.
+            return self.pace.is_due_before(now_ns + 1) && !self.is_played(now_ns);
+        }
+        let standing = Standing { now_ns, waiting, last_send_ns: self.last_send_ns };
+        self.pace.is_due(standing, most) && !self.is_played(now_ns)
+    }
+
+    /// The earliest and the intended time at which an open loop's next burst leaves; `None` in a closed loop.
+    pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
+        self.pace.leaves_ns(most)
+    }
+
+    /// When an open loop's second burst from now will probably leave, if the next burst takes all queries due by `ns`.
+    pub fn leaves_after_ns(&self, ns: u64, most: usize) -> Option<u64> {
+        self.pace.leaves_after_ns(ns, most)
+    }
+
+    /// How long a thread may sleep while the window is full. A query that falls due in that time must not count as late.
+    pub fn nap_most_ns(&self) -> u64 {
+        self.lag_allowed_ns / 2
+    }
+
+    /// Decides when an open loop's next burst will leave, once its first query is due.
+    pub fn leave_at(&mut self, at_ns: u64) {
+        self.pace.leave_at(at_ns);
+    }
+
+    /// The replies that a closed loop with `waiting` outstanding queries lacks for its next burst. `None` in an open loop,
+    /// and if any single reply makes room.
+    pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
+        self.pace.missing(waiting, most)
+    }
+
+    /// Whether a schedule decides when queries leave, rather than the subject's replies.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.pace.is_open()
+    }
+
+    /// Whether an open loop's window is full. Nothing then leaves before a reply or a timeout makes room, and the thread
+    /// gives up what falls due until then.
+    #[inline]
+    pub fn is_held_back(&self, waiting: u64) -> bool {
+        self.pace.is_held_back(waiting)
+    }
+
+    /// The queries that may leave now in one burst of at most `most`.
+    #[inline]
+    pub(crate) fn room(&self, waiting: u64, most: usize) -> u64 {
+        self.pace.room(waiting, most)
+    }
+
+    /// Whether a query is due before this time.
+    #[inline]
+    pub(crate) fn is_due_before(&self, before_ns: u64) -> bool {
+        self.pace.is_due_before(before_ns)
+    }
+
+    /// The time before which a query that is still due is given up.
+    #[inline]
+    pub(crate) fn too_late_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.lag_allowed_ns)
+    }
+
+    /// Takes the next query that is due at `now_ns`, and the time at which it is due.
+    #[inline]
+    pub(crate) fn take(&mut self, now_ns: u64) -> Option<(Position, u64)> {
+        let due_ns = self.pace.take(now_ns)?;
+        Some((self.part.advance(self.dataset), due_ns))
+    }
+
+    /// Skips what was due before this time, and returns the number of queries. It does so all at once, since a stall can
+    /// leave millions. With random arrivals it may leave some for the next call.
+    #[cold]
+    pub(crate) fn skip(&mut self, before_ns: u64) -> u64 {
+        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.part.left());
+        if count > 0 {
+            self.part.skip(self.dataset, count);
+        }
+        count
+    }
+}
