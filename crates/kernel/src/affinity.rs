@@ -1,31 +1,24 @@
 //! Setting and reading the cores on which a thread may run.
 
 use std::io;
-use std::mem::{size_of, zeroed};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::sys::check;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 /// Pins the calling thread to one core. Fails if the core does not exist or this process may not use it.
 pub fn pin_thread(cpu: u32) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as u32 {
+    if cpu as usize >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no core {cpu}")));
     }
-    // SAFETY: a CPU set is an array of integers.
-    let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    // SAFETY: the number was checked to lie within the set.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: the pointer is to a live set of the size given; 0 is the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
-        .map(drop)
-        .map_err(|error| io::Error::new(error.kind(), format!("core {cpu}: {error}")))
+    let pinned = sched_setaffinity(None, &set_of(&[cpu])).map_err(io::Error::from);
+    pinned.map_err(|error| io::Error::new(error.kind(), format!("core {cpu}: {error}")))
 }
 
 /// The calling thread's ID, as in `/proc/<pid>/task`.
 pub fn thread_id() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
-    unsafe { libc::gettid() as u32 }
+    gettid().as_raw_nonzero().get() as u32
 }
 
 /// Restricts a child process, and all that it starts, to these cores from its first instruction. An empty list
@@ -37,24 +30,13 @@ pub fn confine<'c>(command: &'c mut Command, cpus: &[u32]) -> &'c mut Command {
     let set = set_of(cpus);
     // SAFETY: between fork and exec the closure calls only sched_setaffinity, a plain system call, on a set
     // that it owns.
-    unsafe {
-        command.pre_exec(move || {
-            check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
-        })
-    }
+    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &set)?)) }
 }
 
 /// Restricts another thread, by its ID in `/proc/PID/task`, to these cores, unless its own cores are a subset
 /// already. A thread that has ended is no error.
 pub fn confine_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
-    let set = set_of(cpus);
-    let confine = || {
-        // SAFETY: the pointer is to a live set of the size given; a thread ID that does not exist is an error.
-        check(unsafe {
-            libc::sched_setaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw const set)
-        })
-        .map(drop)
-    };
+    let confine = || Ok(sched_setaffinity(of_thread(thread), &set_of(cpus))?);
     let confined = allowed_to(thread).and_then(|found| {
         let is_inside = found.iter().all(|cpu| cpus.contains(cpu));
         if is_inside { Ok(()) } else { confine() }
@@ -66,12 +48,10 @@ pub fn confine_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
 }
 
 /// A set of these cores, without numbers that a set cannot hold.
-fn set_of(cpus: &[u32]) -> libc::cpu_set_t {
-    // SAFETY: a CPU set is an array of integers.
-    let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as u32) {
-        // SAFETY: the number was checked to lie within the set.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+fn set_of(cpus: &[u32]) -> CpuSet {
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < CpuSet::MAX_CPU) {
+        set.set(cpu as usize);
     }
     set
 }
@@ -84,14 +64,13 @@ pub fn allowed() -> io::Result<Vec<u32>> {
 
 /// The cores that another thread may run on, by its ID in `/proc/PID/task`, ascending.
 pub fn allowed_to(thread: u32) -> io::Result<Vec<u32>> {
-    // SAFETY: a CPU set is an array of integers.
-    let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    // SAFETY: the pointer is to a live set of the size given; a thread ID that does not exist is an error.
-    check(unsafe {
-        libc::sched_getaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw mut set)
-    })?;
-    // SAFETY: the numbers lie within the set.
-    Ok((0..libc::CPU_SETSIZE as u32).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
+    let set = sched_getaffinity(of_thread(thread))?;
+    Ok((0..CpuSet::MAX_CPU as u32).filter(|&cpu| set.is_set(cpu as usize)).collect())
+}
+
+/// The thread of this ID; `None` stands for the calling thread.
+fn of_thread(thread: u32) -> Option<Pid> {
+    i32::try_from(thread).ok().and_then(Pid::from_raw)
 }
 
 #[cfg(test)]

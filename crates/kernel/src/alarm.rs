@@ -7,10 +7,12 @@
 
 use std::io;
 use std::mem::swap;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::null_mut;
+use std::os::fd::OwnedFd;
 
-use crate::sys::{check, check_size, is_not_now, timespec};
+use rustix::io::{Errno, read};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 
 /// Two alarms that alternate (`timerfd_create(2)`). All times are those of [`crate::clock::now_ns`].
 #[derive(Debug)]
@@ -53,10 +55,8 @@ impl Alarms {
 
 impl Alarm {
     fn new() -> io::Result<Self> {
-        // SAFETY: the call takes numbers and touches no memory.
-        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
-        // SAFETY: the descriptor is new, and nothing else owns it.
-        Ok(Self { timer: unsafe { OwnedFd::from_raw_fd(fd) }, at_ns: None })
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+        Ok(Self { timer, at_ns: None })
     }
 
     /// Sets the alarm to go off once, or at once if the time is past. Does nothing if it is set to this time
@@ -66,31 +66,30 @@ impl Alarm {
             return Ok(());
         }
         // To the kernel, 0 means "off".
-        let when = libc::itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
-        let (fd, flags) = (self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-        // SAFETY: the pointer is to a live structure that the kernel reads; a null pointer means that it returns no
-        // old value.
-        check(unsafe { libc::timerfd_settime(fd, flags, &raw const when, null_mut()) })?;
+        let when = Itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &when)?;
         self.at_ns = Some(at_ns);
         Ok(())
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        let mut times = 0_u64;
+        let mut times = [0; size_of::<u64>()];
         loop {
-            // SAFETY: the pointer is to live memory of the length given.
-            let read =
-                unsafe { libc::read(self.timer.as_raw_fd(), (&raw mut times).cast(), size_of::<u64>()) };
-            match check_size(read) {
+            match read(&self.timer, &mut times) {
                 Ok(_) => {
                     self.at_ns = None;
                     return Ok(());
                 }
-                Err(error) if is_not_now(&error) => {}
-                Err(error) => return Err(error),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
+}
+
+/// Converts nanoseconds to the kernel's seconds and nanoseconds.
+fn timespec(time_ns: u64) -> Timespec {
+    Timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ }
 }
 
 #[cfg(test)]

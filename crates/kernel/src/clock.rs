@@ -1,6 +1,9 @@
 //! Reading clocks in nanoseconds, and sleeping until a given time.
 
 use std::io;
+use std::num::NonZeroU64;
+
+use rustix::thread::set_current_timer_slack;
 
 use crate::sys::{check, timespec};
 
@@ -89,8 +92,7 @@ pub fn sleep_until_ns(deadline_ns: u64) {
 /// Sets the timer slack: by how many nanoseconds the kernel may delay the calling thread's timers, to let several
 /// expire at once. The default is 50,000 ns; the minimum is 1 ns.
 pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
-    // SAFETY: this option takes one integer and touches no memory.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) }).map(drop)
+    Ok(set_current_timer_slack(NonZeroU64::new(slack_ns))?)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Limits of this process on open files.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use crate::sys::check;
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// [`reserve_open_files`] reserves at most this many: such a table takes half a MiB of kernel memory.
 pub const RESERVED_MOST: u64 = 1 << 16;
@@ -11,13 +11,11 @@ pub const RESERVED_MOST: u64 = 1 << 16;
 /// Raises the soft limit of open files to the hard limit (`RLIMIT_NOFILE`) and returns it. The usual soft limit of
 /// 1024 is meant for programs that call `select`.
 pub fn raise_open_files() -> io::Result<u64> {
-    let mut limit = open_files()?;
-    if limit.rlim_cur < limit.rlim_max {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: the pointer is to a live limit, which the call only reads.
-        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     }
-    Ok(limit.rlim_cur)
+    Ok(maximum.unwrap_or(u64::MAX))
 }
 
 /// Grows the kernel's table of open files to `count` entries, but not beyond the limit or [`RESERVED_MOST`]. Call it
@@ -25,23 +23,12 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// the old one (`expand_fdtable`, fs/file.c). That takes tens of milliseconds on a busy host, during which opening a
 /// file blocks.
 pub fn reserve_open_files(count: u64) -> io::Result<()> {
-    let highest = count.min(open_files()?.rlim_cur).min(RESERVED_MOST).saturating_sub(1);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let highest = count.min(most).min(RESERVED_MOST).saturating_sub(1);
     let (file, _) = io::pipe()?;
-    // SAFETY: the call copies a live descriptor to an unused number and touches no memory.
-    let copy =
-        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, highest as libc::c_int) })?;
     // The table never shrinks again.
-    // SAFETY: the descriptor was just made, and nothing else owns it.
-    drop(unsafe { OwnedFd::from_raw_fd(copy) });
+    drop(fcntl_dupfd_cloexec(&file, highest as i32)?);
     Ok(())
-}
-
-/// The soft and hard limits of open files.
-fn open_files() -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live limit, which the call writes.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    Ok(limit)
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use crate::sys::check;
 
 /// A network namespace that an open descriptor keeps alive.
@@ -90,8 +92,7 @@ pub fn enter_silent_network() -> io::Result<()> {
 }
 
 fn set(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the call touches no memory, and changes the calling thread only.
-    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+    Ok(move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }
 
 /// Runs `act` on a thread that ends with it. Namespaces belong to threads, so nothing needs to be restored

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::process::setpriority_process;
+
 use crate::sys::check;
 
 /// Makes the calling thread run before all ordinary threads of its core whenever it has work (`SCHED_FIFO` at the
@@ -17,8 +19,7 @@ pub fn run_first() -> io::Result<()> {
 pub fn yield_least() -> io::Result<()> {
     // A thread that may use SCHED_FIFO by a limit of RLIMIT_RTPRIO need not be allowed to set its niceness. It then
     // keeps its niceness.
-    // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    let _ = setpriority_process(None, -20);
     set_policy(libc::SCHED_OTHER, 0)
 }
 
@@ -39,8 +40,7 @@ mod tests {
     }
 
     fn niceness() -> i32 {
-        // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
-        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+        rustix::process::getpriority_process(None).unwrap()
     }
 
     #[test]
@@ -50,8 +50,7 @@ mod tests {
             yield_least().unwrap();
             assert_eq!(policy(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK);
             // The right to SCHED_FIFO may come from a limit that does not cover niceness; root has both rights.
-            // SAFETY: the call takes nothing and touches no memory.
-            let is_root = unsafe { libc::geteuid() } == 0;
+            let is_root = rustix::process::geteuid().is_root();
             if was_first && is_root {
                 assert_eq!(niceness(), -20);
             } else {

@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, kill_process, kill_process_group, setpriority_pgrp};
+
 use crate::sys::check;
 
 /// Signals that this crate can send or receive.
@@ -25,16 +28,20 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The signal's number (signal(7)).
-    pub fn number(self) -> libc::c_int {
+    fn of_kernel(self) -> rustix::process::Signal {
         match self {
-            Self::Interrupt => libc::SIGINT,
-            Self::Terminate => libc::SIGTERM,
-            Self::Kill => libc::SIGKILL,
-            Self::Stop => libc::SIGSTOP,
-            Self::Continue => libc::SIGCONT,
-            Self::HangUp => libc::SIGHUP,
+            Self::Interrupt => rustix::process::Signal::INT,
+            Self::Terminate => rustix::process::Signal::TERM,
+            Self::Kill => rustix::process::Signal::KILL,
+            Self::Stop => rustix::process::Signal::STOP,
+            Self::Continue => rustix::process::Signal::CONT,
+            Self::HangUp => rustix::process::Signal::HUP,
         }
+    }
+
+    /// The signal's number (signal(7)).
+    pub fn number(self) -> i32 {
+        self.of_kernel().as_raw()
     }
 }
 
@@ -69,7 +76,7 @@ pub fn hand_down(command: &mut Command, descriptor: impl AsFd) -> io::Result<Raw
     unsafe {
         command.pre_exec(move || {
             // Clears all flags, close-on-exec among them.
-            check(libc::fcntl(copy.as_raw_fd(), libc::F_SETFD, 0)).map(drop)
+            Ok(fcntl_setfd(&copy, FdFlags::empty())?)
         })
     };
     Ok(number)
@@ -86,33 +93,27 @@ pub fn handed_down(number: RawFd) -> io::Result<OwnedFd> {
 
 /// Sends a signal to one process. Fails if no such process exists.
 pub fn signal(process: u32, signal: Signal) -> io::Result<()> {
-    send(pid(process)?, signal)
+    Ok(kill_process(pid(process)?, signal.of_kernel())?)
 }
 
 /// Sends a signal to every process of a group, by the process ID of its leader.
 pub fn signal_group(leader: u32, signal: Signal) -> io::Result<()> {
-    send(-pid(leader)?, signal)
+    Ok(kill_process_group(pid(leader)?, signal.of_kernel())?)
 }
 
 /// Sets the niceness of every thread of a process group (setpriority(2)), -20 to 19; the kernel clamps other
 /// values. Lowering it requires `CAP_SYS_NICE`.
 pub fn set_group_niceness(leader: u32, niceness: i32) -> io::Result<()> {
-    let group = pid(leader)? as libc::id_t;
-    // SAFETY: the call touches no memory.
-    check(unsafe { libc::setpriority(libc::PRIO_PGRP, group, niceness) }).map(drop)
+    Ok(setpriority_pgrp(Some(pid(leader)?), niceness)?)
 }
 
 /// Checks a process ID. 0 and 1 are errors: negated, they would mean "my group" and "all processes".
-fn pid(process: u32) -> io::Result<libc::pid_t> {
-    libc::pid_t::try_from(process)
+fn pid(process: u32) -> io::Result<Pid> {
+    i32::try_from(process)
         .ok()
         .filter(|&pid| pid > 1)
+        .and_then(Pid::from_raw)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("no process {process} to signal")))
-}
-
-fn send(pid: libc::pid_t, signal: Signal) -> io::Result<()> {
-    // SAFETY: the call touches no memory.
-    check(unsafe { libc::kill(pid, signal.number()) }).map(drop)
 }
 
 #[cfg(test)]
