@@ -133,10 +133,7 @@ pub enum LineFault {
     #[error("a second {0} in one line")]
     Repeated(&'static str),
     /// The line is longer than a line can be.
-    #[error(
-        "the line is longer than {} bytes; binary messages are read with -B",
-        LINE_BYTES_MAX
-    )]
+    #[error("the line is longer than {} bytes; binary messages are read with -B", LINE_BYTES_MAX)]
     TooLong,
 }
 

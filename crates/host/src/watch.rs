@@ -148,7 +148,11 @@ const DROP_REASONS: &str = "drop reasons";
 const FOREIGN_CPU: &str = "foreign CPU time";
 
 /// The value that was read, or `None` and an entry in `unreadable`.
-fn read_or_noted<T>(read: Result<T, String>, what: &str, unreadable: &mut BTreeMap<String, String>) -> Option<T> {
+fn read_or_noted<T>(
+    read: Result<T, String>,
+    what: &str,
+    unreadable: &mut BTreeMap<String, String>,
+) -> Option<T> {
     read.map_err(|why| unreadable.insert(what.into(), why)).ok()
 }
 

@@ -140,7 +140,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ceiling::measure(&interface, &plan, &subject.cpus, &dataset, (&watcher, &gauges))
     };
     let dataset = dataset.checked(expected);
-    let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
+    let begun =
+        claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
     let cores = are_here(plan.targets()).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search = Search {

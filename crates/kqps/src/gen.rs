@@ -5,8 +5,8 @@ mod flags;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 use kqps_lab::signing::{self, SigningError};
+use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_seed, parse_share};
@@ -143,7 +143,8 @@ fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
 
 /// The contents of a recipe's zones, in words.
 fn words(recipe: &Recipe) -> String {
-    let what = if recipe.contents == kqps_recipe::Contents::default() { "address records" } else { "entries" };
+    let what =
+        if recipe.contents == kqps_recipe::Contents::default() { "address records" } else { "entries" };
     let signed = if recipe.signing.is_some() { ", signed" } else { "" };
     let records = recipe.records;
     if recipe.is_one_zone() {

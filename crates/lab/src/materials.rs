@@ -8,9 +8,9 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
 use kqps_files::unfinished::Unfinished;
 use kqps_observation::Cell;
+use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
 
 use crate::folder::{Folder, FolderError};
 use crate::signing::{self, SigningError};

@@ -17,7 +17,7 @@ use kqps_player::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::conduct::NoTrial;
-use crate::load::{Load, Pace};
+use crate::load::Load;
 use crate::path::LaidPath;
 use crate::setup::Setup;
 

@@ -94,8 +94,9 @@ impl Setup {
         subject: &SubjectWatched,
     ) -> Result<Plan, String> {
         let io = self.io.as_ref().map_or(Ok(Io::Auto), |io| io.parse::<Io>());
-        let seconds =
-            |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"));
+        let seconds = |seconds: f64| {
+            Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"))
+        };
         let (timeout, duration) = (seconds(self.timeout_s)?, seconds(load.duration_s)?);
         let senders = if cpus.is_empty() { None } else { self.senders };
         let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);

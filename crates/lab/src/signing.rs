@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kqps_files::replaced_by;
-use kqps_recipe::{GenerateError, Recipe, Signing};
 use kqps_files::unfinished::Unfinished;
+use kqps_recipe::{GenerateError, Recipe, Signing};
 use tempfile::{NamedTempFile, TempDir};
 
 use program::Program;

@@ -13,7 +13,7 @@ pub struct TrialClock {
 
 impl TrialClock {
     /// A clock that has not started.
-    pub fn new() -> Self {
+    pub fn unstarted() -> Self {
         Self { start_ns: 0, realtime_offset_ns: clock::realtime_offset_ns() }
     }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_stamp_of_the_kernel_is_a_time_since_the_start() {
-        let clock = TrialClock::new();
+        let clock = TrialClock::unstarted();
         let stamp = (5_000_000 + clock.realtime_offset_ns) as u64;
         assert_eq!(clock.arrival_ns(Some(stamp), 7_000_000), 5_000_000);
         assert_eq!(clock.arrival_ns(Some(stamp - 5_000_001), 7_000_000), 0, "before it");

@@ -314,7 +314,7 @@ fn state(world: World<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
         tick_ns: TICK_NS,
     };
     let books = Books::new(dataset, tables, times, control.live.thread(number));
-    ThreadState { clock: TrialClock::new(), supply, books }
+    ThreadState { clock: TrialClock::unstarted(), supply, books }
 }
 
 /// The schedule or window of thread `number`.

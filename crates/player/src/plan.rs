@@ -87,7 +87,9 @@ pub enum PlanError {
     Burst(usize),
     #[error("a timeout of 0: every reply would be late")]
     Timeout,
-    #[error("a drain of {drain:?} is shorter than the timeout ({timeout:?}): replies in time would be missed")]
+    #[error(
+        "a drain of {drain:?} is shorter than the timeout ({timeout:?}): replies in time would be missed"
+    )]
     Drain { drain: Duration, timeout: Duration },
     #[error("a due query may wait {coalesce:?}, and is given up after {lag_allowed:?}, before it leaves")]
     Coalesce { coalesce: Duration, lag_allowed: Duration },
@@ -149,10 +151,7 @@ impl Plan {
             (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
             (!(1..=BURST_MOST).contains(&udp.burst), PlanError::Burst(udp.burst)),
             (self.timeout.is_zero(), PlanError::Timeout),
-            (
-                self.drain < self.timeout,
-                PlanError::Drain { drain: self.drain, timeout: self.timeout },
-            ),
+            (self.drain < self.timeout, PlanError::Drain { drain: self.drain, timeout: self.timeout }),
             (coalesce > lag_allowed, PlanError::Coalesce { coalesce, lag_allowed }),
             (
                 window.is_some_and(|window| window < threads as u64),
@@ -387,7 +386,10 @@ pub(crate) mod tests {
         assert_eq!(error(|plan| plan.udp_mut().burst = 65), Err(PlanError::Burst(65)));
         assert_eq!(error(|plan| plan.timeout = Duration::ZERO), Err(PlanError::Timeout));
         assert!(matches!(error(|plan| plan.drain /= 2), Err(PlanError::Drain { .. })));
-        assert!(matches!(error(|plan| plan.coalesce = plan.lag_allowed * 2), Err(PlanError::Coalesce { .. })));
+        assert!(matches!(
+            error(|plan| plan.coalesce = plan.lag_allowed * 2),
+            Err(PlanError::Coalesce { .. })
+        ));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use kqps_recipe::{Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
 use kqps_dataset::{Check, Dataset, Options};
 use kqps_message::{rcode, rtype};
+use kqps_recipe::{Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
 
 const COUNT: u64 = 20_000;
 

@@ -9,7 +9,7 @@ use crate::files::Root;
 
 /// The host of a reading: the kernel's random number of this boot; empty if the kernel has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostId(String);
+pub(super) struct HostId(String);
 
 impl HostId {
     /// Reads it under a root of `/proc`.
@@ -20,7 +20,7 @@ impl HostId {
 
 /// What the cores of a host did during a trial, and which of them one side used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cores {
+pub(super) struct Cores {
     /// The host that the cores belong to.
     pub(super) host: HostId,
     /// The cores that the side is pinned to; all cores if it is not pinned.

@@ -7,7 +7,7 @@ use kqps_verdict::disturbed::BESIDE_S;
 use super::{LiveArgs, within};
 use crate::exit::bad_input;
 
-const BLOCKS: u64 = 10;
+const BLOCKS: u32 = 10;
 const BLOCKS_MOST: u64 = 10_000;
 
 /// Seconds of load for each start, over all its trials.
@@ -53,7 +53,9 @@ impl Extent {
             }
             (Some(budget_s), Some(blocks)) => Self::of_blocks_within(budget_s, blocks, live.rate),
             (Some(budget_s), None) => Self::within_budget(budget_s, loaded_s, live.rate),
-            (None, _) => Ok(Self::of_start(blocks.unwrap_or(BLOCKS), loaded_s.unwrap_or(LOADED_S), live.rate)),
+            (None, _) => {
+                Ok(Self::of_start(blocks.unwrap_or(BLOCKS), loaded_s.unwrap_or(LOADED_S), live.rate))
+            }
         }
     }
 

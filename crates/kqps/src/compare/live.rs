@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use kqps_recipe::RECORDS_MAX;
 use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
 use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;
@@ -12,6 +11,7 @@ use kqps_lab::words::{counted, time};
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CellLoad, Run};
+use kqps_recipe::RECORDS_MAX;
 use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use kqps_lab::folder::store_in;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_lab::folder::store_in;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
 use kqps_verdict::compare::{self, Case, figures_of};

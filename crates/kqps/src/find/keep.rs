@@ -107,13 +107,7 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
     }
 }
 
-fn echo(
-    role: Role,
-    name: &str,
-    io: &str,
-    workers: u32,
-    (plan, watched): (&Plan, &SubjectWatched),
-) -> Cell {
+fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan, &SubjectWatched)) -> Cell {
     let factors = [
         ("player.io", plan.udp().io.name().to_owned()),
         ("player.senders", plan.threads.to_string()),

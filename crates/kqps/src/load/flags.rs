@@ -339,7 +339,7 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     let Some(first) = plan.udp().local_port else { return Ok(()) };
     let sockets = plan.sockets_in_fact();
     let last = usize::from(first) + sockets - 1;
-    if last <= usize::from(u16::MAX) {
+    if u16::try_from(last).is_ok() {
         return Ok(());
     }
     Err(bad_input(format!(

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_lab::study;
 use kqps_lab::subject::{Definition, builtin};
-use kqps_files::toml_file::{did_you_mean, nearest};
 
 use super::labels;
 use crate::exit::bad_input;

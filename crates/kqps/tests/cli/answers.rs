@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use kqps_recipe::{LIST, Recipe, recipe_names};
 use kqps_kernel::affinity;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
+use kqps_recipe::{LIST, Recipe, recipe_names};
 use tempfile::TempDir;
 
 /// The authoritative subjects.

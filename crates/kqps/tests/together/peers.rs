@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use kqps_lab::subject::programs;
-use serde_json::Value;
 use kqps_proofs::peers::{Extent, Name, Programs, measure};
+use serde_json::Value;
 
 fn measured(name: Name, file: &str) -> Value {
     measured_of(name, None, file)

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use kqps_recipe::RecipeError;
 use kqps_host::Topology;
 use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Question, question};
+use kqps_recipe::RecipeError;
 
 use super::ceilings;
 use super::values::{self, CORES, IO, ONE_PER_CORE, SENDERS, SUBJECT, Settings};
@@ -18,8 +18,8 @@ use crate::placement::{self, CoreWish, Placed, place};
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use kqps_files::toml_file::TomlError;
 use crate::unit::LATENCY_FACTOR;
+use kqps_files::toml_file::TomlError;
 
 /// The machine and the subjects that a study is laid out for.
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,8 @@ use crate::path::{self, PATH_FACTOR};
 use crate::placement::CoreWish;
 use crate::rig::{self, NICE_FACTOR};
 use crate::setup;
-use kqps_files::toml_file::{did_you_mean, nearest};
 use crate::warm_up::{self, STEADY_FACTOR};
+use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// The shortest warm-up that can be judged: its bins, and a second to start.
 const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;

@@ -94,14 +94,10 @@ fn a_reply_is_matched_by_its_stream() {
     let tables = (0..2).map(|_| Streams::default());
     let mut state = fixture.with_tables(tables, u64::MAX, Arrivals::Even, None);
     let sent = send_all(&mut state, 5_000_000);
-    assert_eq!(sent.iter().map(|(flow, due)| (*flow, due.key)).collect::<Vec<_>>(), [
-        (0, 0),
-        (1, 0),
-        (0, 4),
-        (1, 4),
-        (0, 8),
-        (1, 8)
-    ]);
+    assert_eq!(
+        sent.iter().map(|(flow, due)| (*flow, due.key)).collect::<Vec<_>>(),
+        [(0, 0), (1, 0), (0, 4), (1, 4), (0, 8), (1, 8)]
+    );
     // RFC 9250, section 4.2.1: the ID of every message is 0.
     let mut reply = state.supply.query(sent[0].1.query).message.to_vec();
     reply[..2].fill(0);

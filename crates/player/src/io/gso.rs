@@ -142,8 +142,8 @@ fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::Fixture;
     use crate::plan::Arrivals;
+    use crate::state::tests::Fixture;
 
     /// The lengths of the runs into which queries of these lengths are cut.
     fn cut(lengths: &[u16], most: usize) -> Vec<Vec<u16>> {

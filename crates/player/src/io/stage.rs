@@ -315,9 +315,9 @@ mod tests {
 
     use super::*;
 
-    use crate::state::tests::Fixture;
     use crate::plan::tests::plan;
     use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, LoadPlan};
+    use crate::state::tests::Fixture;
 
     #[test]
     fn messages_of_one_call_are_taken_up_one_after_another() {

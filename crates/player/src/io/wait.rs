@@ -147,15 +147,25 @@ impl Wait {
 
     /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces the
     /// end of the sleep after it, unless the thread will still be busy then.
-    fn sleep(&mut self, state: &ThreadState<'_>, wake_ns: u64, leaves_ns: u64, most: usize) -> io::Result<()> {
+    fn sleep(
+        &mut self,
+        state: &ThreadState<'_>,
+        wake_ns: u64,
+        leaves_ns: u64,
+        most: usize,
+    ) -> io::Result<()> {
         if wake_ns <= state.now_ns() {
             return Ok(());
         }
         // The stretch may be a step longer by then, and the predicted time must not be late for it.
         let awake_ns = if self.stays_awake { self.late.next_most_ns() } else { 0 };
-        let then_ns = state.supply.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
+        let then_ns =
+            state.supply.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
-        self.alarms.sleep_until_ns(state.clock.clock_ns(wake_ns), then_ns.map(|then_ns| state.clock.clock_ns(then_ns)))?;
+        self.alarms.sleep_until_ns(
+            state.clock.clock_ns(wake_ns),
+            then_ns.map(|then_ns| state.clock.clock_ns(then_ns)),
+        )?;
         let late_ns = state.now_ns() - wake_ns;
         self.withheld.slept(late_ns);
         self.late.learn(late_ns.min(LATE_MOST_NS));
@@ -212,8 +222,8 @@ impl Usual {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::Fixture;
     use crate::plan::Arrivals;
+    use crate::state::tests::Fixture;
 
     const MOST: usize = 32;
 

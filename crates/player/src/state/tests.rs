@@ -65,7 +65,7 @@ impl Fixture {
         let part = Part::new(&self.dataset, 1, 0, None);
         let times = Times { timeout_ns: TIMEOUT_NS, settle_ns: 2 * TIMEOUT_NS, tick_ns: TICK_NS };
         ThreadState {
-            clock: TrialClock::new(),
+            clock: TrialClock::unstarted(),
             supply: Supply::new(&self.dataset, part, pace, 100_000_000_000, lag_allowed_ns),
             books: Books::new(&self.dataset, tables, times, self.live.thread(0)),
         }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kqps_recipe::{Expect, LIST, Recipe};
 use kqps_lab::materials::one_zone;
 use kqps_lab::subject::Zone;
+use kqps_recipe::{Expect, LIST, Recipe};
 
 use super::Bench;
 

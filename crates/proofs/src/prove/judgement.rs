@@ -5,7 +5,7 @@
 //! few such comparisons are a failure too.
 
 // The host of the rule's own tests, since one model of noise is enough.
-#[path = "../../../crates/verdict/tests/compare/simulate.rs"]
+#[path = "../../../verdict/tests/compare/simulate.rs"]
 mod simulate;
 
 use std::ops::Range;

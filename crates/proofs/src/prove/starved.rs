@@ -14,7 +14,7 @@ use kqps_kernel::affinity;
 use super::Bench;
 use super::quota::Quota;
 use crate::child::{Running, pinned};
-use crate::program::{Program, Played, finish};
+use crate::program::{Played, Program, finish};
 
 /// The player's share of a core.
 const SHARE: f64 = 0.05;

@@ -13,8 +13,8 @@ use super::honest::{Client, Heard};
 use super::house::{Front, Server, failures, half_of_capacity};
 use super::pauses;
 use super::told::Told;
-use kqps_faults::back_end::Transport;
 use crate::program::finish;
+use kqps_faults::back_end::Transport;
 
 /// The load in the small form, where other tests may share the host. The whole form uses half of the
 /// capacity.

@@ -11,8 +11,8 @@ use fastrand::Rng;
 use super::super::{Bench, Size};
 use super::house::{Front, back_ends, failures, half_of_capacity, urls};
 use super::told::BackEndTold;
-use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use crate::program::finish;
+use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Names, each of which a trial asks for once at most. If a wrong ID happens to be that of another query, the
 /// question then shows the fault.

@@ -15,8 +15,8 @@ use super::super::{Bench, Size};
 use super::beside::{Harm, Load, TRIES, TRY, beside_clients, honest};
 use super::honest::{Client, Heard, question, socket_to};
 use super::house::{Front, back_ends, half_of_capacity, urls};
-use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use crate::shell;
+use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Names of the honest clients' queries.
 const QUERIES: u32 = 10_000;

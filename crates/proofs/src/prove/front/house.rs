@@ -8,14 +8,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::process::Signal;
 use kqps_kernel::port;
+use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
 use super::super::Bench;
 use super::told::Told;
-use kqps_faults::back_end::{BackEnd, Transport};
 use crate::child::{Running, pinned};
+use kqps_faults::back_end::{BackEnd, Transport};
 
 /// How long a front may take to end after SIGTERM.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
