@@ -12,7 +12,7 @@ use kqps_message::{Header, edns, rcode};
 pub enum Cause {
     /// The query was shorter than a DNS header.
     QueryTooShort,
-    /// The query was longer than [`crate::echo::QUERY_BYTES`].
+    /// The query was longer than [`crate::answer::QUERY_BYTES`].
     QueryTooLong,
     /// The message had QR set, so it was a response.
     IsResponse,

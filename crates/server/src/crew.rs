@@ -8,19 +8,20 @@ use kqps_kernel::affinity;
 use kqps_kernel::signal::Signals;
 
 use crate::auth::{AuthStream, Keeper, Load, Told};
+use crate::error::ServeError;
 use crate::front::{Board, Home};
-use crate::io::Model;
-use crate::serve::{Ended, News, ServeError, Until};
+use crate::model::Model;
+use crate::report::Ended;
 use crate::service::Service;
-use crate::sockets::ListeningSocket;
-use crate::threads::{Assigned, Connections, Threads};
-use crate::worker;
+use crate::sockets::{ListeningSocket, WorkerSockets};
+use crate::threads::{self, Connections, Threads};
+use crate::until::{Deadline, Event};
 
 /// The work of one process.
 pub(crate) struct Task {
     pub(crate) model: Model,
     pub(crate) service: Service,
-    pub(crate) assigned: Vec<Assigned>,
+    pub(crate) assigned: Vec<WorkerSockets>,
     pub(crate) listeners: Vec<ListeningSocket>,
     /// The number of this process, from 0, and the number of processes.
     pub(crate) process: usize,
@@ -48,7 +49,7 @@ impl Crew {
         let alone = None::<Connections<AuthStream>>;
         match task.service {
             Service::Echo(echo) => {
-                let start = |number, assigned, going| worker::start(number, model, assigned, echo, going);
+                let start = |number, assigned, going| threads::start(number, model, assigned, echo, going);
                 Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
             }
             Service::Front(settings) => {
@@ -69,7 +70,7 @@ impl Crew {
                     Connections { listeners, limits, answer }
                 });
                 let start =
-                    |number, assigned, going| worker::start(number, model, assigned, keeper.answer(), going);
+                    |number, assigned, going| threads::start(number, model, assigned, keeper.answer(), going);
                 let threads = Threads::start(model, assigned, start, connections)?;
                 Ok(Self { threads, kept: Kept::Zones(keeper) })
             }
@@ -94,7 +95,7 @@ impl Crew {
 
     /// Serves until a signal to end, until the time is over, or until a thread has ended. Calls `heard` after every
     /// reload.
-    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Deadline, heard: &mut dyn FnMut(Told)) -> Ended {
         let waited = self.wait_for_the_end(signals, until, heard);
         self.threads.stop().after(waited)
     }
@@ -102,7 +103,7 @@ impl Crew {
     fn wait_for_the_end(
         &mut self,
         signals: &Signals,
-        until: Until,
+        until: Deadline,
         heard: &mut dyn FnMut(Told),
     ) -> Result<(), ServeError> {
         loop {
@@ -111,13 +112,13 @@ impl Crew {
                 descriptors.push(keeper.news.as_raw_fd());
             }
             match (until.wait(signals, &descriptors)?, &mut self.kept) {
-                (News::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
-                (News::HangUp, Kept::Policy(board, home, load)) => {
+                (Event::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
+                (Event::HangUp, Kept::Policy(board, home, load)) => {
                     if let Some(policy) = load.policy(&|policy| home.check(policy)) {
                         load.adopted(&policy, board.adopt(policy.clone()));
                     }
                 }
-                (News::From(1), Kept::Zones(keeper)) => {
+                (Event::From(1), Kept::Zones(keeper)) => {
                     if let Some(told) = keeper.loaded_again()? {
                         heard(told);
                     }

@@ -5,12 +5,8 @@ use kqps_kernel::clock::now_ns;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Packet, QUERY_BYTES};
 use crate::counts::Cause;
-
-/// The longest query that the echo answers, in bytes: the largest size that EDNS clients usually offer (RFC
-/// 6891, section 6.2.5). Every I/O model has space for exactly this size.
-pub const QUERY_BYTES: usize = 4096;
 
 /// Returns queries, after a configurable amount of work.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -21,11 +21,12 @@ use kqps_kernel::{UdpSocket, affinity};
 
 use crate::auth::Told;
 use crate::crew::Task;
-use crate::serve::{Ended, News, ServeError, Until};
+use crate::error::ServeError;
+use crate::report::Ended;
 use crate::service::Service;
 use crate::setup::Setup;
-use crate::sockets::{Endpoint, ListeningSocket};
-use crate::threads::Assigned;
+use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
+use crate::until::{Deadline, Event};
 use member::Member;
 use patience::patience_ns;
 use word::{Description, ListenerDescription, Word, WorkerDescription};
@@ -41,9 +42,9 @@ pub(crate) fn read_task() -> io::Result<Task> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    let assigned = |worker: &WorkerDescription| -> io::Result<Assigned> {
+    let assigned = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
         let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
-        Ok(Assigned { cpu: worker.cpu, endpoints })
+        Ok(WorkerSockets { cpu: worker.cpu, endpoints })
     };
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
@@ -100,7 +101,7 @@ impl Family {
     pub(crate) fn start(
         setup: &Setup,
         service: &Service,
-        assigned: &[Assigned],
+        assigned: &[WorkerSockets],
         listeners: &[ListeningSocket],
         signals: &Signals,
     ) -> Result<Self, ServeError> {
@@ -113,11 +114,11 @@ impl Family {
         // In order: the first process is the one that reports problems with zones to the user.
         let (mut ready, mut again) = (0, false);
         while let Some(member) = family.members.get_mut(ready) {
-            match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
-                News::HangUp if service.loads_again() => again = true,
-                News::HangUp => return Err(ServeError::stopped(Signal::HangUp)),
-                News::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
-                News::From(_) => match member.hear()? {
+            match Deadline::after(None).wait(signals, &[member.as_raw_fd()])? {
+                Event::HangUp if service.loads_again() => again = true,
+                Event::HangUp => return Err(ServeError::stopped(Signal::HangUp)),
+                Event::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
+                Event::From(_) => match member.hear()? {
                     Some(Word::Ready(told)) => {
                         join(&mut family.told, told);
                         ready += 1;
@@ -139,10 +140,10 @@ impl Family {
 
     /// Waits for a signal, the end of the time, or a message of a process. Messages that were read together with
     /// earlier ones come first.
-    fn wait(&self, signals: &Signals, until: Until) -> io::Result<News> {
+    fn wait(&self, signals: &Signals, until: Deadline) -> io::Result<Event> {
         let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
         match self.members.iter().position(Member::has_said_more) {
-            Some(process) => Ok(News::From(process)),
+            Some(process) => Ok(Event::From(process)),
             None => until.wait(signals, &descriptors),
         }
     }
@@ -154,7 +155,7 @@ impl Family {
 
     /// Serves until a signal to end, until the time is over, or until a process has ended, since a signal may reach
     /// all of them. Then stops all processes and adds up their counts.
-    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Deadline, heard: &mut dyn FnMut(Told)) -> Ended {
         let waited = self.wait_for_the_end(signals, until, heard);
         self.stop().after(waited)
     }
@@ -162,13 +163,13 @@ impl Family {
     fn wait_for_the_end(
         &mut self,
         signals: &Signals,
-        until: Until,
+        until: Deadline,
         heard: &mut dyn FnMut(Told),
     ) -> Result<(), ServeError> {
         loop {
             match self.wait(signals, until)? {
-                News::HangUp if self.told.is_some() => self.load_again()?,
-                News::From(process) => {
+                Event::HangUp if self.told.is_some() => self.load_again()?,
+                Event::From(process) => {
                     let member = &mut self.members[process];
                     match member.hear()? {
                         Some(Word::Reloaded(told)) => member.reloaded = Some(told),
@@ -177,7 +178,7 @@ impl Family {
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
                 }
-                News::End(_) | News::HangUp => return Ok(()),
+                Event::End(_) | Event::HangUp => return Ok(()),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The I/O models: ways to receive datagrams from sockets and to send replies. Each file contains its whole
-//! loop, top to bottom. One `match` selects the loop, once per thread, before it starts. The loops share only
+//! The loops of the I/O models: ways to receive datagrams from sockets and to send replies. Each file contains its
+//! whole loop, top to bottom. One `match` selects the loop, once per thread, before it starts. The loops share only
 //! what surrounds them: [`Worker`] has the sockets, the answer, the counts, and the stop flag.
 //!
 //! A loop ends soon after its worker is stopped. The thread that stops it wakes the readers of all sockets,
@@ -16,113 +16,27 @@ mod spin;
 mod uring;
 
 use std::io;
-use std::str::FromStr;
 
-use kqps_kernel::probe::probe_one;
-
-use crate::answer::Answer;
-use crate::echo::QUERY_BYTES;
+use crate::answer::{Answer, QUERY_BYTES};
+use crate::model::Model;
 use crate::worker::Worker;
-
-/// The I/O models, each a loop with its own system calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
-    /// A blocking `recvfrom`, then `sendto`.
-    Blocking,
-    /// A non-blocking `recvfrom`, repeated without pause, and `sendto`.
-    Spin,
-    /// `poll`, then `recvfrom` and `sendto`.
-    Poll,
-    /// `select`, then `recvfrom` and `sendto`.
-    Select,
-    /// `epoll`, then `recvfrom` and `sendto`.
-    Epoll,
-    /// The event library mio, then `recvfrom` and `sendto`.
-    Event,
-    /// `recvmmsg` and `sendmmsg`.
-    Mmsg,
-    /// `recvmmsg` and `sendmmsg` with segmentation offload: `UDP_GRO` to receive, `UDP_SEGMENT` to send.
-    Segment,
-    /// `io_uring`: multishot receive into provided buffers.
-    Uring,
-}
-
-impl Model {
-    /// All variants.
-    pub const ALL: [Self; 9] = [
-        Self::Blocking,
-        Self::Spin,
-        Self::Poll,
-        Self::Select,
-        Self::Epoll,
-        Self::Event,
-        Self::Mmsg,
-        Self::Segment,
-        Self::Uring,
-    ];
-
-    /// The name of the model in flags and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Spin => "spin",
-            Self::Poll => "poll",
-            Self::Select => "select",
-            Self::Epoll => "epoll",
-            Self::Event => "event",
-            Self::Mmsg => "mmsg",
-            Self::Segment => "segment",
-            Self::Uring => "uring",
-        }
-    }
-
-    /// Whether this host supports the model. The error says what is missing.
-    pub fn available(self) -> Result<(), String> {
-        match self {
-            Self::Segment => probe_one("gro").and_then(|()| probe_one("gso")),
-            Self::Uring => probe_one("uring"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether one worker can serve several sockets.
-    pub fn serves_many(self) -> bool {
-        self != Self::Blocking
-    }
-
-    /// The maximum number of datagrams that a worker receives from each socket before it checks whether to
-    /// stop.
-    pub(crate) fn turn(self) -> usize {
-        match self {
-            Self::Blocking | Self::Spin => 1,
-            Self::Poll | Self::Select | Self::Epoll | Self::Event => TURNS,
-            Self::Mmsg => mmsg::MESSAGES,
-            Self::Segment => segment::DATAGRAMS,
-            Self::Uring => uring::DATAGRAMS,
-        }
-    }
-
-    /// Whether the kernel should deliver datagrams of equal length as one message (`UDP_GRO`).
-    pub fn takes_segments(self) -> bool {
-        self == Self::Segment
-    }
-}
-
-impl FromStr for Model {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|model| model.name() == name).ok_or_else(|| {
-            format!("no I/O model `{name}`; there are {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
-}
 
 /// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
 const BUFFER_BYTES: usize = QUERY_BYTES + 1;
 
 /// Datagrams received from one socket before the others have their turn.
 const TURNS: usize = 100;
+
+/// The maximum number of datagrams that a worker receives from each socket before it checks whether to stop.
+pub(crate) fn turn(model: Model) -> usize {
+    match model {
+        Model::Blocking | Model::Spin => 1,
+        Model::Poll | Model::Select | Model::Epoll | Model::Event => TURNS,
+        Model::Mmsg => mmsg::MESSAGES,
+        Model::Segment => segment::DATAGRAMS,
+        Model::Uring => uring::DATAGRAMS,
+    }
+}
 
 /// Runs a worker's loop until it is stopped or cannot go on.
 pub(crate) fn run(model: Model, worker: &mut Worker<impl Answer>) -> io::Result<()> {
@@ -181,7 +95,7 @@ mod tests {
             let (endpoints, going) = (bound.workers.remove(0), Going::new(stop.clone(), tell));
             let mut worker = Worker { endpoints, answer: Last(stop), counts: Counts::default(), going };
             run(model, &mut worker).unwrap();
-            let (received, most) = (worker.counts.received as usize, sockets * model.turn());
+            let (received, most) = (worker.counts.received as usize, sockets * turn(model));
             // The kernel decides how many datagrams a message holds, and how many complete at a time.
             let is_exact = !matches!(model, Model::Segment | Model::Uring);
             assert!(

@@ -1,12 +1,13 @@
-//! The report of a server when it stops.
+//! The report of a server when it stops, and the counts that a worker adds to it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::counts::Counts;
+use crate::error::ServeError;
 use crate::front::{BackEndReports, add_back_ends};
 use crate::tcp::{TcpReport, add_counts};
-use crate::worker::Counted;
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
 ///
@@ -81,4 +82,33 @@ impl Report {
             self.tcp.get_or_insert_default().add(tcp);
         }
     }
+}
+
+/// The result of a server that has ended.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The counts, without those of workers that could not go on.
+    pub report: Report,
+    /// Why the server ended unless it was asked to.
+    pub failed: Option<ServeError>,
+}
+
+impl Ended {
+    /// This end, after a wait with this outcome. The first error counts.
+    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
+        Self { failed: before.err().or(self.failed), ..self }
+    }
+}
+
+/// The result of a worker.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// The counts of datagrams.
+    pub(crate) counts: Counts,
+    /// Replies to datagrams by rcode.
+    pub(crate) response_rcodes: BTreeMap<String, u64>,
+    /// The counts of connections that the worker serves itself.
+    pub(crate) tcp: Option<TcpReport>,
+    /// The counts of queries at back ends.
+    pub(crate) back_ends: BackEndReports,
 }

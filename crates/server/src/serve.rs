@@ -3,95 +3,24 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::clock::now_ns;
-use kqps_kernel::poll::{FOREVER_NS, PollSet};
-use kqps_kernel::process::Signal;
 use kqps_kernel::signal::{Signals, ignores_hang_ups};
 use kqps_kernel::{UdpOptions, UdpSocket};
 
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
+use crate::error::ServeError;
 use crate::family::{self, Family};
 use crate::front::policy::Target;
-use crate::io::Model;
-use crate::report::Report;
+use crate::model::Model;
+use crate::report::Ended;
 use crate::service::Service;
 use crate::setup::{Setup, Sockets};
-use crate::sockets::{self, BindError, SocketFile};
-use crate::threads::Assigned;
-
-/// Why a server could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Two settings contradict each other; the text says which.
-    #[error("{0}")]
-    Setup(String),
-    /// This host does not support the I/O model.
-    #[error("--io {model} does not work on this host: {reason}")]
-    Unavailable {
-        /// The name of the I/O model.
-        model: &'static str,
-        /// What the host lacks.
-        reason: String,
-    },
-    /// The server could not listen on an address or at the path of a Unix socket.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// No zone could be loaded; the text says why.
-    #[error("{0}")]
-    Zones(String),
-    /// A signal arrived before the server could answer.
-    #[error("stopped by a signal before it could answer")]
-    Stopped {
-        /// The number of the signal (signal(7)).
-        signal: i32,
-    },
-    /// A worker could not start or go on.
-    #[error("worker {worker} ({model}): {error}")]
-    Worker {
-        /// The number of the worker within its process, from 0.
-        worker: usize,
-        /// The name of its I/O model.
-        model: &'static str,
-        /// The error that stopped the worker.
-        error: io::Error,
-    },
-    /// The thread that serves connections could not start or go on.
-    #[error("serving connections: {0}")]
-    Connections(io::Error),
-    /// A worker process ended by itself, or did not end when asked.
-    #[error("worker process {process} {how}")]
-    Process {
-        /// The number of the process, from 0.
-        process: usize,
-        /// What the process did, as the end of a sentence.
-        how: String,
-    },
-    /// Another error of the operating system.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// The result of a server that has ended.
-#[derive(Debug, Default)]
-pub struct Ended {
-    /// The counts, without those of workers that could not go on.
-    pub report: Report,
-    /// Why the server ended unless it was asked to.
-    pub failed: Option<ServeError>,
-}
-
-impl Ended {
-    /// This end, after a wait with this outcome. The first error counts.
-    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
-        Self { failed: before.err().or(self.failed), ..self }
-    }
-}
+use crate::sockets::{self, SocketFile, WorkerSockets};
+use crate::until::Deadline;
 
 /// A server that can answer.
 pub struct Server {
@@ -121,11 +50,11 @@ impl Server {
             bound.never_fragment()?;
         }
         let notes = notes(setup, &service, &bound.receivers[0])?;
-        let assigned: Vec<Assigned> = bound
+        let assigned: Vec<WorkerSockets> = bound
             .workers
             .into_iter()
             .zip(0..)
-            .map(|(endpoints, number)| Assigned { cpu: setup.cpu(number), endpoints })
+            .map(|(endpoints, number)| WorkerSockets { cpu: setup.cpu(number), endpoints })
             .collect();
         let workers = if setup.processes == 1 {
             let (model, listeners) = (setup.io, bound.listeners);
@@ -173,7 +102,7 @@ impl Server {
     /// cannot go on, the others end too. SIGHUP reloads zones, after which `heard` is called, or a front's policy.
     /// Without either it ends the server, unless it was ignored when the program started.
     pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Ended {
-        let until = Until::after(time);
+        let until = Deadline::after(time);
         let mut ended = match &mut self.workers {
             Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard),
             Workers::Processes(family) => family.serve(&self.signals, until, &mut heard),
@@ -185,59 +114,6 @@ impl Server {
             }
         }
         ended
-    }
-}
-
-/// When a server ends if no signal ends it before.
-#[derive(Clone, Copy)]
-pub(crate) struct Until {
-    end_ns: u64,
-}
-
-/// The event that ended a wait.
-pub(crate) enum News {
-    /// The time has passed, or a signal to end arrived.
-    End(Option<Signal>),
-    /// SIGHUP arrived.
-    HangUp,
-    /// The descriptor with this index is readable.
-    From(usize),
-}
-
-impl ServeError {
-    pub(crate) fn stopped(signal: Signal) -> Self {
-        Self::Stopped { signal: signal.number() }
-    }
-}
-
-impl Until {
-    /// Ends when this time, counted from now, has passed; never without a time.
-    pub(crate) fn after(time: Option<Duration>) -> Self {
-        Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
-    }
-
-    /// Waits for a signal, the end of the time, or one of these descriptors.
-    pub(crate) fn wait(self, signals: &Signals, descriptors: &[RawFd]) -> io::Result<News> {
-        let signal = signals.as_raw_fd();
-        let mut set = PollSet::new(std::iter::once(&signal).chain(descriptors));
-        loop {
-            let now_ns = now_ns();
-            if now_ns >= self.end_ns {
-                return Ok(News::End(None));
-            }
-            let left_ns = if self.end_ns == FOREVER_NS { FOREVER_NS } else { self.end_ns - now_ns };
-            if !set.wait(left_ns)? {
-                continue;
-            }
-            match signals.read()? {
-                Some(Signal::HangUp) => return Ok(News::HangUp),
-                Some(signal) => return Ok(News::End(Some(signal))),
-                None => {}
-            }
-            if let Some(place) = (0..descriptors.len()).find(|place| set.is_ready(place + 1)) {
-                return Ok(News::From(place));
-            }
-        }
     }
 }
 
@@ -303,7 +179,7 @@ fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
     let signals = Signals::take(task.service.loads_again())?;
     let mut crew = Crew::start(task, load, &signals)?;
     family::tell_ready(crew.told())?;
-    Ok(crew.serve(&signals, Until::after(None), &mut |told| {
+    Ok(crew.serve(&signals, Deadline::after(None), &mut |told| {
         // If the parent has died, this process dies too.
         let _ = family::tell_reloaded(told);
     }))

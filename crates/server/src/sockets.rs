@@ -32,6 +32,14 @@ pub struct Endpoint {
     pub sender: Arc<UdpSocket>,
 }
 
+/// The core and the endpoints of one worker.
+pub(crate) struct WorkerSockets {
+    /// The core to which the worker is pinned; `None` if it is not pinned.
+    pub(crate) cpu: Option<u32>,
+    /// The addresses that the worker serves, at least one.
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
 /// All sockets of a server.
 #[derive(Debug)]
 pub struct Bound {

@@ -4,21 +4,22 @@ use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use kqps_kernel::UdpSocket;
+use kqps_kernel::affinity::pin_thread;
 
-use crate::io::Model;
-use crate::serve::{Ended, ServeError};
-use crate::sockets::{Endpoint, ListeningSocket};
+use crate::answer::Answer;
+use crate::counts::Counts;
+use crate::error::ServeError;
+use crate::io as models;
+use crate::model::Model;
+use crate::report::{Counted, Ended};
+use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::tcp::{Limits, StreamAnswer, Tcp};
-use crate::worker::{Going, Started};
+use crate::worker::{Going, Worker};
 
-/// The core and the endpoints of one worker.
-pub(crate) struct Assigned {
-    pub(crate) cpu: Option<u32>,
-    pub(crate) endpoints: Vec<Endpoint>,
-}
-
+/// All threads of one process.
 pub(crate) struct Threads {
     model: Model,
     stop: Arc<AtomicBool>,
@@ -33,8 +34,8 @@ impl Threads {
     /// Starts every worker with `start`, and a thread for connections if requested. Returns when all can answer.
     pub(crate) fn start(
         model: Model,
-        assigned: Vec<Assigned>,
-        mut start: impl FnMut(usize, Assigned, Going) -> io::Result<Started>,
+        assigned: Vec<WorkerSockets>,
+        mut start: impl FnMut(usize, WorkerSockets, Going) -> io::Result<Started>,
         connections: Option<Connections<impl StreamAnswer<Stream: Send> + Send + 'static>>,
     ) -> Result<Self, ServeError> {
         let (news, tell) = io::pipe()?;
@@ -103,17 +104,41 @@ pub(crate) struct Connections<A> {
     pub(crate) answer: A,
 }
 
+/// A worker thread that was started.
+pub(crate) struct Started {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) thread: JoinHandle<io::Result<Counted>>,
+}
+
+/// Starts a worker thread on its core.
+pub(crate) fn start<A: Answer + Send + 'static>(
+    number: usize,
+    model: Model,
+    assigned: WorkerSockets,
+    answer: A,
+    going: Going,
+) -> io::Result<Started> {
+    let WorkerSockets { cpu, endpoints } = assigned;
+    let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
+        cpu.map_or(Ok(()), pin_thread)?;
+        models::run(model, &mut worker)?;
+        let response_rcodes = worker.answer.response_rcodes();
+        Ok(Counted { response_rcodes, counts: worker.counts, ..Counted::default() })
+    })?;
+    Ok(Started { cpu, thread })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
 
     use super::*;
     use crate::auth::AuthStream;
-    use crate::worker::Counted;
 
     #[test]
     fn what_the_others_counted_is_told_when_one_thread_fails() {
-        let assigned = (0..3).map(|_| Assigned { cpu: None, endpoints: Vec::new() }).collect();
+        let assigned = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut going: Going| {
             let ready = ready.clone();

@@ -8,9 +8,8 @@ use arc_swap::{ArcSwap, Cache};
 use kqps_kernel::clock::wall_s;
 use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Packet, QUERY_BYTES};
 use crate::counts::{Cause, Rcodes};
-use crate::echo::QUERY_BYTES;
 use crate::tcp::{Said, StreamAnswer};
 
 pub(crate) struct Auth(Inner);

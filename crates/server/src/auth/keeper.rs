@@ -15,7 +15,8 @@ use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
 use super::{Auth, AuthStream, Load, Settings, Told, Wish};
-use crate::serve::{News, ServeError, Until};
+use crate::error::ServeError;
+use crate::until::{Deadline, Event};
 
 /// How long a reload waits for workers to release the old zones. An idle worker keeps them until its next query.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -147,10 +148,10 @@ fn load_unless_stopped<T: Send + 'static>(
     })?;
     let mut again = false;
     loop {
-        match Until::after(None).wait(signals, &[end.as_raw_fd()])? {
-            News::HangUp => again = true,
-            News::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
-            News::From(_) => break,
+        match Deadline::after(None).wait(signals, &[end.as_raw_fd()])? {
+            Event::HangUp => again = true,
+            Event::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
+            Event::From(_) => break,
         }
     }
     let loaded = loading.join().map_err(|_| io::Error::other("loading zones panicked"))?;

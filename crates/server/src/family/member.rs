@@ -11,12 +11,11 @@ use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
 use super::word::{Description, ListenerDescription, Word, WorkerDescription};
 use crate::auth::Told;
-use crate::report::Report;
-use crate::serve::{Ended, ServeError};
+use crate::error::ServeError;
+use crate::report::{Ended, Report};
 use crate::service::Service;
 use crate::setup::Setup;
-use crate::sockets::ListeningSocket;
-use crate::threads::Assigned;
+use crate::sockets::{ListeningSocket, WorkerSockets};
 
 /// The arguments that make kqps a worker process.
 const ARGUMENTS: [&str; 2] = ["serve", "worker"];
@@ -39,11 +38,11 @@ impl Member {
         setup: &Setup,
         service: &Service,
         number: usize,
-        workers: &[Assigned],
+        workers: &[WorkerSockets],
         listeners: &[ListeningSocket],
     ) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut describe = |worker: &Assigned| -> io::Result<WorkerDescription> {
+        let mut describe = |worker: &WorkerSockets| -> io::Result<WorkerDescription> {
             let mut endpoints = Vec::new();
             for endpoint in &worker.endpoints {
                 let receiver = hand_down(&mut command, &*endpoint.receiver)?;

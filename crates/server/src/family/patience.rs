@@ -1,6 +1,7 @@
 //! How long worker processes may take to stop. A worker checks only after it has answered what it received, and may
 //! spin for every query.
 
+use crate::io;
 use crate::service::Service;
 use crate::setup::Setup;
 
@@ -13,7 +14,7 @@ pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64
         Service::Echo(echo) => echo.work_ns,
         Service::Auth(_) | Service::Front(_) => 0,
     };
-    let turn = setup.io.turn() * setup.listen.len();
+    let turn = io::turn(setup.io) * setup.listen.len();
     // Workers that share a core take as long as all their work together.
     let sharing = (setup.workers() as usize).div_ceil(cores);
     SPARE_NS + work_ns * (turn * sharing) as u64
@@ -23,12 +24,12 @@ pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64
 mod tests {
     use super::*;
     use crate::echo::Echo;
-    use crate::io::Model;
+    use crate::model::Model;
 
     /// The time in milliseconds for two processes that serve two addresses.
-    fn patience_ms(io: Model, work_ns: u64, cores: usize) -> u64 {
+    fn patience_ms(model: Model, work_ns: u64, cores: usize) -> u64 {
         let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
-        let setup = Setup { processes: 2, ..Setup::small(listen, io) };
+        let setup = Setup { processes: 2, ..Setup::small(listen, model) };
         patience_ns(&setup, &Service::Echo(Echo { work_ns }), cores) / 1_000_000
     }
 

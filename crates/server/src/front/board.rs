@@ -16,13 +16,13 @@ use super::status::Telling;
 use super::token::{Source, token};
 use super::turn::Front;
 use super::{Policy, Settings};
-use crate::io::Model;
-use crate::report::Report;
-use crate::serve::ServeError;
-use crate::sockets::ListeningSocket;
+use crate::error::ServeError;
+use crate::model::Model;
+use crate::report::{Counted, Report};
+use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::tcp::OTHER_FILES;
-use crate::threads::Assigned;
-use crate::worker::{Counted, Going, Started};
+use crate::threads::Started;
+use crate::worker::Going;
 
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,11 +78,11 @@ impl Board {
         &mut self,
         number: usize,
         model: Model,
-        assigned: Assigned,
+        assigned: WorkerSockets,
         listeners: &[ListeningSocket],
         going: Going,
     ) -> io::Result<Started> {
-        let Assigned { cpu, endpoints } = assigned;
+        let WorkerSockets { cpu, endpoints } = assigned;
         let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);

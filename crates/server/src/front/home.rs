@@ -8,7 +8,7 @@ use kqps_kernel::own::is_own;
 
 use super::Policy;
 use super::policy::Target;
-use crate::threads::Assigned;
+use crate::sockets::WorkerSockets;
 
 pub(crate) struct Home {
     /// The addresses to which its sockets are bound, with the port that the kernel chose, if it did.
@@ -19,7 +19,7 @@ pub(crate) struct Home {
 
 impl Home {
     /// The addresses of these workers.
-    pub(crate) fn of(assigned: &[Assigned], tcp: bool) -> io::Result<Self> {
+    pub(crate) fn of(assigned: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
         let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
         let addresses =
             endpoints.map(|endpoint| endpoint.receiver.local_addr()).collect::<io::Result<_>>()?;

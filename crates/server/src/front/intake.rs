@@ -13,9 +13,9 @@ use mio::{Interest, Registry};
 use super::desk::Desk;
 use super::queries::Client;
 use super::token::{Source, token};
+use crate::answer::QUERY_BYTES;
 use crate::counts::Cause;
-use crate::echo::QUERY_BYTES;
-use crate::io::Model;
+use crate::model::Model;
 use crate::sockets::Endpoint;
 
 /// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.

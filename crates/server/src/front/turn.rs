@@ -18,10 +18,11 @@ use super::desk::Desk;
 use super::intake::Intake;
 use super::post::Post;
 use super::token::{Source, source};
-use crate::io::Model;
+use crate::model::Model;
+use crate::report::Counted;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::frame::FRAME_BYTES;
-use crate::worker::{Counted, Going};
+use crate::worker::Going;
 
 /// Events per call.
 const EVENTS: usize = 256;

@@ -3,8 +3,8 @@
 use kqps_message::rcode;
 
 use super::Desk;
+use crate::answer::QUERY_BYTES;
 use crate::counts::Cause;
-use crate::echo::QUERY_BYTES;
 use crate::front::asked::Asked;
 use crate::front::counts::Lost;
 use crate::front::post::Receiver;
