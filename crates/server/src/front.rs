@@ -16,7 +16,7 @@
 
 mod asked;
 mod back_end;
-mod board;
+mod control;
 mod choose;
 mod clients;
 mod company;
@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use board::Board;
+pub(crate) use control::Board;
 pub(crate) use counts::add_back_ends;
 pub use counts::{BackEndReport, BackEndReports};
 pub use health::Checks;
