@@ -9,7 +9,7 @@ use kqps_kernel::signal::Signals;
 
 use crate::auth::{AuthStream, Keeper, Load, Told};
 use crate::error::ServeError;
-use crate::front::{Board, Home};
+use crate::front::{FrontControl, Home};
 use crate::model::Model;
 use crate::report::Ended;
 use crate::service::Service;
@@ -38,7 +38,7 @@ pub(crate) struct Crew {
 enum Kept {
     Nothing,
     Zones(Keeper),
-    Policy(Board, Home, Arc<dyn Load>),
+    Policy(FrontControl, Home, Arc<dyn Load>),
 }
 
 impl Crew {
@@ -55,10 +55,10 @@ impl Crew {
             Service::Front(settings) => {
                 let home = Home::of(&assigned, settings.tcp)?;
                 home.check(&settings.policy).map_err(ServeError::Setup)?;
-                let mut board = Board::new(*settings, assigned.len())?;
-                let start = |number, assigned, going| board.start(number, model, assigned, &listeners, going);
+                let mut control = FrontControl::new(*settings, assigned.len())?;
+                let start = |number, assigned, going| control.start(number, model, assigned, &listeners, going);
                 let threads = Threads::start(model, assigned, start, alone)?;
-                Ok(Self { threads, kept: Kept::Policy(board, home, load.clone()) })
+                Ok(Self { threads, kept: Kept::Policy(control, home, load.clone()) })
             }
             Service::Auth(settings) => {
                 let limits = settings.limits;
@@ -88,7 +88,7 @@ impl Crew {
     /// The address at which Prometheus can read counts.
     pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         match &self.kept {
-            Kept::Policy(board, ..) => board.metrics(),
+            Kept::Policy(control, ..) => control.metrics(),
             Kept::Nothing | Kept::Zones(_) => None,
         }
     }
@@ -113,9 +113,9 @@ impl Crew {
             }
             match (until.wait(signals, &descriptors)?, &mut self.kept) {
                 (Event::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
-                (Event::HangUp, Kept::Policy(board, home, load)) => {
+                (Event::HangUp, Kept::Policy(control, home, load)) => {
                     if let Some(policy) = load.policy(&|policy| home.check(policy)) {
-                        load.adopted(&policy, board.adopt(policy.clone()));
+                        load.adopted(&policy, control.adopt(policy.clone()));
                     }
                 }
                 (Event::From(1), Kept::Zones(keeper)) => {

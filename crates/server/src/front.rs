@@ -12,14 +12,15 @@
 //! - `turn` is the loop. `intake`, `clients` and `post` are the client side, and `home` holds the front's own
 //!   addresses.
 //! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
-//! - `board` starts the workers, gives them new policies, and reports their counts while they run.
+//! - `control` starts the workers and gives them new policies. `status` reports their counts while they run. `shared`
+//!   is what these threads have in common.
 
 mod asked;
 mod back_end;
-mod control;
 mod choose;
 mod clients;
 mod company;
+mod control;
 mod counts;
 mod datagrams;
 mod desk;
@@ -33,6 +34,7 @@ pub mod policy;
 mod post;
 mod queries;
 mod reply;
+mod shared;
 mod status;
 mod stream;
 mod token;
@@ -44,7 +46,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use control::Board;
+pub(crate) use control::FrontControl;
 pub(crate) use counts::add_back_ends;
 pub use counts::{BackEndReport, BackEndReports};
 pub use health::Checks;

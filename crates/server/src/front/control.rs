@@ -3,22 +3,21 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kqps_kernel::affinity::pin_thread;
 use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::{Poll, Waker};
 
+use super::shared::{Shared, WorkerLink};
 use super::status::Telling;
 use super::token::{Source, token};
 use super::turn::Front;
 use super::{Policy, Settings};
 use crate::error::ServeError;
 use crate::model::Model;
-use crate::report::{Counted, Report};
 use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::tcp::OTHER_FILES;
 use crate::threads::Started;
@@ -27,8 +26,8 @@ use crate::worker::Going;
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The front, as its process sees it.
-pub(crate) struct Board {
+/// The workers of a front, as their process sees them.
+pub(crate) struct FrontControl {
     settings: Arc<Settings>,
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
@@ -39,29 +38,8 @@ pub(crate) struct Board {
     telling: Telling,
 }
 
-/// What the workers and the other threads share.
-#[derive(Default)]
-pub(super) struct Shared {
-    /// The policy that was loaded last, and how many were loaded.
-    policy: Mutex<Option<Arc<Policy>>>,
-    policies: AtomicU64,
-    /// The counts of each worker at its last report.
-    told: Mutex<Vec<Report>>,
-}
-
-/// A worker's handle of the board.
-pub(super) struct Notice {
-    shared: Arc<Shared>,
-    number: usize,
-    cpu: Option<u32>,
-    policies: u64,
-    adopts: Sender<io::Result<()>>,
-    /// Whether counts can be requested at all.
-    is_asked: bool,
-}
-
-impl Board {
-    /// Makes a board for this number of workers. Call it before starting any other thread.
+impl FrontControl {
+    /// Prepares this number of workers. Call it before starting any other thread.
     pub(crate) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
@@ -74,6 +52,7 @@ impl Board {
         Ok(Self { settings, shared, wakers, adopted, adopts, telling })
     }
 
+    /// Starts a worker on its core.
     pub(crate) fn start(
         &mut self,
         number: usize,
@@ -87,12 +66,11 @@ impl Board {
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
         let (shared, adopts) = (self.shared.clone(), self.adopts.clone());
-        let is_asked = self.telling.is_asked();
-        let notice = Notice { shared, number, cpu, policies: 0, adopts, is_asked };
+        let link = WorkerLink::new(shared, number, cpu, adopts, self.telling.is_asked());
         let settings = self.settings.clone();
         let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
             cpu.map_or(Ok(()), pin_thread)?;
-            Front::new(&settings, endpoints, listeners, model, poll, notice, going)?.run()
+            Front::new(&settings, endpoints, listeners, model, poll, link, going)?.run()
         })?;
         Ok(Started { cpu, thread })
     }
@@ -107,8 +85,7 @@ impl Board {
     pub(crate) fn adopt(&self, policy: Policy) -> io::Result<()> {
         // Discards late answers to the previous policy.
         while self.adopted.try_recv().is_ok() {}
-        *self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
-        self.shared.policies.fetch_add(1, Ordering::Release);
+        self.shared.offer(policy);
         self.wakers.iter().try_for_each(Waker::wake)?;
         let busy = |_| io::Error::from(ErrorKind::TimedOut);
         let said = self.wakers.iter().map(|_| self.adopted.recv_timeout(PATIENCE).map_err(busy).flatten());
@@ -121,46 +98,4 @@ impl Board {
 fn files_of_a_worker(settings: &Settings) -> usize {
     let links = settings.policy.back_ends.len() * (settings.connections + settings.sockets);
     settings.limits.connections + links + OTHER_FILES
-}
-
-impl Shared {
-    /// The sum of all workers' counts at their last reports.
-    pub(super) fn report(&self) -> Report {
-        let mut report = Report::default();
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().for_each(|worker| report.add(worker.clone()));
-        report
-    }
-}
-
-impl Notice {
-    /// The new policy, if there is one.
-    pub(super) fn policy(&mut self) -> Option<Arc<Policy>> {
-        let policies = self.shared.policies.load(Ordering::Acquire);
-        if policies == self.policies {
-            return None;
-        }
-        self.policies = policies;
-        self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Reports whether the worker has adopted the policy.
-    pub(super) fn adopted(&self, outcome: io::Result<()>) {
-        // While everything stops, nothing receives this.
-        let _ = self.adopts.send(outcome);
-    }
-
-    /// Stores the worker's counts, if they can be requested.
-    pub(super) fn tell(&self, counted: impl FnOnce() -> Counted) {
-        if !self.is_asked {
-            return;
-        }
-        let mut report = Report::default();
-        report.add_worker(self.cpu, counted());
-        let mut told = self.shared.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() <= self.number {
-            told.resize(self.number + 1, Report::default());
-        }
-        told[self.number] = report;
-    }
 }

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Response, Server};
 
 use super::Settings;
-use super::board::Shared;
+use super::shared::Shared;
 use super::counts::BackEndReport;
 use crate::error::ServeError;
 use crate::report::Report;

@@ -11,7 +11,7 @@ use kqps_kernel::poll::FOREVER_NS;
 use mio::{Events, Poll};
 
 use super::Settings;
-use super::board::Notice;
+use super::shared::WorkerLink;
 use super::clients::TcpClients;
 use super::company::Company;
 use super::desk::Desk;
@@ -42,7 +42,7 @@ const TELL_NS: u64 = 100_000_000;
 pub(super) struct Front {
     poll: Poll,
     desk: Desk,
-    notice: Notice,
+    link: WorkerLink,
     going: Going,
     intake: Intake,
     company: Company,
@@ -60,7 +60,7 @@ impl Front {
         listeners: Vec<ListeningSocket>,
         model: Model,
         poll: Poll,
-        notice: Notice,
+        link: WorkerLink,
         going: Going,
     ) -> io::Result<Self> {
         let intake = Intake::new(model, &endpoints, poll.registry())?;
@@ -73,7 +73,7 @@ impl Front {
         let company = Company::new(settings.coalesce, settings.flush)?;
         let replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
         let input = vec![0; 2 * FRAME_BYTES].into();
-        Ok(Self { poll, desk, notice, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
+        Ok(Self { poll, desk, link, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
     }
 
     /// Serves until it is stopped.
@@ -165,8 +165,8 @@ impl Front {
         }
         self.desk.clients.look(now_ns);
         if now_ns >= self.look_ns {
-            if let Some(policy) = self.notice.policy() {
-                self.notice.adopted(self.desk.adopt(policy));
+            if let Some(policy) = self.link.policy() {
+                self.link.adopted(self.desk.adopt(policy));
             }
             self.desk.look();
             self.desk.flush(now_ns);
@@ -179,7 +179,7 @@ impl Front {
         self.desk.post();
         if now_ns >= self.tell_ns {
             self.tell_ns = now_ns + TELL_NS;
-            self.notice.tell(|| counted(&self.desk));
+            self.link.store(|| counted(&self.desk));
         } else {
             // Counts that are not reported in this turn are reported soon, even if nothing else happens.
             self.look_ns = self.look_ns.min(self.tell_ns);
