@@ -47,8 +47,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use control::FrontControl;
-pub(crate) use counts::add_back_ends;
-pub use counts::{BackEndReport, BackEndReports};
 pub use health::Checks;
 pub(crate) use home::Home;
 use ids::Chance;

@@ -1,13 +1,16 @@
 //! The report of a server when it stops, and the counts that a worker adds to it.
 
+mod back_end;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::error::ServeError;
-use crate::front::{BackEndReports, add_back_ends};
 use crate::tcp::{TcpReport, add_counts};
+
+pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
 ///

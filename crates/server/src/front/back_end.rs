@@ -3,7 +3,6 @@
 use mio::{Registry, Token};
 
 use super::choose::name_hash;
-use super::counts::BackEndReport;
 use super::datagrams::Datagrams;
 use super::health::{Checks, Health};
 use super::ids::Ids;
@@ -11,6 +10,7 @@ use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{Ready, Settings};
+use crate::report::BackEndReport;
 
 pub(super) struct BackEnd {
     pub(super) name: String,

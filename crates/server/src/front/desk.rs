@@ -17,7 +17,7 @@ use super::asked::{Asked, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
-use super::counts::{BackEndReports, Lost, add_back_ends};
+use super::counts::Lost;
 use super::ids::Chance;
 use super::policy::Policy;
 use super::post::Post;
@@ -25,6 +25,7 @@ use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
 use crate::counts::{Cause, Counts, Rcodes};
+use crate::report::{BackEndReports, add_back_ends};
 
 pub(super) struct Desk {
     pub(super) settings: Arc<Settings>,

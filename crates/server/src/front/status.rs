@@ -21,9 +21,8 @@ use tiny_http::{Header, Response, Server};
 
 use super::Settings;
 use super::shared::Shared;
-use super::counts::BackEndReport;
 use crate::error::ServeError;
-use crate::report::Report;
+use crate::report::{BackEndReport, Report};
 use crate::sockets::{SocketFile, listen_unix, refused};
 
 /// How long a client of the Unix socket may take to read.

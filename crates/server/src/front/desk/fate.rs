@@ -19,7 +19,7 @@ impl Desk {
         self.queries.take_back(place);
         if let Some(back_end) = &mut self.back_ends[usize::from(at.back_end)] {
             back_end.free(at.link, at.id);
-            back_end.counts.lose(why);
+            why.count_in(&mut back_end.counts);
         }
     }
 

@@ -135,12 +135,15 @@ impl Desk {
     #[inline]
     pub(in crate::front) fn hear(&mut self, number: usize, link: u16, message: &[u8]) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
-        let Some(&[high, low]) = message.first_chunk() else { return back_end.counts.bad(Bad::Garbled) };
+        let counts = &mut back_end.counts;
+        let Some(&[high, low]) = message.first_chunk() else { return Bad::Garbled.count_in(counts) };
         let id = u16::from_be_bytes([high, low]);
-        let Some(place) = back_end.query(link, id) else { return back_end.counts.bad(Bad::Unsolicited) };
+        let Some(place) = back_end.query(link, id) else {
+            return Bad::Unsolicited.count_in(&mut back_end.counts);
+        };
         let query = self.queries.get(place);
         if !reply::is_reply_to(&query.bytes, query.asked, message) {
-            return back_end.counts.bad(Bad::Mismatched);
+            return Bad::Mismatched.count_in(&mut back_end.counts);
         }
         back_end.free(link, id);
         back_end.heard_ns = self.now_ns;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::Desk;
 use crate::front::back_end::BackEnd;
-use crate::front::counts::add_back_ends;
 use crate::front::policy::{self, Policy};
+use crate::report::add_back_ends;
 
 impl Desk {
     /// Adopts a policy. Back ends that it shares with the old policy stay as they are, new ones are opened, and the

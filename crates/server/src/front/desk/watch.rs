@@ -149,7 +149,7 @@ impl Desk {
             let Some(back_end) = &mut self.back_ends[number] else { return };
             let Some((link, trouble)) = back_end.broken.pop() else { return };
             if trouble == Trouble::Garbled {
-                back_end.counts.bad(Bad::Garbled);
+                Bad::Garbled.count_in(&mut back_end.counts);
             }
             let is_datagrams = usize::from(link) >= back_end.streams.len();
             let was_open = is_datagrams || back_end.streams[usize::from(link)].is_open();
