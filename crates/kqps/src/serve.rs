@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use kqps_server::auth::Load;
+use kqps_server::services::auth::Load;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::{Lines, bad_input};

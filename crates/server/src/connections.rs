@@ -6,13 +6,13 @@
 //! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
 //! once for many clients.
 
-mod clients;
+mod client_limits;
 mod connection;
 mod counts;
+mod event_loop;
 pub(crate) mod frame;
-mod house;
 mod listener;
-mod places;
+mod slots;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -29,16 +29,16 @@ use serde::{Deserialize, Serialize};
 
 pub use counts::TcpReport;
 
-pub(crate) use clients::Clients;
+pub(crate) use client_limits::Clients;
 pub(crate) use counts::{End, TcpCounts, add_counts};
 pub(crate) use listener::{Accepted, Listener};
-pub(crate) use places::{Active, Places};
+pub(crate) use slots::{Active, Places};
 pub(crate) use stream::Stream;
 
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
 use crate::worker::Going;
-use house::House;
+use event_loop::House;
 
 /// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
 pub(crate) const OTHER_FILES: usize = 64;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use kqps_kernel::affinity;
 use kqps_kernel::signal::Signals;
 
-use crate::auth::{AuthStream, Keeper, Load, Told};
+use crate::services::auth::{AuthStream, Keeper, Load, Told};
 use crate::error::ServeError;
 use crate::front::{FrontControl, Home};
 use crate::model::Model;
 use crate::report::Ended;
 use crate::service::Service;
 use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::threads::{self, Connections, Threads};
+use crate::worker::threads::{self, Connections, Threads};
 use crate::until::{Deadline, Event};
 
 /// The work of one process.

@@ -52,7 +52,7 @@ pub(crate) use home::Home;
 use ids::Chance;
 pub use policy::Policy;
 
-use crate::tcp;
+use crate::connections;
 
 /// The settings of a front. Limits apply to each worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub struct Settings {
     /// Whether the front accepts clients over TCP.
     pub tcp: bool,
     /// The limits of clients' connections.
-    pub limits: tcp::Limits,
+    pub limits: connections::Limits,
     /// The path of a Unix socket on which the front reports counts.
     pub status: Option<PathBuf>,
     /// The address at which Prometheus can read counts.

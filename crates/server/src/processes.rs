@@ -7,9 +7,9 @@
 //! reload. They would then have to fork again and hand their connections over. If memory is short, one process with
 //! many threads is the better choice, since threads share the zones.
 
-mod member;
+mod message;
 mod patience;
-mod word;
+mod process;
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -19,7 +19,7 @@ use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpSocket, affinity};
 
-use crate::auth::Told;
+use crate::services::auth::Told;
 use crate::crew::Task;
 use crate::error::ServeError;
 use crate::report::Ended;
@@ -27,9 +27,9 @@ use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
-use member::Member;
+use process::Member;
 use patience::patience_ns;
-use word::{Description, ListenerDescription, Word, WorkerDescription};
+use message::{Description, ListenerDescription, Word, WorkerDescription};
 
 /// Reads the task of this process from standard input.
 pub(crate) fn read_task() -> io::Result<Task> {

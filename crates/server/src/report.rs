@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::error::ServeError;
-use crate::tcp::{TcpReport, add_counts};
+use crate::connections::{TcpReport, add_counts};
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 

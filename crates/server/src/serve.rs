@@ -10,10 +10,10 @@ use std::time::Duration;
 use kqps_kernel::signal::{Signals, ignores_hang_ups};
 use kqps_kernel::{UdpOptions, UdpSocket};
 
-use crate::auth::{Load, Told};
+use crate::services::auth::{Load, Told};
 use crate::crew::{Crew, Task};
 use crate::error::ServeError;
-use crate::family::{self, Family};
+use crate::processes::{self, Family};
 use crate::front::policy::Target;
 use crate::model::Model;
 use crate::report::Ended;
@@ -169,18 +169,18 @@ fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<V
 /// Serves as a worker process. Reads its task from standard input, and reports to the parent what it loaded and
 /// counted, or what went wrong. An error means that the report could not be written.
 pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
-    family::tell_end(count_as_child(load))
+    processes::tell_end(count_as_child(load))
 }
 
 fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
     // Before this line the signals are blocked, as in the parent.
-    let task = family::read_task()?;
+    let task = processes::read_task()?;
     // For a service that reloads nothing, the parent decides whether SIGHUP ends it.
     let signals = Signals::take(task.service.loads_again())?;
     let mut crew = Crew::start(task, load, &signals)?;
-    family::tell_ready(crew.told())?;
+    processes::tell_ready(crew.told())?;
     Ok(crew.serve(&signals, Deadline::after(None), &mut |told| {
         // If the parent has died, this process dies too.
-        let _ = family::tell_reloaded(told);
+        let _ = processes::tell_reloaded(told);
     }))
 }

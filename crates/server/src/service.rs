@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kqps_message::edns::UDP_PAYLOAD_BYTES;
 use serde::{Deserialize, Serialize};
 
-use crate::auth;
-use crate::echo::Echo;
+use crate::services::auth;
+use crate::services::echo::Echo;
 use crate::front;
 
 /// A kind of server, with its settings.
@@ -64,7 +64,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tcp;
+    use crate::connections;
 
     fn auth(payload_bytes: u16) -> Service {
         Service::Auth(auth::Settings {
@@ -78,7 +78,7 @@ mod tests {
             transfers: false,
             tcp: true,
             unix: Vec::new(),
-            limits: tcp::Limits { idle: Duration::from_secs(1), connections: 1, per_client: 1 },
+            limits: connections::Limits { idle: Duration::from_secs(1), connections: 1, per_client: 1 },
         })
     }
 

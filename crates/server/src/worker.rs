@@ -1,5 +1,7 @@
 //! One worker thread: what surrounds its loop.
 
+pub(crate) mod threads;
+
 use std::io::{self, PipeWriter, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kqps_server::{Service, auth, tcp};
+use kqps_server::services::auth;
+use kqps_server::{Service, connections};
 
 use super::options::Serving;
 use crate::exit::bad_input;
@@ -111,7 +112,7 @@ impl Args {
         {
             return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
         }
-        let limits = tcp::Limits {
+        let limits = connections::Limits {
             idle: self.tcp_idle.unwrap_or(IDLE),
             connections: self.tcp_connections.unwrap_or(CONNECTIONS) as usize,
             per_client: self.tcp_per_client as usize,

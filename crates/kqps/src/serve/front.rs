@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 use kqps_message::{query, rtype};
 use kqps_server::front::policy::{BackEnd, Choice, Target};
 use kqps_server::front::{self, Checks, Policy, Settings};
-use kqps_server::{Service, tcp};
+use kqps_server::{Service, connections};
 
 use super::loader::Loader;
 use super::options::Serving;
@@ -218,7 +218,7 @@ impl Args {
             },
             buffer_bytes: usize::try_from(self.backend_buffer)?,
             tcp: !self.no_tcp,
-            limits: tcp::Limits {
+            limits: connections::Limits {
                 idle: self.tcp_idle,
                 connections: self.tcp_connections as usize,
                 per_client: self.tcp_per_client as usize,

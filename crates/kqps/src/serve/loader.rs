@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_message::name;
-use kqps_server::auth::{Changes, Faulty, Load, Settings, Told, Wish};
+use kqps_server::services::auth::{Changes, Faulty, Load, Settings, Told, Wish};
 use kqps_server::front::Policy;
 use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_observation::visible::visible_line;
-use kqps_server::auth::{Changes, Told};
+use kqps_server::services::auth::{Changes, Told};
 use kqps_server::front::{Policy, Settings};
 use kqps_server::report::BackEndReport;
-use kqps_server::tcp::TcpReport;
+use kqps_server::connections::TcpReport;
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
 

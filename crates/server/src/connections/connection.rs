@@ -16,7 +16,7 @@ use mio::{Interest, Registry, Token};
 
 use super::counts::{End, TcpCounts};
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
-use super::places::Active;
+use super::slots::Active;
 use super::stream::Stream;
 use super::{Said, StreamAnswer};
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::clients::Clients;
+use super::client_limits::Clients;
 use super::connection::{Connection, Desk, Turn};
 use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
-use super::places::Places;
+use super::slots::Places;
 use super::stream::Stream;
 use super::{Limits, StreamAnswer};
 use crate::sockets::ListeningSocket;

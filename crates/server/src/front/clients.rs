@@ -1,6 +1,6 @@
 //! Clients' connections (RFC 7766): whole queries are cut out of the bytes received, and replies are joined into few
 //! writes, in the order in which they come from back ends. The memory of a connection is bounded, and a connection
-//! without progress is closed, as in [`crate::tcp`].
+//! without progress is closed, as in [`crate::connections`].
 
 mod connection;
 
@@ -15,8 +15,8 @@ use super::queries::Caller;
 use super::token::{Source, token};
 use crate::counts::{Cause, Rcodes};
 use crate::sockets::ListeningSocket;
-use crate::tcp::frame::append;
-use crate::tcp::{Accepted, Clients, End, Limits, Listener, Places, Stream, TcpCounts, TcpReport};
+use crate::connections::frame::append;
+use crate::connections::{Accepted, Clients, End, Limits, Listener, Places, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
 /// Connections accepted before open connections and datagrams have their turn. Few, since each costs as much as

@@ -19,8 +19,8 @@ use super::{Policy, Settings};
 use crate::error::ServeError;
 use crate::model::Model;
 use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::tcp::OTHER_FILES;
-use crate::threads::Started;
+use crate::connections::OTHER_FILES;
+use crate::worker::threads::Started;
 use crate::worker::Going;
 
 /// How long a worker may take to adopt a policy.

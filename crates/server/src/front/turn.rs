@@ -21,7 +21,7 @@ use super::token::{Source, source};
 use crate::model::Model;
 use crate::report::Counted;
 use crate::sockets::{Endpoint, ListeningSocket};
-use crate::tcp::frame::FRAME_BYTES;
+use crate::connections::frame::FRAME_BYTES;
 use crate::worker::Going;
 
 /// Events per call.

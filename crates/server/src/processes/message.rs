@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::Told;
+use crate::services::auth::Told;
 use crate::report::Report;
 use crate::service::Service;
 

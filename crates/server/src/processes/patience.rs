@@ -1,7 +1,7 @@
 //! How long worker processes may take to stop. A worker checks only after it has answered what it received, and may
 //! spin for every query.
 
-use crate::io;
+use crate::loops;
 use crate::service::Service;
 use crate::setup::Setup;
 
@@ -14,7 +14,7 @@ pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64
         Service::Echo(echo) => echo.work_ns,
         Service::Auth(_) | Service::Front(_) => 0,
     };
-    let turn = io::turn(setup.io) * setup.listen.len();
+    let turn = loops::turn(setup.io) * setup.listen.len();
     // Workers that share a core take as long as all their work together.
     let sharing = (setup.workers() as usize).div_ceil(cores);
     SPARE_NS + work_ns * (turn * sharing) as u64
@@ -23,7 +23,7 @@ pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::echo::Echo;
+    use crate::services::echo::Echo;
     use crate::model::Model;
 
     /// The time in milliseconds for two processes that serve two addresses.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
-use super::word::{Description, ListenerDescription, Word, WorkerDescription};
-use crate::auth::Told;
+use super::message::{Description, ListenerDescription, Word, WorkerDescription};
+use crate::services::auth::Told;
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Service;

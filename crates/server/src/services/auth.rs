@@ -10,7 +10,7 @@ use kqps_zone::{Zones, respond};
 use serde::{Deserialize, Serialize};
 
 use crate::front::Policy;
-use crate::tcp;
+use crate::connections;
 
 pub(crate) use answer::{Auth, AuthStream};
 pub(crate) use keeper::Keeper;
@@ -41,7 +41,7 @@ pub struct Settings {
     #[serde(skip)]
     pub unix: Vec<PathBuf>,
     /// The limits of connections.
-    pub limits: tcp::Limits,
+    pub limits: connections::Limits,
 }
 
 impl Settings {

@@ -12,11 +12,11 @@ use kqps_kernel::affinity::pin_thread;
 use crate::answer::Answer;
 use crate::counts::Counts;
 use crate::error::ServeError;
-use crate::io as models;
+use crate::loops;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
 use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::tcp::{Limits, StreamAnswer, Tcp};
+use crate::connections::{Limits, StreamAnswer, Tcp};
 use crate::worker::{Going, Worker};
 
 /// All threads of one process.
@@ -122,7 +122,7 @@ pub(crate) fn start<A: Answer + Send + 'static>(
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
         let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
         cpu.map_or(Ok(()), pin_thread)?;
-        models::run(model, &mut worker)?;
+        loops::run(model, &mut worker)?;
         let response_rcodes = worker.answer.response_rcodes();
         Ok(Counted { response_rcodes, counts: worker.counts, ..Counted::default() })
     })?;
@@ -134,7 +134,7 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::auth::AuthStream;
+    use crate::services::auth::AuthStream;
 
     #[test]
     fn what_the_others_counted_is_told_when_one_thread_fails() {

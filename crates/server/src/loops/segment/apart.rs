@@ -9,7 +9,7 @@ use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use super::MESSAGES;
 use crate::answer::{Answer, Packet};
 use crate::counts::{Cause, Counts};
-use crate::io::BUFFER_BYTES;
+use crate::loops::BUFFER_BYTES;
 use crate::runs::{Longest, Runs};
 use crate::sockets::Endpoint;
 use crate::worker::Worker;

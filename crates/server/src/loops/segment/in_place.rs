@@ -116,7 +116,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::echo::Echo;
+    use crate::services::echo::Echo;
 
     /// Answers datagrams of 12 bytes. A 1 stands for a response, which gets no answer.
     fn turned(responses: &[u8], tail: usize, longest: usize) -> (Vec<Range<usize>>, Counts) {

@@ -10,7 +10,7 @@ use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
 use crate::answer::{Answer, Packet, QUERY_BYTES};
 use crate::counts::{Cause, Rcodes};
-use crate::tcp::{Said, StreamAnswer};
+use crate::connections::{Said, StreamAnswer};
 
 pub(crate) struct Auth(Inner);
 
