@@ -29,16 +29,16 @@ use serde::{Deserialize, Serialize};
 
 pub use counts::TcpReport;
 
-pub(crate) use client_limits::Clients;
+pub(crate) use client_limits::ClientLimits;
 pub(crate) use counts::{End, TcpCounts, add_counts};
 pub(crate) use listener::{Accepted, Listener};
-pub(crate) use slots::{Active, Places};
+pub(crate) use slots::{Active, Slots};
 pub(crate) use stream::Stream;
 
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
-use crate::worker::Going;
-use event_loop::House;
+use crate::worker::StopFlag;
+use event_loop::ConnectionLoop;
 
 /// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
 pub(crate) const OTHER_FILES: usize = 64;
@@ -91,19 +91,19 @@ pub enum Said<S> {
 }
 
 /// The thread that serves the connections.
-pub(crate) struct Tcp {
+pub(crate) struct ConnectionThread {
     waker: Arc<Waker>,
     thread: JoinHandle<io::Result<TcpReport>>,
 }
 
-impl Tcp {
+impl ConnectionThread {
     /// Starts the thread on these cores; an empty list means any core.
     pub(crate) fn start<A: StreamAnswer + Send + 'static>(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
         cpus: Vec<u32>,
         answer: A,
-        mut going: Going,
+        mut stop: StopFlag,
     ) -> io::Result<Self>
     where
         A::Stream: Send,
@@ -111,19 +111,19 @@ impl Tcp {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
         reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
-        let (mut house, waker) = House::new(listeners, limits, answer)?;
+        let (mut connections, waker) = ConnectionLoop::new(listeners, limits, answer)?;
         let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
             if !cpus.is_empty() {
                 confine_thread(thread_id(), &cpus)?;
             }
-            going.ready()?;
-            house.serve(&going)?;
-            Ok(house.close())
+            stop.report_ready()?;
+            connections.serve(&stop)?;
+            Ok(connections.close())
         })?;
         Ok(Self { waker, thread })
     }
 
-    /// Ends the thread, after its `Going` was stopped, and returns its counts.
+    /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
     pub(crate) fn stop(self) -> io::Result<TcpReport> {
         self.waker.wake()?;
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))

@@ -49,14 +49,14 @@ impl Crew {
         let alone = None::<Connections<AuthStream>>;
         match task.service {
             Service::Echo(echo) => {
-                let start = |number, assigned, going| threads::start(number, model, assigned, echo, going);
+                let start = |number, assigned, stop| threads::start(number, model, assigned, echo, stop);
                 Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
             }
             Service::Front(settings) => {
                 let home = Home::of(&assigned, settings.tcp)?;
                 home.check(&settings.policy).map_err(ServeError::Setup)?;
                 let mut control = FrontControl::new(*settings, assigned.len())?;
-                let start = |number, assigned, going| control.start(number, model, assigned, &listeners, going);
+                let start = |number, assigned, stop| control.start(number, model, assigned, &listeners, stop);
                 let threads = Threads::start(model, assigned, start, alone)?;
                 Ok(Self { threads, kept: Kept::Policy(control, home, load.clone()) })
             }
@@ -70,7 +70,7 @@ impl Crew {
                     Connections { listeners, limits, answer }
                 });
                 let start =
-                    |number, assigned, going| threads::start(number, model, assigned, keeper.answer(), going);
+                    |number, assigned, stop| threads::start(number, model, assigned, keeper.answer(), stop);
                 let threads = Threads::start(model, assigned, start, connections)?;
                 Ok(Self { threads, kept: Kept::Zones(keeper) })
             }

@@ -64,7 +64,7 @@ mod tests {
     use crate::counts::{Cause, Counts};
     use crate::setup::Setup;
     use crate::sockets::bind;
-    use crate::worker::Going;
+    use crate::worker::StopFlag;
 
     /// Stops its worker at the first query.
     struct Last(Arc<AtomicBool>);
@@ -91,9 +91,9 @@ mod tests {
                 }
             }
             let (_news, tell) = io::pipe().unwrap();
-            let stop = Arc::new(AtomicBool::new(false));
-            let (endpoints, going) = (bound.workers.remove(0), Going::new(stop.clone(), tell));
-            let mut worker = Worker { endpoints, answer: Last(stop), counts: Counts::default(), going };
+            let flag = Arc::new(AtomicBool::new(false));
+            let (endpoints, stop) = (bound.workers.remove(0), StopFlag::new(flag.clone(), tell));
+            let mut worker = Worker { endpoints, answer: Last(flag), counts: Counts::default(), stop };
             run(model, &mut worker).unwrap();
             let (received, most) = (worker.counts.received as usize, sockets * turn(model));
             // The kernel decides how many datagrams a message holds, and how many complete at a time.

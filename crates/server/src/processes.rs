@@ -27,15 +27,15 @@ use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
-use process::Member;
+use process::WorkerProcess;
 use patience::patience_ns;
-use message::{Description, ListenerDescription, Word, WorkerDescription};
+use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 
 /// Reads the task of this process from standard input.
 pub(crate) fn read_task() -> io::Result<Task> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
-    let told: Description = serde_json::from_str(&text)?;
+    let told: TaskDescription = serde_json::from_str(&text)?;
     let open = |number| -> io::Result<_> { Ok(Arc::new(UdpSocket::from_fd(handed_down(number)?)?)) };
     let endpoint = |&(receiver, sender): &(RawFd, RawFd)| -> io::Result<Endpoint> {
         let receiver_socket = open(receiver)?;
@@ -64,39 +64,39 @@ pub(crate) fn read_task() -> io::Result<Task> {
 
 /// Reports to the parent that this child can answer, and what it loaded.
 pub(crate) fn tell_ready(told: Option<&Told>) -> io::Result<()> {
-    tell(&Word::Ready(told.cloned()))
+    tell(&Message::Ready(told.cloned()))
 }
 
 /// Reports a reload to the parent.
 pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
-    tell(&Word::Reloaded(told))
+    tell(&Message::Reloaded(told))
 }
 
 /// Reports the counts, or why there are none, to the parent.
 pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     tell(&match outcome {
-        Ok(Ended { report, failed }) => Word::Ended(report, failed.map(|error| error.to_string())),
-        Err(ServeError::Zones(why)) => Word::NoZones(why),
-        Err(ServeError::Stopped { signal }) => Word::Stopped(signal),
-        Err(error) => Word::Failed(error.to_string()),
+        Ok(Ended { report, failed }) => Message::Ended(report, failed.map(|error| error.to_string())),
+        Err(ServeError::Zones(why)) => Message::NoZones(why),
+        Err(ServeError::Stopped { signal }) => Message::Stopped(signal),
+        Err(error) => Message::Failed(error.to_string()),
     })
 }
 
 #[allow(clippy::disallowed_methods)] // a parent that has gone is this child's end
-fn tell(word: &Word) -> io::Result<()> {
+fn tell(word: &Message) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(word)?)
 }
 
 /// All worker processes, as their parent sees them.
-pub(crate) struct Family {
-    members: Vec<Member>,
+pub(crate) struct Processes {
+    all: Vec<WorkerProcess>,
     /// The combined result of the first load.
     told: Option<Told>,
     /// The time that each process may take to stop, in nanoseconds.
     patience_ns: u64,
 }
 
-impl Family {
+impl Processes {
     /// Starts all processes. Returns when all can answer, or fails if a signal to end arrives first.
     pub(crate) fn start(
         setup: &Setup,
@@ -107,43 +107,43 @@ impl Family {
     ) -> Result<Self, ServeError> {
         let cores = if setup.cpus.is_empty() { affinity::allowed()?.len() } else { setup.cpus.len() };
         let patience_ns = patience_ns(setup, service, cores);
-        let mut family = Self { members: Vec::new(), told: None, patience_ns };
-        for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
-            family.members.push(Member::start(setup, service, process, workers, listeners)?);
+        let mut processes = Self { all: Vec::new(), told: None, patience_ns };
+        for (number, workers) in assigned.chunks(setup.threads as usize).enumerate() {
+            processes.all.push(WorkerProcess::start(setup, service, number, workers, listeners)?);
         }
         // In order: the first process is the one that reports problems with zones to the user.
         let (mut ready, mut again) = (0, false);
-        while let Some(member) = family.members.get_mut(ready) {
-            match Deadline::after(None).wait(signals, &[member.as_raw_fd()])? {
+        while let Some(process) = processes.all.get_mut(ready) {
+            match Deadline::after(None).wait(signals, &[process.as_raw_fd()])? {
                 Event::HangUp if service.loads_again() => again = true,
                 Event::HangUp => return Err(ServeError::stopped(Signal::HangUp)),
                 Event::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
-                Event::From(_) => match member.hear()? {
-                    Some(Word::Ready(told)) => {
-                        join(&mut family.told, told);
+                Event::From(_) => match process.hear()? {
+                    Some(Message::Ready(told)) => {
+                        join(&mut processes.told, told);
                         ready += 1;
                     }
-                    _ => return Err(member.out_of_turn()),
+                    _ => return Err(process.out_of_turn()),
                 },
             }
         }
         if again {
-            family.load_again()?;
+            processes.load_again()?;
         }
-        Ok(family)
+        Ok(processes)
     }
 
     /// Makes all processes reload their zones.
     fn load_again(&self) -> io::Result<()> {
-        self.members.iter().try_for_each(|member| member.signal(Signal::HangUp))
+        self.all.iter().try_for_each(|process| process.signal(Signal::HangUp))
     }
 
     /// Waits for a signal, the end of the time, or a message of a process. Messages that were read together with
     /// earlier ones come first.
     fn wait(&self, signals: &Signals, until: Deadline) -> io::Result<Event> {
-        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
-        match self.members.iter().position(Member::has_said_more) {
-            Some(process) => Ok(Event::From(process)),
+        let descriptors: Vec<RawFd> = self.all.iter().map(WorkerProcess::as_raw_fd).collect();
+        match self.all.iter().position(WorkerProcess::has_said_more) {
+            Some(number) => Ok(Event::From(number)),
             None => until.wait(signals, &descriptors),
         }
     }
@@ -169,11 +169,11 @@ impl Family {
         loop {
             match self.wait(signals, until)? {
                 Event::HangUp if self.told.is_some() => self.load_again()?,
-                Event::From(process) => {
-                    let member = &mut self.members[process];
-                    match member.hear()? {
-                        Some(Word::Reloaded(told)) => member.reloaded = Some(told),
-                        Some(_) => return Err(member.out_of_turn()),
+                Event::From(number) => {
+                    let process = &mut self.all[number];
+                    match process.hear()? {
+                        Some(Message::Reloaded(told)) => process.reloaded = Some(told),
+                        Some(_) => return Err(process.out_of_turn()),
                         None => return Ok(()),
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
@@ -185,21 +185,21 @@ impl Family {
 
     /// The combined result of a reload, once the last process has finished it.
     fn all_reloaded(&mut self) -> Option<Told> {
-        if self.members.iter().any(|member| member.reloaded.is_none()) {
+        if self.all.iter().any(|process| process.reloaded.is_none()) {
             return None;
         }
         let mut all = None;
-        self.members.iter_mut().for_each(|member| join(&mut all, member.reloaded.take()));
+        self.all.iter_mut().for_each(|process| join(&mut all, process.reloaded.take()));
         all
     }
 
     /// Stops all processes and adds up their counts.
     fn stop(&mut self) -> Ended {
-        let told: io::Result<()> =
-            self.members.iter().map(|member| member.signal(Signal::Terminate)).fold(Ok(()), Result::and);
-        let mut all = Ended { failed: told.err().map(ServeError::from), ..Ended::default() };
-        for member in &mut self.members {
-            let Ended { report, failed } = member.end(self.patience_ns);
+        let signalled: io::Result<()> =
+            self.all.iter().map(|process| process.signal(Signal::Terminate)).fold(Ok(()), Result::and);
+        let mut all = Ended { failed: signalled.err().map(ServeError::from), ..Ended::default() };
+        for process in &mut self.all {
+            let Ended { report, failed } = process.end(self.patience_ns);
             all.report.add(report);
             all.failed = all.failed.or(failed);
         }

@@ -13,7 +13,7 @@ use kqps_kernel::{UdpOptions, UdpSocket};
 use crate::services::auth::{Load, Told};
 use crate::crew::{Crew, Task};
 use crate::error::ServeError;
-use crate::processes::{self, Family};
+use crate::processes::{self, Processes};
 use crate::front::policy::Target;
 use crate::model::Model;
 use crate::report::Ended;
@@ -34,7 +34,7 @@ pub struct Server {
 
 enum Workers {
     Here(Box<Crew>),
-    Processes(Family),
+    Processes(Processes),
 }
 
 impl Server {
@@ -61,7 +61,7 @@ impl Server {
             let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
             Workers::Here(Box::new(Crew::start(task, load, &signals)?))
         } else {
-            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners, &signals)?)
+            Workers::Processes(Processes::start(setup, &service, &assigned, &bound.listeners, &signals)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
         Ok(Self { addresses, files, receivers, signals, workers, notes })
@@ -81,7 +81,7 @@ impl Server {
     pub fn told(&self) -> Option<&Told> {
         match &self.workers {
             Workers::Here(crew) => crew.told(),
-            Workers::Processes(family) => family.told(),
+            Workers::Processes(processes) => processes.told(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Server {
         let until = Deadline::after(time);
         let mut ended = match &mut self.workers {
             Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard),
-            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard),
+            Workers::Processes(processes) => processes.serve(&self.signals, until, &mut heard),
         };
         for receiver in &self.receivers {
             match receiver.drops() {

@@ -15,35 +15,36 @@ pub(crate) struct Worker<A> {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) answer: A,
     pub(crate) counts: Counts,
-    pub(crate) going: Going,
+    pub(crate) stop: StopFlag,
 }
 
 /// A thread's stop flag, and its way to report that it is ready and that it has ended.
-pub(crate) struct Going {
-    stop: Arc<AtomicBool>,
+pub(crate) struct StopFlag {
+    flag: Arc<AtomicBool>,
     /// Receives a byte when the worker can answer, and another when it has ended for any
     /// reason.
     news: PipeWriter,
 }
 
-impl Going {
-    pub(crate) fn new(stop: Arc<AtomicBool>, news: PipeWriter) -> Self {
-        Self { stop, news }
+impl StopFlag {
+    /// A flag that is set with `flag`. `news` receives the reports.
+    pub(crate) fn new(flag: Arc<AtomicBool>, news: PipeWriter) -> Self {
+        Self { flag, news }
     }
 
     /// Reports that the loop is set up and about to begin.
-    pub(crate) fn ready(&mut self) -> io::Result<()> {
+    pub(crate) fn report_ready(&mut self) -> io::Result<()> {
         self.news.write_all(b"r")
     }
 
-    /// Whether to go on. Loops check it once per turn.
+    /// Whether the thread must stop. Loops check it once per turn.
     #[inline]
-    pub(crate) fn on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
+    pub(crate) fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Going {
+impl Drop for StopFlag {
     fn drop(&mut self) {
         // While everything stops, nothing receives this.
         let _ = self.news.write_all(b"e");

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-pub(crate) struct Clients {
+pub(crate) struct ClientLimits {
     most: usize,
     connections: HashMap<IpAddr, usize>,
 }
 
-impl Clients {
+impl ClientLimits {
     /// No connections so far; each client may have at most `most`.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, connections: HashMap::new() }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_share() {
-        let mut clients = Clients::new(2);
+        let mut clients = ClientLimits::new(2);
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(clients.enter(address("192.0.2.1")));
         assert!(clients.enter(address("192.0.2.1")));
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_network_of_ipv6_is_one_client() {
-        let mut clients = Clients::new(1);
+        let mut clients = ClientLimits::new(1);
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(clients.enter(address("2001:db8::1")));
         assert!(!clients.enter(address("2001:db8::2")));

@@ -35,7 +35,7 @@ const ROUNDS: usize = 16;
 const STREAMS: usize = 2;
 
 /// What all connections of a thread use, one at a time.
-pub(super) struct Desk<A> {
+pub(super) struct Scratch<A> {
     pub(super) answer: A,
     pub(super) counts: TcpCounts,
     input: Box<[u8]>,
@@ -43,7 +43,7 @@ pub(super) struct Desk<A> {
     output: Vec<u8>,
 }
 
-impl<A> Desk<A> {
+impl<A> Scratch<A> {
     pub(super) fn new(answer: A) -> Self {
         Self {
             answer,
@@ -146,9 +146,9 @@ impl<S> Connection<S> {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn turn<A: StreamAnswer<Stream = S>>(&mut self, desk: &mut Desk<A>, now: Instant) -> Turn {
+    pub(super) fn turn<A: StreamAnswer<Stream = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Turn {
         for _ in 0..ROUNDS {
-            match self.round(desk, now) {
+            match self.round(scratch, now) {
                 Ok(true) => {}
                 Ok(false) => return Turn::Waits,
                 Err(end) => return Turn::Ended(end),
@@ -158,23 +158,23 @@ impl<S> Connection<S> {
     }
 
     /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: StreamAnswer<Stream = S>>(&mut self, desk: &mut Desk<A>, now: Instant) -> Result<bool, End> {
+    fn round<A: StreamAnswer<Stream = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Result<bool, End> {
         if !self.write_rest(now)? {
             return Ok(false);
         }
         let kept = self.partial.len();
-        let filled = self.read(&mut desk.input)?;
-        let (used, is_dns) = self.answer(desk, filled, now);
+        let filled = self.read(&mut scratch.input)?;
+        let (used, is_dns) = self.answer(scratch, filled, now);
         self.partial.clear();
         if used < filled {
-            self.partial.extend_from_slice(&desk.input[used..filled]);
+            self.partial.extend_from_slice(&scratch.input[used..filled]);
         } else {
             // An idle connection holds no memory.
             self.partial = Vec::new();
         }
-        let has_output = !desk.output.is_empty();
+        let has_output = !scratch.output.is_empty();
         if has_output {
-            self.write(&desk.output, now)?;
+            self.write(&scratch.output, now)?;
         }
         if !is_dns {
             return Err(End::NotDns);
@@ -218,11 +218,11 @@ impl<S> Connection<S> {
     /// write. Returns how much of the input was used, and whether what follows may be DNS.
     fn answer<A: StreamAnswer<Stream = S>>(
         &mut self,
-        desk: &mut Desk<A>,
+        scratch: &mut Scratch<A>,
         filled: usize,
         now: Instant,
     ) -> (usize, bool) {
-        let Desk { answer, counts, input, message, output } = desk;
+        let Scratch { answer, counts, input, message, output } = scratch;
         output.clear();
         let (mut used, mut is_dns) = (0, true);
         while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {

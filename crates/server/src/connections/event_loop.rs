@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::client_limits::Clients;
-use super::connection::{Connection, Desk, Turn};
+use super::client_limits::ClientLimits;
+use super::connection::{Connection, Scratch, Turn};
 use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
-use super::slots::Places;
+use super::slots::Slots;
 use super::stream::Stream;
 use super::{Limits, StreamAnswer};
 use crate::sockets::ListeningSocket;
-use crate::worker::Going;
+use crate::worker::StopFlag;
 
 /// Events per call.
 const EVENTS: usize = 1024;
@@ -27,21 +27,21 @@ const ACCEPTS: usize = 64;
 /// Pause before the next accept when the system has no free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections, and what they share. A connection is known by its place. Its token is the place plus the
+/// The connections, and what they share. A connection is known by its slot. Its token is the slot plus the
 /// number of listeners, plus one for the waker.
-pub(super) struct House<A: StreamAnswer> {
+pub(super) struct ConnectionLoop<A: StreamAnswer> {
     poll: Poll,
     listeners: Vec<Listener>,
     limits: Limits,
-    connections: Places<Connection<A::Stream>>,
-    clients: Clients,
-    /// The places of connections that can go on.
+    connections: Slots<Connection<A::Stream>>,
+    clients: ClientLimits,
+    /// The slots of connections that can go on.
     ready: VecDeque<usize>,
     paused_until: Option<Instant>,
-    desk: Desk<A>,
+    scratch: Scratch<A>,
 }
 
-impl<A: StreamAnswer> House<A> {
+impl<A: StreamAnswer> ConnectionLoop<A> {
     pub(super) fn new(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
@@ -54,24 +54,24 @@ impl<A: StreamAnswer> House<A> {
             .map(|(number, socket)| Listener::new(socket, poll.registry(), Token(number)))
             .collect::<io::Result<Vec<_>>>()?;
         let waker = Arc::new(Waker::new(poll.registry(), Token(listeners.len()))?);
-        let house = Self {
+        let connections = Self {
             poll,
             listeners,
             limits,
-            connections: Places::new(),
-            clients: Clients::new(limits.per_client),
+            connections: Slots::new(),
+            clients: ClientLimits::new(limits.per_client),
             ready: VecDeque::new(),
             paused_until: None,
-            desk: Desk::new(answer),
+            scratch: Scratch::new(answer),
         };
-        Ok((house, waker))
+        Ok((connections, waker))
     }
 
     /// Serves until it is stopped.
-    pub(super) fn serve(&mut self, going: &Going) -> io::Result<()> {
+    pub(super) fn serve(&mut self, stop: &StopFlag) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let mut now = Instant::now();
-        while going.on() {
+        while !stop.is_set() {
             match self.poll.poll(&mut events, self.timeout(now)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 Err(_) => events.clear(),
@@ -81,8 +81,8 @@ impl<A: StreamAnswer> House<A> {
             self.note(&events);
             self.accept(now);
             for _ in 0..self.ready.len() {
-                let Some(place) = self.ready.pop_front() else { break };
-                self.turn(place, now);
+                let Some(slot) = self.ready.pop_front() else { break };
+                self.turn(slot, now);
             }
             self.look(now);
         }
@@ -108,10 +108,10 @@ impl<A: StreamAnswer> House<A> {
                 listener.waiting = true;
                 continue;
             }
-            let Some(place) = token.checked_sub(self.listeners.len() + 1) else { continue };
-            let Some(connection) = self.connections.get_mut(place) else { continue };
+            let Some(slot) = token.checked_sub(self.listeners.len() + 1) else { continue };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
             connection.note(event.is_readable(), event.is_read_closed() || event.is_error());
-            self.queue(place);
+            self.queue(slot);
         }
     }
 
@@ -140,34 +140,34 @@ impl<A: StreamAnswer> House<A> {
 
     /// Takes a connection in, or closes it at once.
     fn welcome(&mut self, stream: Stream, client: Option<IpAddr>, now: Instant) {
-        self.desk.counts.connections += 1;
+        self.scratch.counts.connections += 1;
         if client.is_some_and(|client| !self.clients.enter(client)) {
-            return self.desk.counts.end(End::Client);
+            return self.scratch.counts.end(End::Client);
         }
         if self.connections.len() >= self.limits.connections && !self.displace() {
             self.leave(client);
-            return self.desk.counts.end(End::Full);
+            return self.scratch.counts.end(End::Full);
         }
         let set_up = stream.hold_nothing_back();
-        let place = self.connections.enter(Connection::new(stream, client, now));
-        match set_up.and_then(|()| self.watch(place)) {
-            Ok(()) => self.queue(place),
-            Err(_) => self.end(place, End::Broken),
+        let slot = self.connections.enter(Connection::new(stream, client, now));
+        match set_up.and_then(|()| self.watch(slot)) {
+            Ok(()) => self.queue(slot),
+            Err(_) => self.end(slot, End::Broken),
         }
     }
 
     /// Registers what a connection waits for.
-    fn watch(&mut self, place: usize) -> io::Result<()> {
-        let token = Token(self.listeners.len() + 1 + place);
-        let Some(connection) = self.connections.get_mut(place) else { return Ok(()) };
+    fn watch(&mut self, slot: usize) -> io::Result<()> {
+        let token = Token(self.listeners.len() + 1 + slot);
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         connection.watch(self.poll.registry(), token)
     }
 
-    fn queue(&mut self, place: usize) {
-        let Some(connection) = self.connections.get_mut(place) else { return };
+    fn queue(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         if !connection.queued {
             connection.queued = true;
-            self.ready.push_back(place);
+            self.ready.push_back(slot);
         }
     }
 
@@ -181,50 +181,50 @@ impl<A: StreamAnswer> House<A> {
     /// Closes the connection that has been idle longest. Returns whether there was one.
     fn displace(&mut self) -> bool {
         let longest = self.connections.longest_idle();
-        if let Some(place) = longest {
-            self.end(place, End::Displaced);
+        if let Some(slot) = longest {
+            self.end(slot, End::Displaced);
         }
         longest.is_some()
     }
 
-    fn turn(&mut self, place: usize, now: Instant) {
-        let Some(connection) = self.connections.get_mut(place) else { return };
+    fn turn(&mut self, slot: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.queued = false;
-        match connection.turn(&mut self.desk, now) {
+        match connection.turn(&mut self.scratch, now) {
             Turn::Waits => {
-                if self.watch(place).is_err() {
-                    self.end(place, End::Broken);
+                if self.watch(slot).is_err() {
+                    self.end(slot, End::Broken);
                 }
             }
-            Turn::Again => self.queue(place),
-            Turn::Ended(end) => self.end(place, end),
+            Turn::Again => self.queue(slot),
+            Turn::Ended(end) => self.end(slot, end),
         }
     }
 
     /// Closes connections without progress.
     fn look(&mut self, now: Instant) {
         let Some(moment) = now.checked_sub(self.limits.idle) else { return };
-        while let Some(place) = self.connections.inactive_since(moment) {
-            let Some(connection) = self.connections.get_mut(place) else { return };
+        while let Some(slot) = self.connections.inactive_since(moment) {
+            let Some(connection) = self.connections.get_mut(slot) else { return };
             let end = connection.end_in_time();
-            self.end(place, end);
+            self.end(slot, end);
         }
     }
 
-    fn end(&mut self, place: usize, end: End) {
-        let Some(connection) = self.connections.leave(place) else { return };
+    fn end(&mut self, slot: usize, end: End) {
+        let Some(connection) = self.connections.leave(slot) else { return };
         self.leave(connection.client);
-        self.desk.counts.end(end);
+        self.scratch.counts.end(end);
         // A peer that broke the connection, or does not read, cannot receive the rest.
         let _ = connection.close();
     }
 
     /// Closes all connections, and returns the counts.
     pub(super) fn close(mut self) -> TcpReport {
-        while let Some((_, place)) = self.connections.oldest() {
-            self.end(place, End::Stopped);
+        while let Some((_, slot)) = self.connections.oldest() {
+            self.end(slot, End::Stopped);
         }
-        let response_rcodes = self.desk.answer.response_rcodes();
-        TcpReport { response_rcodes, ..self.desk.counts.report() }
+        let response_rcodes = self.scratch.answer.response_rcodes();
+        TcpReport { response_rcodes, ..self.scratch.counts.report() }
     }
 }

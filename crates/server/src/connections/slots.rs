@@ -1,4 +1,4 @@
-//! The connections of a process. Each has a place as long as it is open, and the one that has been idle longest is
+//! The connections of a process. Each has a slot as long as it is open, and the one that has been idle longest is
 //! found without checking them all.
 
 use std::collections::BTreeSet;
@@ -15,17 +15,17 @@ pub(crate) trait Active {
     fn is_idle(&self) -> bool;
 }
 
-/// Connections by place.
-pub(crate) struct Places<C: Active> {
-    places: Vec<Place<C>>,
+/// Connections by slot.
+pub(crate) struct Slots<C: Active> {
+    slots: Vec<Slot<C>>,
     free: Vec<usize>,
-    /// For each connection, its last activity as of the last check, and its place. Activity itself changes nothing
+    /// For each connection, its last activity as of the last check, and its slot. Activity itself changes nothing
     /// here.
     by_age: BTreeSet<(C::Moment, usize)>,
 }
 
-/// A place for one connection.
-struct Place<C: Active> {
+/// A slot for one connection.
+struct Slot<C: Active> {
     held: Option<Held<C>>,
     /// The number of connections that were here before.
     turn: u32,
@@ -37,9 +37,9 @@ struct Held<C: Active> {
     seen: C::Moment,
 }
 
-impl<C: Active> Places<C> {
+impl<C: Active> Slots<C> {
     pub(crate) fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new(), by_age: BTreeSet::new() }
+        Self { slots: Vec::new(), free: Vec::new(), by_age: BTreeSet::new() }
     }
 
     /// The number of connections.
@@ -47,90 +47,90 @@ impl<C: Active> Places<C> {
         self.by_age.len()
     }
 
-    /// Puts a connection into a free place. Returns the place.
+    /// Puts a connection into a free slot. Returns the slot.
     pub(crate) fn enter(&mut self, connection: C) -> usize {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { held: None, turn: 0 });
-            self.places.len() - 1
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { held: None, turn: 0 });
+            self.slots.len() - 1
         });
         let seen = connection.active();
-        self.by_age.insert((seen, place));
-        self.places[place].held = Some(Held { connection, seen });
-        place
+        self.by_age.insert((seen, slot));
+        self.slots[slot].held = Some(Held { connection, seen });
+        slot
     }
 
-    /// Removes and returns the connection in this place.
-    pub(crate) fn leave(&mut self, place: usize) -> Option<C> {
-        let at = self.places.get_mut(place)?;
+    /// Removes and returns the connection in this slot.
+    pub(crate) fn leave(&mut self, slot: usize) -> Option<C> {
+        let at = self.slots.get_mut(slot)?;
         let Held { connection, seen } = at.held.take()?;
         at.turn = at.turn.wrapping_add(1);
-        self.by_age.remove(&(seen, place));
-        self.free.push(place);
+        self.by_age.remove(&(seen, slot));
+        self.free.push(slot);
         Some(connection)
     }
 
-    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut C> {
-        let held = self.places.get_mut(place)?.held.as_mut()?;
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut C> {
+        let held = self.slots.get_mut(slot)?.held.as_mut()?;
         Some(&mut held.connection)
     }
 
-    /// The number of connections that were in this place before.
-    pub(crate) fn turn(&self, place: usize) -> u32 {
-        self.places[place].turn
+    /// The number of connections that were in this slot before.
+    pub(crate) fn turn(&self, slot: usize) -> u32 {
+        self.slots[slot].turn
     }
 
-    /// All connections with their places.
+    /// All connections with their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &C)> {
-        let places = self.places.iter().enumerate();
-        places.filter_map(|(place, at)| Some((place, &at.held.as_ref()?.connection)))
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, at)| Some((slot, &at.held.as_ref()?.connection)))
     }
 
-    /// The earliest last activity of all connections, as of their last checks, and the place of that connection;
+    /// The earliest last activity of all connections, as of their last checks, and the slot of that connection;
     /// `None` if there is none. No connection has been inactive since an earlier time.
     pub(crate) fn oldest(&self) -> Option<(C::Moment, usize)> {
         self.by_age.first().copied()
     }
 
-    /// The place of a connection that was not active after this moment.
+    /// The slot of a connection that was not active after this moment.
     pub(crate) fn inactive_since(&mut self, moment: C::Moment) -> Option<usize> {
-        while let Some((_, place)) = self.oldest().filter(|(seen, _)| *seen <= moment) {
-            let active = self.places[place].held.as_ref()?.connection.active();
+        while let Some((_, slot)) = self.oldest().filter(|(seen, _)| *seen <= moment) {
+            let active = self.slots[slot].held.as_ref()?.connection.active();
             if active <= moment {
-                return Some(place);
+                return Some(slot);
             }
-            self.see(place, active);
+            self.see(slot, active);
         }
         None
     }
 
-    /// The place of the connection that has been idle longest.
+    /// The slot of the connection that has been idle longest.
     pub(crate) fn longest_idle(&mut self) -> Option<usize> {
         let (mut moved, mut longest) = (Vec::new(), None);
-        for &(seen, place) in &self.by_age {
+        for &(seen, slot) in &self.by_age {
             // All that follow were active later than that.
             if longest.is_some_and(|(least, _)| least <= seen) {
                 break;
             }
-            let Some(Held { connection, .. }) = &self.places[place].held else { continue };
+            let Some(Held { connection, .. }) = &self.slots[slot].held else { continue };
             let active = connection.active();
             if active > seen {
-                moved.push((place, active));
+                moved.push((slot, active));
             }
             if connection.is_idle() && longest.is_none_or(|(least, _)| active < least) {
-                longest = Some((active, place));
+                longest = Some((active, slot));
             }
         }
-        for (place, active) in moved {
-            self.see(place, active);
+        for (slot, active) in moved {
+            self.see(slot, active);
         }
-        longest.map(|(_, place)| place)
+        longest.map(|(_, slot)| slot)
     }
 
     /// Records the last activity of a connection.
-    fn see(&mut self, place: usize, active: C::Moment) {
-        let Some(held) = &mut self.places[place].held else { return };
-        self.by_age.remove(&(held.seen, place));
-        self.by_age.insert((active, place));
+    fn see(&mut self, slot: usize, active: C::Moment) {
+        let Some(held) = &mut self.slots[slot].held else { return };
+        self.by_age.remove(&(held.seen, slot));
+        self.by_age.insert((active, slot));
         held.seen = active;
     }
 }
@@ -156,61 +156,61 @@ mod tests {
         }
     }
 
-    fn idle_since(moments: &[u64]) -> Places<Known> {
-        let mut places = Places::new();
+    fn idle_since(moments: &[u64]) -> Slots<Known> {
+        let mut slots = Slots::new();
         for &active in moments {
-            places.enter(Known { active, is_idle: true });
+            slots.enter(Known { active, is_idle: true });
         }
-        places
+        slots
     }
 
     #[test]
     fn the_one_idle_longest_is_found_again_after_each_was_active() {
-        let mut places = idle_since(&[10, 20, 30]);
-        assert_eq!(places.longest_idle(), Some(0));
-        places.get_mut(0).unwrap().active = 25;
-        assert_eq!(places.longest_idle(), Some(1));
-        places.get_mut(1).unwrap().active = 40;
-        assert_eq!(places.longest_idle(), Some(0));
-        places.get_mut(0).unwrap().active = 50;
-        assert_eq!(places.longest_idle(), Some(2));
+        let mut slots = idle_since(&[10, 20, 30]);
+        assert_eq!(slots.longest_idle(), Some(0));
+        slots.get_mut(0).unwrap().active = 25;
+        assert_eq!(slots.longest_idle(), Some(1));
+        slots.get_mut(1).unwrap().active = 40;
+        assert_eq!(slots.longest_idle(), Some(0));
+        slots.get_mut(0).unwrap().active = 50;
+        assert_eq!(slots.longest_idle(), Some(2));
     }
 
     #[test]
     fn whoever_is_busy_is_passed_over_until_idle() {
-        let mut places = idle_since(&[10, 20]);
-        places.get_mut(0).unwrap().is_idle = false;
-        assert_eq!(places.longest_idle(), Some(1));
-        places.get_mut(1).unwrap().is_idle = false;
-        assert_eq!(places.longest_idle(), None);
-        places.get_mut(0).unwrap().is_idle = true;
-        assert_eq!(places.longest_idle(), Some(0));
+        let mut slots = idle_since(&[10, 20]);
+        slots.get_mut(0).unwrap().is_idle = false;
+        assert_eq!(slots.longest_idle(), Some(1));
+        slots.get_mut(1).unwrap().is_idle = false;
+        assert_eq!(slots.longest_idle(), None);
+        slots.get_mut(0).unwrap().is_idle = true;
+        assert_eq!(slots.longest_idle(), Some(0));
     }
 
     #[test]
     fn those_without_progress_are_found_and_no_others() {
-        let mut places = idle_since(&[10, 20, 30]);
+        let mut slots = idle_since(&[10, 20, 30]);
         // A connection that is busy must make progress, too.
-        places.get_mut(1).unwrap().is_idle = false;
-        places.get_mut(0).unwrap().active = 21;
-        assert_eq!(places.inactive_since(19), None);
-        assert_eq!(places.inactive_since(20), Some(1));
-        places.leave(1);
-        assert_eq!(places.inactive_since(20), None);
-        assert_eq!(places.oldest(), Some((21, 0)));
-        assert_eq!(places.inactive_since(21), Some(0));
+        slots.get_mut(1).unwrap().is_idle = false;
+        slots.get_mut(0).unwrap().active = 21;
+        assert_eq!(slots.inactive_since(19), None);
+        assert_eq!(slots.inactive_since(20), Some(1));
+        slots.leave(1);
+        assert_eq!(slots.inactive_since(20), None);
+        assert_eq!(slots.oldest(), Some((21, 0)));
+        assert_eq!(slots.inactive_since(21), Some(0));
     }
 
     #[test]
     fn a_place_is_used_again_in_another_turn() {
-        let mut places = idle_since(&[10, 20]);
-        assert_eq!((places.len(), places.turn(0)), (2, 0));
-        assert!(places.leave(0).is_some());
-        assert!(places.leave(0).is_none());
-        assert!(places.get_mut(0).is_none());
-        assert_eq!(places.iter().map(|(place, _)| place).collect::<Vec<_>>(), [1]);
-        assert_eq!(places.enter(Known { active: 5, is_idle: true }), 0);
-        assert_eq!((places.len(), places.turn(0)), (2, 1));
-        assert_eq!(places.longest_idle(), Some(0));
+        let mut slots = idle_since(&[10, 20]);
+        assert_eq!((slots.len(), slots.turn(0)), (2, 0));
+        assert!(slots.leave(0).is_some());
+        assert!(slots.leave(0).is_none());
+        assert!(slots.get_mut(0).is_none());
+        assert_eq!(slots.iter().map(|(slot, _)| slot).collect::<Vec<_>>(), [1]);
+        assert_eq!(slots.enter(Known { active: 5, is_idle: true }), 0);
+        assert_eq!((slots.len(), slots.turn(0)), (2, 1));
+        assert_eq!(slots.longest_idle(), Some(0));
     }
 }

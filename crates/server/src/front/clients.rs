@@ -16,7 +16,7 @@ use super::token::{Source, token};
 use crate::counts::{Cause, Rcodes};
 use crate::sockets::ListeningSocket;
 use crate::connections::frame::append;
-use crate::connections::{Accepted, Clients, End, Limits, Listener, Places, Stream, TcpCounts, TcpReport};
+use crate::connections::{Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
 /// Connections accepted before open connections and datagrams have their turn. Few, since each costs as much as
@@ -35,11 +35,11 @@ const LOOK_NS: u64 = 250_000_000;
 pub(super) struct TcpClients {
     listeners: Vec<Listener>,
     limits: Limits,
-    connections: Places<Connection>,
-    clients: Clients,
+    connections: Slots<Connection>,
+    clients: ClientLimits,
     counts: TcpCounts,
     rcodes: Rcodes,
-    /// The places of connections that can go on, and of those that have something to write.
+    /// The slots of connections that can go on, and of those that have something to write.
     ready: VecDeque<u32>,
     unwritten: Vec<u32>,
     paused_until_ns: u64,
@@ -57,8 +57,8 @@ impl TcpClients {
         Ok(Self {
             listeners: listeners.into_iter().enumerate().map(watched).collect::<io::Result<_>>()?,
             limits,
-            connections: Places::new(),
-            clients: Clients::new(limits.per_client),
+            connections: Slots::new(),
+            clients: ClientLimits::new(limits.per_client),
             counts: TcpCounts::default(),
             rcodes: Rcodes::default(),
             ready: VecDeque::new(),
@@ -73,26 +73,26 @@ impl TcpClients {
         self.listeners[number].waiting = true;
     }
 
-    /// Notes an event of the connection in this place.
-    pub(super) fn note(&mut self, place: usize, event: &Event) {
-        let Some(connection) = self.connections.get_mut(place) else { return };
+    /// Notes an event of the connection in this slot.
+    pub(super) fn note(&mut self, slot: usize, event: &Event) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
         connection.is_readable |= may_read && !connection.is_at_end;
         if event.is_writable() {
             connection.is_full = false;
             if connection.written < connection.output.len() && !connection.is_unwritten {
                 connection.is_unwritten = true;
-                self.unwritten.push(place as u32);
+                self.unwritten.push(slot as u32);
             }
         }
-        self.queue(place as u32);
+        self.queue(slot as u32);
     }
 
-    fn queue(&mut self, place: u32) {
-        let Some(connection) = self.connections.get_mut(place as usize) else { return };
+    fn queue(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         if !connection.is_queued {
             connection.is_queued = true;
-            self.ready.push_back(place);
+            self.ready.push_back(slot);
         }
     }
 
@@ -142,18 +142,18 @@ impl TcpClients {
             self.leave(client);
             return self.counts.end(End::Full);
         }
-        let place = self.connections.enter(Connection::new(stream, client, now_ns));
-        match self.watch(place, registry) {
-            Ok(()) => self.queue(place as u32),
-            Err(_) => self.end(place as u32, End::Broken),
+        let slot = self.connections.enter(Connection::new(stream, client, now_ns));
+        match self.watch(slot, registry) {
+            Ok(()) => self.queue(slot as u32),
+            Err(_) => self.end(slot as u32, End::Broken),
         }
     }
 
     /// Registers the socket of a new connection with the poller.
-    fn watch(&mut self, place: usize, registry: &Registry) -> io::Result<()> {
-        let Some(Connection { stream, .. }) = self.connections.get_mut(place) else { return Ok(()) };
+    fn watch(&mut self, slot: usize, registry: &Registry) -> io::Result<()> {
+        let Some(Connection { stream, .. }) = self.connections.get_mut(slot) else { return Ok(()) };
         stream.hold_nothing_back()?;
-        stream.register(registry, token(Source::Client, 0, place), Interest::READABLE | Interest::WRITABLE)
+        stream.register(registry, token(Source::Client, 0, slot), Interest::READABLE | Interest::WRITABLE)
     }
 
     /// Counts one connection of this client less.
@@ -166,8 +166,8 @@ impl TcpClients {
     /// Closes the connection that has been idle longest. Returns whether there was one.
     fn displace(&mut self) -> bool {
         let longest = self.connections.longest_idle();
-        if let Some(place) = longest {
-            self.end(place as u32, End::Displaced);
+        if let Some(slot) = longest {
+            self.end(slot as u32, End::Displaced);
         }
         longest.is_some()
     }
@@ -185,14 +185,14 @@ impl TcpClients {
     /// Takes the next connection that can go on. Fills `input` with its kept and newly read bytes. Returns the
     /// connection, the number of bytes, and how many more queries it may have outstanding.
     pub(super) fn read(&mut self, input: &mut [u8]) -> Option<(Caller, usize, usize)> {
-        let place = self.ready.pop_front()?;
-        let turn = self.connections.turn(place as usize);
-        let connection = self.connections.get_mut(place as usize)?;
+        let slot = self.ready.pop_front()?;
+        let turn = self.connections.turn(slot as usize);
+        let connection = self.connections.get_mut(slot as usize)?;
         connection.is_queued = false;
         match connection.fill(input) {
-            Ok(filled) => Some((Caller { place, turn }, filled, connection.room())),
+            Ok(filled) => Some((Caller { slot, turn }, filled, connection.room())),
             Err(end) => {
-                self.end(place, end);
+                self.end(slot, end);
                 None
             }
         }
@@ -222,15 +222,15 @@ impl TcpClients {
         }
         let goes_on = connection.has_more() && !connection.is_paused();
         if let Some(end) = connection.is_over() {
-            self.end(caller.place, end);
+            self.end(caller.slot, end);
         } else if goes_on {
-            self.queue(caller.place);
+            self.queue(caller.slot);
         }
     }
 
-    fn connection(&mut self, Caller { place, turn }: Caller) -> Option<&mut Connection> {
-        let is_same = self.connections.turn(place as usize) == turn;
-        self.connections.get_mut(place as usize).filter(|_| is_same)
+    fn connection(&mut self, Caller { slot, turn }: Caller) -> Option<&mut Connection> {
+        let is_same = self.connections.turn(slot as usize) == turn;
+        self.connections.get_mut(slot as usize).filter(|_| is_same)
     }
 
     /// Queues a reply for writing, after `restore` has given it the client's ID and question.
@@ -242,7 +242,7 @@ impl TcpClients {
         restore(&mut connection.output[start..]);
         if !connection.is_unwritten {
             connection.is_unwritten = true;
-            self.unwritten.push(caller.place);
+            self.unwritten.push(caller.slot);
         }
         self.counts.queries.answered += 1;
         self.rcodes.add_of(reply);
@@ -256,21 +256,21 @@ impl TcpClients {
         // The connection may have waited only for this query.
         if !connection.is_unwritten {
             connection.is_unwritten = true;
-            self.unwritten.push(caller.place);
+            self.unwritten.push(caller.slot);
         }
     }
 
     /// Writes replies, as far as the kernel takes them.
     pub(super) fn write(&mut self, now_ns: u64) {
-        for place in std::mem::take(&mut self.unwritten) {
-            let Some(connection) = self.connections.get_mut(place as usize) else { continue };
+        for slot in std::mem::take(&mut self.unwritten) {
+            let Some(connection) = self.connections.get_mut(slot as usize) else { continue };
             connection.is_unwritten = false;
             match connection.write(now_ns) {
-                Err(end) => self.end(place, end),
+                Err(end) => self.end(slot, end),
                 Ok(()) => match connection.is_over() {
-                    Some(end) => self.end(place, end),
+                    Some(end) => self.end(slot, end),
                     // The connection may have been paused until now.
-                    None if !connection.is_paused() && connection.has_more() => self.queue(place),
+                    None if !connection.is_paused() && connection.has_more() => self.queue(slot),
                     None => {}
                 },
             }
@@ -284,21 +284,21 @@ impl TcpClients {
         }
         self.look_ns = now_ns + LOOK_NS;
         let idle_ns = self.limits.idle.as_nanos() as u64;
-        let late = |(place, connection): (usize, &Connection)| {
+        let late = |(slot, connection): (usize, &Connection)| {
             // A connection that waits for an answer is not idle; the answer arrives or is given up.
             let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
             let is_late = !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns;
             let is_read = connection.output.is_empty();
-            is_late.then_some((place as u32, if is_read { End::Idle } else { End::Slow }))
+            is_late.then_some((slot as u32, if is_read { End::Idle } else { End::Slow }))
         };
         let late: Vec<(u32, End)> = self.connections.iter().filter_map(late).collect();
-        for (place, end) in late {
-            self.end(place, end);
+        for (slot, end) in late {
+            self.end(slot, end);
         }
     }
 
-    fn end(&mut self, place: u32, end: End) {
-        let Some(connection) = self.connections.leave(place as usize) else { return };
+    fn end(&mut self, slot: u32, end: End) {
+        let Some(connection) = self.connections.leave(slot as usize) else { return };
         self.leave(connection.client);
         self.counts.end(end);
     }
@@ -310,8 +310,8 @@ impl TcpClients {
 
     /// Closes all connections.
     pub(super) fn close(&mut self) {
-        while let Some((_, place)) = self.connections.oldest() {
-            self.end(place as u32, End::Stopped);
+        while let Some((_, slot)) = self.connections.oldest() {
+            self.end(slot as u32, End::Stopped);
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::model::Model;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::connections::OTHER_FILES;
 use crate::worker::threads::Started;
-use crate::worker::Going;
+use crate::worker::StopFlag;
 
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ impl FrontControl {
         model: Model,
         assigned: WorkerSockets,
         listeners: &[ListeningSocket],
-        going: Going,
+        stop: StopFlag,
     ) -> io::Result<Started> {
         let WorkerSockets { cpu, endpoints } = assigned;
         let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
@@ -70,7 +70,7 @@ impl FrontControl {
         let settings = self.settings.clone();
         let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
             cpu.map_or(Ok(()), pin_thread)?;
-            Front::new(&settings, endpoints, listeners, model, poll, link, going)?.run()
+            Front::new(&settings, endpoints, listeners, model, poll, link, stop)?.run()
         })?;
         Ok(Started { cpu, thread })
     }

@@ -29,10 +29,10 @@ pub(super) enum Client {
     Check,
 }
 
-/// A client's connection: its place, and the number of connections that had this place before.
+/// A client's connection: its slot, and the number of connections that had this slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
-    pub(super) place: u32,
+    pub(super) slot: u32,
     pub(super) turn: u32,
 }
 

@@ -11,7 +11,7 @@ pub(super) enum Source {
     Endpoint,
     /// A socket for clients' connections, by its index.
     Listener,
-    /// A client's connection, by its place.
+    /// A client's connection, by its slot.
     Client,
     /// A back end's connection, by the numbers of both.
     Stream,

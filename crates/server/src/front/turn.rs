@@ -22,7 +22,7 @@ use crate::model::Model;
 use crate::report::Counted;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::connections::frame::FRAME_BYTES;
-use crate::worker::Going;
+use crate::worker::StopFlag;
 
 /// Events per call.
 const EVENTS: usize = 256;
@@ -43,7 +43,7 @@ pub(super) struct Front {
     poll: Poll,
     desk: Desk,
     link: WorkerLink,
-    going: Going,
+    stop: StopFlag,
     intake: Intake,
     company: Company,
     replies: RecvBatch,
@@ -61,7 +61,7 @@ impl Front {
         model: Model,
         poll: Poll,
         link: WorkerLink,
-        going: Going,
+        stop: StopFlag,
     ) -> io::Result<Self> {
         let intake = Intake::new(model, &endpoints, poll.registry())?;
         let clients = TcpClients::new(listeners, settings.limits, poll.registry())?;
@@ -73,15 +73,15 @@ impl Front {
         let company = Company::new(settings.coalesce, settings.flush)?;
         let replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
         let input = vec![0; 2 * FRAME_BYTES].into();
-        Ok(Self { poll, desk, link, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
+        Ok(Self { poll, desk, link, stop, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
     }
 
     /// Serves until it is stopped.
     pub(super) fn run(mut self) -> io::Result<Counted> {
         let mut events = Events::with_capacity(EVENTS);
         self.open(&mut events)?;
-        self.going.ready()?;
-        while self.going.on() {
+        self.stop.report_ready()?;
+        while !self.stop.is_set() {
             let patience = self.patience();
             if !patience.is_zero() {
                 self.company.wait(self.desk.now_ns);
@@ -108,7 +108,7 @@ impl Front {
     fn open(&mut self, events: &mut Events) -> io::Result<()> {
         let end_ns = now_ns() + OPENING_NS;
         self.desk.look();
-        while self.desk.is_opening() && self.desk.now_ns < end_ns && self.going.on() {
+        while self.desk.is_opening() && self.desk.now_ns < end_ns && !self.stop.is_set() {
             match self.poll.poll(events, Some(Duration::from_nanos(TICK_NS))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 Err(_) => events.clear(),

@@ -11,12 +11,12 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, .. } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let endpoint = &endpoints[0];
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::ForOne)? else { continue };
         counts.received += 1;
         let packet = Packet { buffer: &mut buffer, query_bytes: bytes, source: &peer.address };

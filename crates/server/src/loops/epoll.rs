@@ -12,15 +12,15 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, .. } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut set = Epoll::new(endpoints.len())?;
     for (endpoint, key) in endpoints.iter().zip(0..) {
         set.add(&*endpoint.receiver, key)?;
     }
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         for key in set.wait()? {
             let endpoint = &endpoints[key as usize];
             for _ in 0..TURNS {

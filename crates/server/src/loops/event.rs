@@ -15,7 +15,7 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, .. } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut poll = Poll::new()?;
     for (index, endpoint) in endpoints.iter().enumerate() {
         let descriptor = endpoint.receiver.as_raw_fd();
@@ -25,8 +25,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let mut readable = vec![false; endpoints.len()];
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         let timeout = readable.contains(&true).then_some(Duration::ZERO);
         match poll.poll(&mut events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),

@@ -12,12 +12,12 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, .. } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         if !set.wait(FOREVER_NS)? {
             continue;
         }

@@ -16,7 +16,7 @@ const BUFFERS: u16 = 1024;
 pub(super) const DATAGRAMS: usize = 2 * BUFFERS as usize;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, .. } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut ring = Ring::new(BUFFERS, BUFFER_BYTES)?;
     for (endpoint, key) in endpoints.iter().zip(0..) {
         ring.receive(&endpoint.receiver, key)?;
@@ -25,10 +25,10 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     // When the worker is stopped, the kernel still has datagrams and replies whose completions were not read.
     let mut receiving = true;
     let mut replies = 0;
-    going.ready()?;
+    stop.report_ready()?;
     while receiving || replies > 0 {
         ring.submit_and_wait()?;
-        if receiving && !going.on() {
+        if receiving && stop.is_set() {
             ring.stop_receiving()?;
             receiving = false;
         }

@@ -10,7 +10,7 @@ use crate::service::Service;
 
 /// The task of a child. File descriptors stand for sockets.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Description {
+pub(super) struct TaskDescription {
     pub(super) io: String,
     pub(super) service: Service,
     pub(super) process: usize,
@@ -35,7 +35,7 @@ pub(super) struct WorkerDescription {
 
 /// A message from a child, one per line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// The child can answer. Holds what it loaded, if it serves zones.
     Ready(Option<Told>),
     /// The child has reloaded its zones.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
-use super::message::{Description, ListenerDescription, Word, WorkerDescription};
+use super::message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 use crate::services::auth::Told;
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
@@ -21,7 +21,7 @@ use crate::sockets::{ListeningSocket, WorkerSockets};
 const ARGUMENTS: [&str; 2] = ["serve", "worker"];
 
 /// A process that was started. Dropping it kills the process.
-pub(super) struct Member {
+pub(super) struct WorkerProcess {
     number: usize,
     process: Process,
     output: BufReader<ChildStdout>,
@@ -33,7 +33,7 @@ pub(super) struct Member {
     is_over: bool,
 }
 
-impl Member {
+impl WorkerProcess {
     pub(super) fn start(
         setup: &Setup,
         service: &Service,
@@ -61,7 +61,7 @@ impl Member {
             })
         };
         let listeners = listeners.iter().map(describe).collect::<io::Result<_>>()?;
-        let description = Description {
+        let description = TaskDescription {
             io: setup.io.name().to_owned(),
             service: service.clone(),
             process: number,
@@ -75,9 +75,9 @@ impl Member {
         let output = process.stdout.take().ok_or_else(no_pipe)?;
         let mut input = process.stdin.take().ok_or_else(no_pipe)?;
         let (output, counted) = (BufReader::new(output), Report::default());
-        let member = Self { number, process, output, reloaded: None, counted, is_over: false };
+        let started = Self { number, process, output, reloaded: None, counted, is_over: false };
         input.write_all(serde_json::to_string(&description)?.as_bytes())?;
-        Ok(member)
+        Ok(started)
     }
 
     /// Sends a signal to the process, unless it has ended.
@@ -86,7 +86,7 @@ impl Member {
     }
 
     /// Reads the next message; `None` if the process has ended as requested. An error if it could not go on.
-    pub(super) fn hear(&mut self) -> Result<Option<Word>, ServeError> {
+    pub(super) fn hear(&mut self) -> Result<Option<Message>, ServeError> {
         let mut line = String::new();
         // The message is the last unless it turns out otherwise below.
         self.is_over = true;
@@ -96,13 +96,13 @@ impl Member {
             return Err(self.error(format!("ended: {how}")));
         }
         match serde_json::from_str(&line).map_err(io::Error::from)? {
-            Word::Ended(report, why) => {
+            Message::Ended(report, why) => {
                 self.counted = report;
                 why.map_or(Ok(None), |why| Err(self.error(format!("ended: {why}"))))
             }
-            Word::NoZones(why) => Err(ServeError::Zones(why)),
-            Word::Stopped(signal) => Err(ServeError::Stopped { signal }),
-            Word::Failed(why) => Err(self.error(format!("ended: {why}"))),
+            Message::NoZones(why) => Err(ServeError::Zones(why)),
+            Message::Stopped(signal) => Err(ServeError::Stopped { signal }),
+            Message::Failed(why) => Err(self.error(format!("ended: {why}"))),
             word => {
                 self.is_over = false;
                 Ok(Some(word))
@@ -138,7 +138,7 @@ impl Member {
             }
             match self.hear()? {
                 // It had finished a reload before it was asked to stop.
-                None | Some(Word::Reloaded(_)) => {}
+                None | Some(Message::Reloaded(_)) => {}
                 Some(_) => return Err(self.out_of_turn()),
             }
         }
@@ -146,13 +146,13 @@ impl Member {
     }
 }
 
-impl AsRawFd for Member {
+impl AsRawFd for WorkerProcess {
     fn as_raw_fd(&self) -> RawFd {
         self.output.get_ref().as_raw_fd()
     }
 }
 
-impl Drop for Member {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         // A process that has reported its counts ends by itself, so killing it loses nothing.
         let _ = self.process.kill();

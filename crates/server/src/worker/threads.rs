@@ -16,15 +16,15 @@ use crate::loops;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
 use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::connections::{Limits, StreamAnswer, Tcp};
-use crate::worker::{Going, Worker};
+use crate::connections::{Limits, StreamAnswer, ConnectionThread};
+use crate::worker::{StopFlag, Worker};
 
 /// All threads of one process.
 pub(crate) struct Threads {
     model: Model,
     stop: Arc<AtomicBool>,
     started: Vec<Started>,
-    tcp: Option<Tcp>,
+    tcp: Option<ConnectionThread>,
     receivers: Vec<Arc<UdpSocket>>,
     /// Receives a byte from each thread when it can answer, and another when it has ended.
     news: PipeReader,
@@ -35,7 +35,7 @@ impl Threads {
     pub(crate) fn start(
         model: Model,
         assigned: Vec<WorkerSockets>,
-        mut start: impl FnMut(usize, WorkerSockets, Going) -> io::Result<Started>,
+        mut start: impl FnMut(usize, WorkerSockets, StopFlag) -> io::Result<Started>,
         connections: Option<Connections<impl StreamAnswer<Stream: Send> + Send + 'static>>,
     ) -> Result<Self, ServeError> {
         let (news, tell) = io::pipe()?;
@@ -45,12 +45,12 @@ impl Threads {
         let mut threads = Self { model, stop, started: Vec::new(), tcp: None, receivers, news };
         if let Some(Connections { listeners, limits, answer }) = connections {
             let cpus = assigned.iter().filter_map(|worker| worker.cpu).collect();
-            let going = Going::new(threads.stop.clone(), tell.try_clone()?);
-            threads.tcp = Some(Tcp::start(listeners, limits, cpus, answer, going)?);
+            let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
+            threads.tcp = Some(ConnectionThread::start(listeners, limits, cpus, answer, stop)?);
         }
         for (number, assigned) in assigned.into_iter().enumerate() {
-            let going = Going::new(threads.stop.clone(), tell.try_clone()?);
-            threads.started.push(start(number, assigned, going)?);
+            let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
+            threads.started.push(start(number, assigned, stop)?);
         }
         let mut ready = vec![0; threads.started.len() + usize::from(threads.tcp.is_some())];
         threads.news.read_exact(&mut ready)?;
@@ -81,7 +81,7 @@ impl Threads {
                 }
             }
         }
-        match self.tcp.take().map(Tcp::stop) {
+        match self.tcp.take().map(ConnectionThread::stop) {
             None => {}
             Some(Ok(counted)) => report.tcp = Some(counted),
             Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
@@ -116,11 +116,11 @@ pub(crate) fn start<A: Answer + Send + 'static>(
     model: Model,
     assigned: WorkerSockets,
     answer: A,
-    going: Going,
+    stop: StopFlag,
 ) -> io::Result<Started> {
     let WorkerSockets { cpu, endpoints } = assigned;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
-        let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop };
         cpu.map_or(Ok(()), pin_thread)?;
         loops::run(model, &mut worker)?;
         let response_rcodes = worker.answer.response_rcodes();
@@ -140,15 +140,15 @@ mod tests {
     fn what_the_others_counted_is_told_when_one_thread_fails() {
         let assigned = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
         let ready = Arc::new(Barrier::new(3));
-        let start = |number, _, mut going: Going| {
+        let start = |number, _, mut stop: StopFlag| {
             let ready = ready.clone();
             let thread = std::thread::spawn(move || {
-                going.ready()?;
+                stop.report_ready()?;
                 ready.wait();
                 if number == 1 {
                     return Err(io::Error::other("it is worn out"));
                 }
-                while going.on() {
+                while !stop.is_set() {
                     std::thread::yield_now();
                 }
                 let mut counted = Counted::default();

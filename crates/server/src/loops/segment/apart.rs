@@ -20,14 +20,14 @@ const REPLIES: usize = MESSAGES * SEGMENTS;
 const REPLIES_BYTES: usize = 256 * 1024;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, stop } = worker;
     let mut received = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, 1);
     let mut replies = Runs::new(REPLIES, REPLIES_BYTES);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
     let mut longest = vec![Longest::ANY; endpoints.len()];
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }

@@ -19,7 +19,7 @@ use crate::worker::Worker;
 const RUNS: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, stop } = worker;
     let mut batch = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, RUNS);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
@@ -27,8 +27,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     // which some do although the socket accepted the option.
     let mut longest = vec![SEGMENTS; endpoints.len()];
     let mut runs = Vec::with_capacity(2 * SEGMENTS);
-    going.ready()?;
-    while going.on() {
+    stop.report_ready()?;
+    while !stop.is_set() {
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
