@@ -3,7 +3,7 @@
 mod auth;
 mod echo;
 mod front;
-mod loader;
+mod zones;
 mod options;
 mod status;
 mod words;
@@ -18,7 +18,7 @@ use kqps_server::{ServeError, Server, Service};
 use crate::exit::{Lines, bad_input};
 use crate::print;
 use crate::signals;
-use loader::Loader;
+use zones::Loader;
 use options::Serving;
 
 const EXAMPLES: &str = "\

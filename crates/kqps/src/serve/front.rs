@@ -14,7 +14,7 @@ use kqps_server::front::policy::{BackEnd, Choice, Target};
 use kqps_server::front::{self, Checks, Policy, Settings};
 use kqps_server::{Service, connections};
 
-use super::loader::Loader;
+use super::zones::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_within};
