@@ -91,7 +91,7 @@ pub enum Said<S> {
 }
 
 /// The thread that serves the connections.
-pub(crate) struct ConnectionThread {
+pub struct ConnectionThread {
     waker: Arc<Waker>,
     thread: JoinHandle<io::Result<TcpReport>>,
 }

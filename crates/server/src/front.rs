@@ -12,7 +12,7 @@
 //! - `turn` is the loop. `intake`, `clients` and `post` are the client side, and `home` holds the front's own
 //!   addresses.
 //! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
-//! - `control` starts the workers and gives them new policies. `status` reports their counts while they run. `shared`
+//! - `service` is the front as the server sees it. `control` starts the workers and gives them new policies. `status` reports their counts while they run. `shared`
 //!   is what these threads have in common.
 
 mod asked;
@@ -34,6 +34,7 @@ pub mod policy;
 mod post;
 mod queries;
 mod reply;
+mod service;
 mod shared;
 mod status;
 mod stream;
@@ -44,18 +45,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-pub(crate) use control::FrontControl;
 pub use health::Checks;
-pub(crate) use home::Home;
 use ids::Chance;
-pub use policy::Policy;
+pub use policy::{Policy, PolicySource};
+pub use service::Front;
 
 use crate::connections;
 
 /// The settings of a front. Limits apply to each worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The back ends, and how a query finds one of them.
     pub policy: Policy,
@@ -95,7 +93,7 @@ pub struct Settings {
 }
 
 /// Which query gets no answer when too many are outstanding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overload {
     /// The query that has just arrived.
     Newest,

@@ -21,7 +21,6 @@ pub mod services;
 pub mod setup;
 pub mod sockets;
 
-mod crew;
 mod loops;
 mod processes;
 mod runs;

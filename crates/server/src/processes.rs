@@ -19,11 +19,10 @@ use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpSocket, affinity};
 
-use crate::services::auth::Told;
-use crate::crew::Task;
 use crate::error::ServeError;
 use crate::report::Ended;
-use crate::service::Service;
+use crate::service::{Description, Service, Task};
+use crate::services::auth::ZonesLoaded;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
@@ -31,18 +30,18 @@ use process::WorkerProcess;
 use patience::patience_ns;
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 
-/// Reads the task of this process from standard input.
-pub(crate) fn read_task() -> io::Result<Task> {
+/// Reads the task of this process, and the service that does it, from standard input.
+pub(crate) fn read_task() -> io::Result<(Task, Description)> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
-    let told: TaskDescription = serde_json::from_str(&text)?;
+    let described: TaskDescription = serde_json::from_str(&text)?;
     let open = |number| -> io::Result<_> { Ok(Arc::new(UdpSocket::from_fd(handed_down(number)?)?)) };
     let endpoint = |&(receiver, sender): &(RawFd, RawFd)| -> io::Result<Endpoint> {
         let receiver_socket = open(receiver)?;
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    let assigned = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
+    let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
         let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
         Ok(WorkerSockets { cpu: worker.cpu, endpoints })
     };
@@ -52,29 +51,29 @@ pub(crate) fn read_task() -> io::Result<Task> {
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
         })
     };
-    Ok(Task {
-        model: told.io.parse().map_err(io::Error::other)?,
-        service: told.service,
-        assigned: told.workers.iter().map(assigned).collect::<io::Result<_>>()?,
-        listeners: told.listeners.iter().map(listener).collect::<io::Result<_>>()?,
-        process: told.process,
-        processes: told.processes,
-    })
+    let task = Task {
+        model: described.io.parse().map_err(io::Error::other)?,
+        workers: described.workers.iter().map(sockets).collect::<io::Result<_>>()?,
+        listeners: described.listeners.iter().map(listener).collect::<io::Result<_>>()?,
+        process: described.process,
+        processes: described.processes,
+    };
+    Ok((task, described.service))
 }
 
 /// Reports to the parent that this child can answer, and what it loaded.
-pub(crate) fn tell_ready(told: Option<&Told>) -> io::Result<()> {
-    tell(&Message::Ready(told.cloned()))
+pub(crate) fn report_ready(loaded: Option<&ZonesLoaded>) -> io::Result<()> {
+    send(&Message::Ready(loaded.cloned()))
 }
 
 /// Reports a reload to the parent.
-pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
-    tell(&Message::Reloaded(told))
+pub(crate) fn report_reloaded(loaded: ZonesLoaded) -> io::Result<()> {
+    send(&Message::Reloaded(loaded))
 }
 
 /// Reports the counts, or why there are none, to the parent.
-pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
-    tell(&match outcome {
+pub(crate) fn report_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
+    send(&match outcome {
         Ok(Ended { report, failed }) => Message::Ended(report, failed.map(|error| error.to_string())),
         Err(ServeError::Zones(why)) => Message::NoZones(why),
         Err(ServeError::Stopped { signal }) => Message::Stopped(signal),
@@ -83,15 +82,15 @@ pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
 }
 
 #[allow(clippy::disallowed_methods)] // a parent that has gone is this child's end
-fn tell(word: &Message) -> io::Result<()> {
-    writeln!(io::stdout(), "{}", serde_json::to_string(word)?)
+fn send(message: &Message) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(message)?)
 }
 
 /// All worker processes, as their parent sees them.
 pub(crate) struct Processes {
     all: Vec<WorkerProcess>,
     /// The combined result of the first load.
-    told: Option<Told>,
+    loaded: Option<ZonesLoaded>,
     /// The time that each process may take to stop, in nanoseconds.
     patience_ns: u64,
 }
@@ -100,27 +99,29 @@ impl Processes {
     /// Starts all processes. Returns when all can answer, or fails if a signal to end arrives first.
     pub(crate) fn start(
         setup: &Setup,
-        service: &Service,
-        assigned: &[WorkerSockets],
+        service: &dyn Service,
+        workers: &[WorkerSockets],
         listeners: &[ListeningSocket],
         signals: &Signals,
     ) -> Result<Self, ServeError> {
         let cores = if setup.cpus.is_empty() { affinity::allowed()?.len() } else { setup.cpus.len() };
-        let patience_ns = patience_ns(setup, service, cores);
-        let mut processes = Self { all: Vec::new(), told: None, patience_ns };
-        for (number, workers) in assigned.chunks(setup.threads as usize).enumerate() {
-            processes.all.push(WorkerProcess::start(setup, service, number, workers, listeners)?);
+        let threads_only = || ServeError::Setup("this service has no worker processes: use --threads".to_owned());
+        let description = service.for_processes().ok_or_else(threads_only)?;
+        let patience_ns = patience_ns(setup, &description, cores);
+        let mut processes = Self { all: Vec::new(), loaded: None, patience_ns };
+        for (number, workers) in workers.chunks(setup.threads as usize).enumerate() {
+            processes.all.push(WorkerProcess::start(setup, &description, number, workers, listeners)?);
         }
         // In order: the first process is the one that reports problems with zones to the user.
         let (mut ready, mut again) = (0, false);
         while let Some(process) = processes.all.get_mut(ready) {
             match Deadline::after(None).wait(signals, &[process.as_raw_fd()])? {
-                Event::HangUp if service.loads_again() => again = true,
+                Event::HangUp if service.reloads() => again = true,
                 Event::HangUp => return Err(ServeError::stopped(Signal::HangUp)),
                 Event::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
                 Event::From(_) => match process.hear()? {
-                    Some(Message::Ready(told)) => {
-                        join(&mut processes.told, told);
+                    Some(Message::Ready(loaded)) => {
+                        join(&mut processes.loaded, loaded);
                         ready += 1;
                     }
                     _ => return Err(process.out_of_turn()),
@@ -128,13 +129,13 @@ impl Processes {
             }
         }
         if again {
-            processes.load_again()?;
+            processes.reload()?;
         }
         Ok(processes)
     }
 
     /// Makes all processes reload their zones.
-    fn load_again(&self) -> io::Result<()> {
+    fn reload(&self) -> io::Result<()> {
         self.all.iter().try_for_each(|process| process.signal(Signal::HangUp))
     }
 
@@ -149,14 +150,19 @@ impl Processes {
     }
 
     /// The combined result of the first load.
-    pub(crate) fn told(&self) -> Option<&Told> {
-        self.told.as_ref()
+    pub(crate) fn loaded(&self) -> Option<&ZonesLoaded> {
+        self.loaded.as_ref()
     }
 
     /// Serves until a signal to end, until the time is over, or until a process has ended, since a signal may reach
-    /// all of them. Then stops all processes and adds up their counts.
-    pub(crate) fn serve(&mut self, signals: &Signals, until: Deadline, heard: &mut dyn FnMut(Told)) -> Ended {
-        let waited = self.wait_for_the_end(signals, until, heard);
+    /// all of them. Calls `reloaded` after every reload. Then stops all processes and adds up their counts.
+    pub(crate) fn serve(
+        &mut self,
+        signals: &Signals,
+        until: Deadline,
+        reloaded: &mut dyn FnMut(ZonesLoaded),
+    ) -> Ended {
+        let waited = self.wait_for_the_end(signals, until, reloaded);
         self.stop().after(waited)
     }
 
@@ -164,19 +170,19 @@ impl Processes {
         &mut self,
         signals: &Signals,
         until: Deadline,
-        heard: &mut dyn FnMut(Told),
+        reloaded: &mut dyn FnMut(ZonesLoaded),
     ) -> Result<(), ServeError> {
         loop {
             match self.wait(signals, until)? {
-                Event::HangUp if self.told.is_some() => self.load_again()?,
+                Event::HangUp if self.loaded.is_some() => self.reload()?,
                 Event::From(number) => {
                     let process = &mut self.all[number];
                     match process.hear()? {
-                        Some(Message::Reloaded(told)) => process.reloaded = Some(told),
+                        Some(Message::Reloaded(loaded)) => process.reloaded = Some(loaded),
                         Some(_) => return Err(process.out_of_turn()),
                         None => return Ok(()),
                     }
-                    self.all_reloaded().into_iter().for_each(&mut *heard);
+                    self.all_reloaded().into_iter().for_each(&mut *reloaded);
                 }
                 Event::End(_) | Event::HangUp => return Ok(()),
             }
@@ -184,7 +190,7 @@ impl Processes {
     }
 
     /// The combined result of a reload, once the last process has finished it.
-    fn all_reloaded(&mut self) -> Option<Told> {
+    fn all_reloaded(&mut self) -> Option<ZonesLoaded> {
         if self.all.iter().any(|process| process.reloaded.is_none()) {
             return None;
         }
@@ -208,9 +214,9 @@ impl Processes {
 }
 
 /// Adds the result of one process to that of the others.
-fn join(all: &mut Option<Told>, told: Option<Told>) {
-    match (all, told) {
-        (Some(all), Some(told)) => all.add(&told),
-        (all, told) => *all = all.take().or(told),
+fn join(all: &mut Option<ZonesLoaded>, loaded: Option<ZonesLoaded>) {
+    match (all, loaded) {
+        (Some(all), Some(loaded)) => all.add(&loaded),
+        (all, loaded) => *all = all.take().or(loaded),
     }
 }

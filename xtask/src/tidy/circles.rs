@@ -15,7 +15,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/dataset", &[4, 4, 2, 2]),
     ("crates/host", &[2, 2]),
     ("crates/kernel", &[2]),
-    ("crates/kqps", &[2]),
     ("crates/lab", &[31]),
     ("crates/observation", &[2]),
     ("crates/report", &[3]),

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_observation::visible::visible_line;
-use kqps_server::services::auth::{Changes, Told};
+use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::front::{Policy, Settings};
 use kqps_server::report::BackEndReport;
 use kqps_server::connections::TcpReport;
@@ -23,7 +23,7 @@ struct Ready<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
     #[serde(flatten)]
-    told: Option<&'a Told>,
+    told: Option<&'a ZonesLoaded>,
     #[serde(flatten)]
     front: Option<Front<'a>>,
 }
@@ -38,7 +38,7 @@ struct Front<'a> {
     status: Option<Cow<'a, str>>,
 }
 
-/// The line of `--json` after a reload. `told` is a [`Told`] or a [`Front`].
+/// The line of `--json` after a reload. `told` is a [`ZonesLoaded`] or a [`Front`].
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "reloaded")]
 struct Reloaded<'a, T: Serialize> {
@@ -54,7 +54,7 @@ pub(super) fn ready(
     server: &Server,
     front: Option<&Settings>,
 ) -> io::Result<()> {
-    let (addresses, told) = (server.addresses(), server.told());
+    let (addresses, told) = (server.addresses(), server.loaded());
     if json {
         let unix = server.unix().map(Path::to_string_lossy).collect();
         let front = front.map(|settings| Front {
@@ -122,7 +122,7 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
 }
 
 /// Prints that the server answers from the zones that it loaded again.
-pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Result<()> {
+pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &ZonesLoaded) -> io::Result<()> {
     if json {
         return writeln!(out, "{}", to_json(&Reloaded { told })?);
     }
@@ -130,7 +130,7 @@ pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Res
 }
 
 /// Prints the number of loaded zones, their changes since the last load, and the zones that did not load.
-fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
+fn loaded(out: &mut impl Write, told: &ZonesLoaded) -> io::Result<()> {
     let (loaded, named) = (told.zones - told.kept, told.zones + told.broken);
     let of = if loaded == named { String::new() } else { format!("{loaded} of ") };
     let (zones, records) = (numbered(named, "zone"), numbered(told.records, "record"));

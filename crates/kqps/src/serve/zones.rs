@@ -1,37 +1,27 @@
-//! Loads the zones of `kqps serve auth`, with a progress bar, and the policy of `kqps serve front`, and
-//! prints their errors.
+//! Loads the zones of `kqps serve auth`, with a progress bar, and prints their errors.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_message::name;
-use kqps_server::services::auth::{Changes, Faulty, Load, Settings, Told, Wish};
-use kqps_server::front::Policy;
+use kqps_server::services::auth::{Changes, Faulty, Settings, ZoneRequest, ZoneSource, ZonesLoaded};
 use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
 
 use super::words::numbered;
-use super::{front, words};
-use crate::print;
 
 /// The most files whose errors are printed.
 const FILES_SHOWN: usize = 20;
 
-#[derive(Default)]
-pub(super) struct Loader {
-    /// The file of a front's policy.
-    pub(super) policy: Option<PathBuf>,
-    /// Whether to print reloads as JSON.
-    pub(super) json: bool,
-}
+/// The zone files that the settings of a server name.
+pub(super) struct ZoneFiles;
 
-impl Load for Loader {
-    fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String> {
-        let (speaks, is_again) = (wish.speaks, wish.old.is_some());
-        let loaded = load_all(&wish);
+impl ZoneSource for ZoneFiles {
+    fn load(&self, request: ZoneRequest<'_>) -> Result<(Zones, ZonesLoaded), String> {
+        let (speaks, is_again) = (request.speaks, request.old.is_some());
+        let loaded = load_all(&request);
         // An error at the first load ends the program, which prints it then.
         if let Err(why) = &loaded
             && speaks
@@ -42,67 +32,44 @@ impl Load for Loader {
         }
         loaded
     }
-
-    fn policy(&self, check: &dyn Fn(&Policy) -> Result<(), String>) -> Option<Policy> {
-        let Some(path) = &self.policy else {
-            eprintln!("kqps: there is no --config to read again; all back ends stay as they were");
-            return None;
-        };
-        let read = front::read(path).map_err(|error| error.to_string());
-        let policy = read.and_then(|policy| match check(&policy) {
-            Ok(()) => Ok(policy),
-            Err(why) => Err(format!("{}: {why}", path.display())),
-        });
-        if let Err(error) = &policy {
-            eprintln!("kqps: {error}; all back ends stay as they were");
-        }
-        policy.ok()
-    }
-
-    fn adopted(&self, policy: &Policy, outcome: io::Result<()>) {
-        if let Err(error) = outcome {
-            return eprintln!("kqps: a worker goes on with the back ends that it had: {error}");
-        }
-        let _ = words::adopted(&mut print::Out, self.json, policy);
-    }
 }
 
-fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
+fn load_all(request: &ZoneRequest<'_>) -> Result<(Zones, ZonesLoaded), String> {
     let begin = Instant::now();
-    let (sources, left_out) = sources(wish.settings).map_err(|error| error.to_string())?;
-    if left_out > 0 && wish.speaks && wish.old.is_none() {
+    let (sources, left_out) = sources(request.settings).map_err(|error| error.to_string())?;
+    if left_out > 0 && request.speaks && request.old.is_none() {
         let are = if left_out == 1 { "is" } else { "are" };
         let zones = numbered(left_out as u64, "zone");
         eprintln!("kqps: {zones} {are} left out: not primary, or not of class IN");
     }
-    let bar = (wish.speaks && io::stderr().is_terminal()).then(bar);
+    let bar = (request.speaks && io::stderr().is_terminal()).then(bar);
     let progress = |progress| show(bar.as_ref(), progress);
-    let options = LoadOptions { threads: wish.threads, progress: &progress };
-    let Loaded { zones, reports, changes } = load(&sources, wish.old, &options);
+    let options = LoadOptions { threads: request.threads, progress: &progress };
+    let Loaded { zones, reports, changes } = load(&sources, request.old, &options);
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
-    told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
-    told.changes = wish.old.map(|_| counted(changes));
-    told.faulty = reports.iter().filter_map(faulty).take(FILES_SHOWN).collect();
-    if wish.speaks {
+    let mut result = ZonesLoaded { load_s: begin.elapsed().as_secs_f64(), ..ZonesLoaded::default() };
+    result.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
+    result.changes = request.old.map(|_| counted(changes));
+    result.faulty = reports.iter().filter_map(faulty).take(FILES_SHOWN).collect();
+    if request.speaks {
         show_remarks(reports);
     }
-    told.memory_bytes = zones.memory_bytes() as u64;
+    result.memory_bytes = zones.memory_bytes() as u64;
     for entry in zones.iter() {
         match entry {
             Entry::Loaded(zone) => {
-                told.zones += 1;
-                told.records += zone.records();
+                result.zones += 1;
+                result.records += zone.records();
             }
-            Entry::Broken(_) => told.broken += 1,
+            Entry::Broken(_) => result.broken += 1,
         }
     }
-    if told.zones == 0 {
+    if result.zones == 0 {
         return Err("there is no zone to answer from: none of the files could be loaded".to_owned());
     }
-    Ok((zones, told))
+    Ok((zones, result))
 }
 
 /// The sources of all zones, and the number of zones in configurations that are not primary or not of class

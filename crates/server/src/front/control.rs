@@ -27,7 +27,7 @@ use crate::worker::StopFlag;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The workers of a front, as their process sees them.
-pub(crate) struct FrontControl {
+pub(super) struct FrontControl {
     settings: Arc<Settings>,
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
@@ -40,7 +40,7 @@ pub(crate) struct FrontControl {
 
 impl FrontControl {
     /// Prepares this number of workers. Call it before starting any other thread.
-    pub(crate) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
+    pub(super) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
         // A worker that accepts a connection must not wait while the table of files grows.
@@ -53,15 +53,15 @@ impl FrontControl {
     }
 
     /// Starts a worker on its core.
-    pub(crate) fn start(
+    pub(super) fn start(
         &mut self,
         number: usize,
         model: Model,
-        assigned: WorkerSockets,
+        sockets: WorkerSockets,
         listeners: &[ListeningSocket],
         stop: StopFlag,
     ) -> io::Result<Started> {
-        let WorkerSockets { cpu, endpoints } = assigned;
+        let WorkerSockets { cpu, endpoints } = sockets;
         let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
@@ -76,13 +76,13 @@ impl FrontControl {
     }
 
     /// The address at which Prometheus can read counts.
-    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+    pub(super) fn metrics(&self) -> Option<SocketAddr> {
         self.telling.metrics
     }
 
     /// Gives all workers a new policy and waits until they have adopted it. Fails if one of them cannot adopt it;
     /// that worker keeps its old policy.
-    pub(crate) fn adopt(&self, policy: Policy) -> io::Result<()> {
+    pub(super) fn adopt(&self, policy: Policy) -> io::Result<()> {
         // Discards late answers to the previous policy.
         while self.adopted.try_recv().is_ok() {}
         self.shared.offer(policy);

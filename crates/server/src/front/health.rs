@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 /// The interval between urgent checks, if the configured interval is not shorter.
 pub(super) const URGENT: Duration = Duration::from_millis(50);
 
 /// How the front checks a back end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checks {
     /// The query of a check: a whole message, whose ID is overwritten.
     pub query: Vec<u8>,

@@ -10,7 +10,7 @@ use super::Policy;
 use super::policy::Target;
 use crate::sockets::WorkerSockets;
 
-pub(crate) struct Home {
+pub(super) struct Home {
     /// The addresses to which its sockets are bound, with the port that the kernel chose, if it did.
     addresses: Vec<SocketAddr>,
     /// Whether it accepts TCP connections there.
@@ -19,15 +19,15 @@ pub(crate) struct Home {
 
 impl Home {
     /// The addresses of these workers.
-    pub(crate) fn of(assigned: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
-        let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
+    pub(super) fn of(workers: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
+        let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let addresses =
             endpoints.map(|endpoint| endpoint.receiver.local_addr()).collect::<io::Result<_>>()?;
         Ok(Self { addresses, tcp })
     }
 
     /// Refuses a policy with a back end that is this front.
-    pub(crate) fn check(&self, policy: &Policy) -> Result<(), String> {
+    pub(super) fn check(&self, policy: &Policy) -> Result<(), String> {
         match policy.back_ends.iter().find(|back_end| self.is_at(&back_end.target)) {
             Some(loops) => Err(format!("the back end {} is an address of this front", loops.target)),
             None => Ok(()),

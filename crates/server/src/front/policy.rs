@@ -1,20 +1,19 @@
 //! Where queries go: the back ends, how to choose among them, and the rules that come before the choice.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use kqps_message::header::RD;
-use serde::{Deserialize, Serialize};
-
 use super::asked::Asked;
 
 /// The port of a URL without one.
 const PORT: u16 = 53;
 
 /// The back ends, and how a query finds one of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// All back ends, at least one, each with a different name.
     pub back_ends: Vec<BackEnd>,
@@ -26,8 +25,17 @@ pub struct Policy {
     pub retry_servfail: bool,
 }
 
+/// Reads the policy of a front again, and reports to the user what is wrong with it.
+pub trait PolicySource {
+    /// Reads the policy. If it cannot be used or `check` refuses it, reports the reason to the user and returns `None`.
+    fn policy(&self, check: &dyn Fn(&Policy) -> Result<(), String>) -> Option<Policy>;
+
+    /// Reports that the front uses this policy from now on or, with an error, that one of its workers cannot.
+    fn adopted(&self, policy: &Policy, outcome: io::Result<()>);
+}
+
 /// A name server to which the front sends queries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackEnd {
     /// The name of the back end in rules and counts.
     pub name: String,
@@ -38,7 +46,7 @@ pub struct BackEnd {
 }
 
 /// The address and transport of a back end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// DNS over UDP, many datagrams per call, from several sockets. Queries of TCP clients go over TCP to the same
     /// address.
@@ -50,7 +58,7 @@ pub enum Target {
 }
 
 /// How to choose one of several back ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// At random, in proportion to weights.
     Random,
@@ -64,7 +72,7 @@ pub enum Choice {
 }
 
 /// Which queries go to which back ends. A condition that is not set matches every query.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The RD bit that a query must have; `None` for any.
     pub recursion_desired: Option<bool>,

@@ -4,15 +4,15 @@ use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::services::auth::Told;
+use crate::services::auth::ZonesLoaded;
 use crate::report::Report;
-use crate::service::Service;
+use crate::service::Description;
 
 /// The task of a child. File descriptors stand for sockets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TaskDescription {
     pub(super) io: String,
-    pub(super) service: Service,
+    pub(super) service: Description,
     pub(super) process: usize,
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
@@ -37,9 +37,9 @@ pub(super) struct WorkerDescription {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message {
     /// The child can answer. Holds what it loaded, if it serves zones.
-    Ready(Option<Told>),
+    Ready(Option<ZonesLoaded>),
     /// The child has reloaded its zones.
-    Reloaded(Told),
+    Reloaded(ZonesLoaded),
     /// The child has ended. Holds its counts, and why it could not go on unless it was asked to end.
     Ended(Report, Option<String>),
     /// The child could not load its zones.

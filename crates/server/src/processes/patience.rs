@@ -2,17 +2,17 @@
 //! spin for every query.
 
 use crate::loops;
-use crate::service::Service;
+use crate::service::Description;
 use crate::setup::Setup;
 
 /// The time that a process may take besides its work, in nanoseconds.
 const SPARE_NS: u64 = 10_000_000_000;
 
 /// The time that a process may take to stop, in nanoseconds, if the workers share `cores` cores.
-pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64 {
+pub(super) fn patience_ns(setup: &Setup, service: &Description, cores: usize) -> u64 {
     let work_ns = match service {
-        Service::Echo(echo) => echo.work_ns,
-        Service::Auth(_) | Service::Front(_) => 0,
+        Description::Echo { work_ns } => *work_ns,
+        Description::Auth(_) => 0,
     };
     let turn = loops::turn(setup.io) * setup.listen.len();
     // Workers that share a core take as long as all their work together.
@@ -23,14 +23,13 @@ pub(super) fn patience_ns(setup: &Setup, service: &Service, cores: usize) -> u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::echo::Echo;
     use crate::model::Model;
 
     /// The time in milliseconds for two processes that serve two addresses.
     fn patience_ms(model: Model, work_ns: u64, cores: usize) -> u64 {
         let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
         let setup = Setup { processes: 2, ..Setup::small(listen, model) };
-        patience_ns(&setup, &Service::Echo(Echo { work_ns }), cores) / 1_000_000
+        patience_ns(&setup, &Description::Echo { work_ns }, cores) / 1_000_000
     }
 
     #[test]

@@ -10,10 +10,10 @@ use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
 use super::message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
-use crate::services::auth::Told;
+use crate::services::auth::ZonesLoaded;
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
-use crate::service::Service;
+use crate::service::Description;
 use crate::setup::Setup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 
@@ -26,7 +26,7 @@ pub(super) struct WorkerProcess {
     process: Process,
     output: BufReader<ChildStdout>,
     /// The result of its reload, until all others have finished theirs.
-    pub(super) reloaded: Option<Told>,
+    pub(super) reloaded: Option<ZonesLoaded>,
     /// Its counts, once it has reported them.
     counted: Report,
     /// Whether it has sent its last message.
@@ -36,7 +36,7 @@ pub(super) struct WorkerProcess {
 impl WorkerProcess {
     pub(super) fn start(
         setup: &Setup,
-        service: &Service,
+        service: &Description,
         number: usize,
         workers: &[WorkerSockets],
         listeners: &[ListeningSocket],

@@ -2,17 +2,46 @@
 //! ceiling of an I/O model on this host.
 
 use kqps_kernel::clock::now_ns;
+use kqps_kernel::signal::Signals;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
-use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Packet, QUERY_BYTES};
 use crate::counts::Cause;
+use crate::error::ServeError;
+use crate::service::{Description, Running, Service, Task, Transports};
+use crate::worker::threads::{self, Threads};
 
 /// Returns queries, after a configurable amount of work.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Echo {
     /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
+}
+
+impl Service for Echo {
+    fn transports(&self) -> Transports<'_> {
+        Transports::default()
+    }
+
+    /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments
+    /// would distort what an echo measures.
+    fn replies_pass(&self) -> bool {
+        true
+    }
+
+    fn reloads(&self) -> bool {
+        false
+    }
+
+    fn for_processes(&self) -> Option<Description> {
+        Some(Description::Echo { work_ns: self.work_ns })
+    }
+
+    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
+        let (echo, model) = (*self, task.model);
+        let start = |number, sockets, stop| threads::start(number, model, sockets, echo, stop);
+        Ok(Box::new(Threads::start(model, task.workers, start, None)?))
+    }
 }
 
 impl Answer for Echo {

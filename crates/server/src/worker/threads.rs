@@ -15,44 +15,48 @@ use crate::error::ServeError;
 use crate::loops;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
-use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::connections::{Limits, StreamAnswer, ConnectionThread};
+use crate::sockets::WorkerSockets;
+use crate::connections::ConnectionThread;
 use crate::worker::{StopFlag, Worker};
 
+/// Starts the thread for connections on these cores; an empty list means any core.
+pub type StartConnections = Box<dyn FnOnce(Vec<u32>, StopFlag) -> io::Result<ConnectionThread>>;
+
 /// All threads of one process.
-pub(crate) struct Threads {
+pub struct Threads {
     model: Model,
     stop: Arc<AtomicBool>,
     started: Vec<Started>,
-    tcp: Option<ConnectionThread>,
+    connections: Option<ConnectionThread>,
     receivers: Vec<Arc<UdpSocket>>,
     /// Receives a byte from each thread when it can answer, and another when it has ended.
     news: PipeReader,
 }
 
 impl Threads {
-    /// Starts every worker with `start`, and a thread for connections if requested. Returns when all can answer.
-    pub(crate) fn start(
+    /// Starts every worker with `start`, which gets its number, and a thread for connections if requested. Returns
+    /// when all can answer.
+    pub fn start(
         model: Model,
-        assigned: Vec<WorkerSockets>,
+        workers: Vec<WorkerSockets>,
         mut start: impl FnMut(usize, WorkerSockets, StopFlag) -> io::Result<Started>,
-        connections: Option<Connections<impl StreamAnswer<Stream: Send> + Send + 'static>>,
+        connections: Option<StartConnections>,
     ) -> Result<Self, ServeError> {
         let (news, tell) = io::pipe()?;
-        let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
+        let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { model, stop, started: Vec::new(), tcp: None, receivers, news };
-        if let Some(Connections { listeners, limits, answer }) = connections {
-            let cpus = assigned.iter().filter_map(|worker| worker.cpu).collect();
+        let mut threads = Self { model, stop, started: Vec::new(), connections: None, receivers, news };
+        if let Some(start) = connections {
+            let cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
             let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
-            threads.tcp = Some(ConnectionThread::start(listeners, limits, cpus, answer, stop)?);
+            threads.connections = Some(start(cpus, stop)?);
         }
-        for (number, assigned) in assigned.into_iter().enumerate() {
+        for (number, sockets) in workers.into_iter().enumerate() {
             let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
-            threads.started.push(start(number, assigned, stop)?);
+            threads.started.push(start(number, sockets, stop)?);
         }
-        let mut ready = vec![0; threads.started.len() + usize::from(threads.tcp.is_some())];
+        let mut ready = vec![0; threads.started.len() + usize::from(threads.connections.is_some())];
         threads.news.read_exact(&mut ready)?;
         if ready.contains(&b'e') {
             // A thread has ended instead; stopping returns why.
@@ -81,7 +85,7 @@ impl Threads {
                 }
             }
         }
-        match self.tcp.take().map(ConnectionThread::stop) {
+        match self.connections.take().map(ConnectionThread::stop) {
             None => {}
             Some(Ok(counted)) => report.tcp = Some(counted),
             Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
@@ -97,13 +101,6 @@ impl Drop for Threads {
     }
 }
 
-/// The settings and the service of the thread for connections.
-pub(crate) struct Connections<A> {
-    pub(crate) listeners: Vec<ListeningSocket>,
-    pub(crate) limits: Limits,
-    pub(crate) answer: A,
-}
-
 /// A worker thread that was started.
 pub(crate) struct Started {
     pub(crate) cpu: Option<u32>,
@@ -114,11 +111,11 @@ pub(crate) struct Started {
 pub(crate) fn start<A: Answer + Send + 'static>(
     number: usize,
     model: Model,
-    assigned: WorkerSockets,
+    sockets: WorkerSockets,
     answer: A,
     stop: StopFlag,
 ) -> io::Result<Started> {
-    let WorkerSockets { cpu, endpoints } = assigned;
+    let WorkerSockets { cpu, endpoints } = sockets;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
         let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop };
         cpu.map_or(Ok(()), pin_thread)?;
@@ -134,11 +131,10 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::services::auth::AuthStream;
 
     #[test]
     fn what_the_others_counted_is_told_when_one_thread_fails() {
-        let assigned = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
+        let workers = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut stop: StopFlag| {
             let ready = ready.clone();
@@ -158,8 +154,7 @@ mod tests {
             });
             Ok(Started { cpu: None, thread })
         };
-        let alone = None::<Connections<AuthStream>>;
-        let mut threads = Threads::start(Model::Mmsg, assigned, start, alone).unwrap();
+        let mut threads = Threads::start(Model::Mmsg, workers, start, None).unwrap();
         let Ended { report, failed } = threads.stop();
         assert_eq!((report.received, report.answered, report.workers.len()), (6, 6, 2));
         assert_eq!(failed.unwrap().to_string(), "worker 1 (mmsg): it is worn out");

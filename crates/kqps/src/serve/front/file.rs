@@ -67,7 +67,7 @@ struct RuleEntry {
 }
 
 /// Reads a file. It has a policy only if the whole file is valid.
-pub(in crate::serve) fn read(path: &Path) -> Result<Policy, FileError> {
+pub(super) fn read(path: &Path) -> Result<Policy, FileError> {
     toml_file::open(path, |file, text| Reader { file, text }.policy())
 }
 

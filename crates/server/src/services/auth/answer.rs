@@ -12,10 +12,11 @@ use crate::answer::{Answer, Packet, QUERY_BYTES};
 use crate::counts::{Cause, Rcodes};
 use crate::connections::{Said, StreamAnswer};
 
-pub(crate) struct Auth(Inner);
+/// Answers queries that arrive as datagrams from the zones.
+pub(super) struct AuthAnswer(Inner);
 
 /// Answers queries that arrive on connections from the zones.
-pub(crate) struct AuthStream(Inner);
+pub(super) struct AuthStream(Inner);
 
 struct Inner {
     /// Notices new zones without touching memory that the workers share.
@@ -24,14 +25,14 @@ struct Inner {
     rcodes: Rcodes,
 }
 
-impl Auth {
-    pub(crate) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
+impl AuthAnswer {
+    pub(super) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
         Self(Inner::new(zones, responder))
     }
 }
 
 impl AuthStream {
-    pub(crate) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
+    pub(super) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
         Self(Inner::new(zones, responder))
     }
 }
@@ -63,7 +64,7 @@ impl Inner {
     }
 }
 
-impl Answer for Auth {
+impl Answer for AuthAnswer {
     const GROWS: bool = true;
 
     #[inline]

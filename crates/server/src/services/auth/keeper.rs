@@ -14,7 +14,8 @@ use kqps_kernel::process::Signal;
 use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
-use super::{Auth, AuthStream, Load, Settings, Told, Wish};
+use super::answer::{AuthAnswer, AuthStream};
+use super::{Settings, ZoneRequest, ZoneSource, ZonesLoaded};
 use crate::error::ServeError;
 use crate::until::{Deadline, Event};
 
@@ -22,23 +23,23 @@ use crate::until::{Deadline, Event};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Holds the zones and reloads them.
-pub(crate) struct Keeper {
+pub(super) struct Keeper {
     shared: Arc<Shared>,
     /// The result of the first load.
-    pub(crate) told: Told,
+    pub(super) loaded: ZonesLoaded,
     /// `Some` while zones are being loaded. Inside, whether to load once more afterwards.
     loading: Option<bool>,
-    outcomes: Receiver<Option<Told>>,
-    outcome: Sender<Option<Told>>,
+    outcomes: Receiver<Option<ZonesLoaded>>,
+    outcome: Sender<Option<ZonesLoaded>>,
     /// Receives one byte for each outcome, for callers that wait by polling.
-    pub(crate) news: PipeReader,
+    pub(super) news: PipeReader,
     tell: PipeWriter,
 }
 
 struct Shared {
     settings: Arc<Settings>,
     zones: Arc<ArcSwap<Zones>>,
-    load: Arc<dyn Load>,
+    source: Arc<dyn ZoneSource>,
     threads: usize,
     speaks: bool,
 }
@@ -46,9 +47,9 @@ struct Shared {
 impl Keeper {
     /// Loads the zones. The error says why there are none, or that a signal arrived first. `speaks` says whether to
     /// report problems to the user.
-    pub(crate) fn new(
+    pub(super) fn new(
         settings: Settings,
-        load: Arc<dyn Load>,
+        source: Arc<dyn ZoneSource>,
         threads: usize,
         speaks: bool,
         signals: &Signals,
@@ -56,13 +57,14 @@ impl Keeper {
         let (news, tell) = io::pipe()?;
         let (outcome, outcomes) = mpsc::channel();
         let settings = Arc::new(settings);
-        let (first, first_load) = (settings.clone(), load.clone());
-        let load_all = move || first_load.load(Wish { settings: &first, old: None, threads, speaks });
-        let ((zones, told), again) = load_unless_stopped(load_all, signals)?;
+        let (first, first_source) = (settings.clone(), source.clone());
+        let load_all =
+            move || first_source.load(ZoneRequest { settings: &first, old: None, threads, speaks });
+        let ((zones, loaded), again) = load_unless_stopped(load_all, signals)?;
         heap::give_back();
         let zones = Arc::new(ArcSwap::from_pointee(zones));
-        let shared = Arc::new(Shared { settings, zones, load, threads, speaks });
-        let mut keeper = Self { shared, told, loading: None, outcomes, outcome, news, tell };
+        let shared = Arc::new(Shared { settings, zones, source, threads, speaks });
+        let mut keeper = Self { shared, loaded, loading: None, outcomes, outcome, news, tell };
         if again {
             keeper.reload()?;
         }
@@ -70,12 +72,12 @@ impl Keeper {
     }
 
     /// A UDP service for one worker.
-    pub(crate) fn answer(&self) -> Auth {
-        Auth::new(self.shared.zones.clone(), self.responder())
+    pub(super) fn answer(&self) -> AuthAnswer {
+        AuthAnswer::new(self.shared.zones.clone(), self.responder())
     }
 
     /// A service for connections.
-    pub(crate) fn stream_answer(&self) -> AuthStream {
+    pub(super) fn stream_answer(&self) -> AuthStream {
         AuthStream::new(self.shared.zones.clone(), self.responder())
     }
 
@@ -85,16 +87,16 @@ impl Keeper {
 
     /// Reloads the zones on a thread of its own. If a reload is running already, another one follows it, since files
     /// may have changed behind the first.
-    pub(crate) fn reload(&mut self) -> io::Result<()> {
+    pub(super) fn reload(&mut self) -> io::Result<()> {
         if let Some(again) = &mut self.loading {
             *again = true;
             return Ok(());
         }
         let (shared, outcome, mut tell) = (self.shared.clone(), self.outcome.clone(), self.tell.try_clone()?);
         std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
-            let (old, told) = shared.replace();
+            let (old, loaded) = shared.replace();
             // While the server stops, nothing receives this.
-            let _ = outcome.send(told);
+            let _ = outcome.send(loaded);
             let _ = tell.write_all(b"z");
             if let Some(old) = old {
                 wait_for_the_last(&old);
@@ -107,26 +109,26 @@ impl Keeper {
     }
 
     /// Takes the outcome of a reload; `None` if the old zones stay. Call it when `news` is readable.
-    pub(crate) fn loaded_again(&mut self) -> io::Result<Option<Told>> {
+    pub(super) fn loaded_again(&mut self) -> io::Result<Option<ZonesLoaded>> {
         self.news.read_exact(&mut [0])?;
-        let told = self.outcomes.recv().map_err(io::Error::other)?;
+        let loaded = self.outcomes.recv().map_err(io::Error::other)?;
         if self.loading.take() == Some(true) {
             self.reload()?;
         }
-        Ok(told)
+        Ok(loaded)
     }
 }
 
 impl Shared {
     /// Replaces the zones and returns the old ones, or leaves everything as it is.
-    fn replace(&self) -> (Option<Arc<Zones>>, Option<Told>) {
+    fn replace(&self) -> (Option<Arc<Zones>>, Option<ZonesLoaded>) {
         let old = self.zones.load_full();
-        let wish =
-            Wish { settings: &self.settings, old: Some(&old), threads: self.threads, speaks: self.speaks };
-        match self.load.load(wish) {
-            Ok((zones, told)) => {
+        let Self { settings, threads, speaks, .. } = self;
+        let request = ZoneRequest { settings, old: Some(&old), threads: *threads, speaks: *speaks };
+        match self.source.load(request) {
+            Ok((zones, loaded)) => {
                 self.zones.store(Arc::new(zones));
-                (Some(old), Some(told))
+                (Some(old), Some(loaded))
             }
             Err(_) => (None, None),
         }
