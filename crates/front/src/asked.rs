@@ -5,8 +5,8 @@ use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{name, rcode, rtype};
 
 use super::edns;
-use crate::answer::QUERY_BYTES;
-use crate::counts::Cause;
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
 
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{Ready, Settings};
-use crate::report::BackEndReport;
+use kqps_server::report::BackEndReport;
 
 pub(super) struct BackEnd {
     pub(super) name: String,

@@ -1,6 +1,6 @@
 //! Clients' connections (RFC 7766): whole queries are cut out of the bytes received, and replies are joined into few
 //! writes, in the order in which they come from back ends. The memory of a connection is bounded, and a connection
-//! without progress is closed, as in [`crate::connections`].
+//! without progress is closed, as in [`kqps_server::connections`].
 
 mod connection;
 
@@ -13,10 +13,10 @@ use mio::{Interest, Registry};
 
 use super::queries::Caller;
 use super::token::{Source, token};
-use crate::counts::{Cause, Rcodes};
-use crate::sockets::ListeningSocket;
-use crate::connections::frame::append;
-use crate::connections::{Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport};
+use kqps_server::counts::{Cause, Rcodes};
+use kqps_server::sockets::ListeningSocket;
+use kqps_server::connections::frame::append;
+use kqps_server::connections::{Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
 /// Connections accepted before open connections and datagrams have their turn. Few, since each costs as much as
@@ -57,7 +57,7 @@ impl TcpClients {
         Ok(Self {
             listeners: listeners.into_iter().enumerate().map(watched).collect::<io::Result<_>>()?,
             limits,
-            connections: Slots::new(),
+            connections: Slots::default(),
             clients: ClientLimits::new(limits.per_client),
             counts: TcpCounts::default(),
             rcodes: Rcodes::default(),
@@ -104,7 +104,7 @@ impl TcpClients {
         }
         let is_waiting = self.listeners.iter().any(|listener| listener.waiting);
         let accept_ns = is_waiting.then_some(self.paused_until_ns);
-        let look_ns = (self.connections.len() > 0).then_some(self.look_ns);
+        let look_ns = (!self.connections.is_empty()).then_some(self.look_ns);
         [accept_ns, look_ns].into_iter().flatten().min()
     }
 

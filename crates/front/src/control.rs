@@ -16,12 +16,12 @@ use super::status::Telling;
 use super::token::{Source, token};
 use super::turn::Front;
 use super::{Policy, Settings};
-use crate::error::ServeError;
-use crate::model::Model;
-use crate::sockets::{ListeningSocket, WorkerSockets};
-use crate::connections::OTHER_FILES;
-use crate::worker::threads::Started;
-use crate::worker::StopFlag;
+use kqps_server::error::ServeError;
+use kqps_server::model::Model;
+use kqps_server::sockets::{ListeningSocket, WorkerSockets};
+use kqps_server::connections::OTHER_FILES;
+use kqps_server::worker::threads::Started;
+use kqps_server::worker::StopFlag;
 
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);

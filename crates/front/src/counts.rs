@@ -1,6 +1,6 @@
 //! Why a query got no answer at a back end, why a message of a back end is discarded, and how both are counted.
 
-use crate::report::BackEndReport;
+use kqps_server::report::BackEndReport;
 
 /// Why a query that was sent to a back end got no answer there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

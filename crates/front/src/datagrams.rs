@@ -12,7 +12,7 @@ use mio::{Interest, Registry, Token};
 use std::os::fd::AsRawFd as _;
 
 use super::ids::{IDS_MOST, Ids};
-use crate::runs::{Longest, Runs};
+use kqps_server::runs::{Longest, Runs};
 
 /// The space for the queries of a batch, in bytes.
 const QUERIES_BYTES: usize = 256 * 1024;

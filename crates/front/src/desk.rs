@@ -24,8 +24,8 @@ use super::post::Post;
 use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
-use crate::counts::{Cause, Counts, Rcodes};
-use crate::report::{BackEndReports, add_back_ends};
+use kqps_server::counts::{Cause, Counts, Rcodes};
+use kqps_server::report::{BackEndReports, add_back_ends};
 
 pub(super) struct Desk {
     pub(super) settings: Arc<Settings>,

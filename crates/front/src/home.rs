@@ -8,7 +8,7 @@ use kqps_kernel::own::is_own;
 
 use super::Policy;
 use super::policy::Target;
-use crate::sockets::WorkerSockets;
+use kqps_server::sockets::WorkerSockets;
 
 pub(super) struct Home {
     /// The addresses to which its sockets are bound, with the port that the kernel chose, if it did.

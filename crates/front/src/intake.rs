@@ -13,10 +13,10 @@ use mio::{Interest, Registry};
 use super::desk::Desk;
 use super::queries::Client;
 use super::token::{Source, token};
-use crate::answer::QUERY_BYTES;
-use crate::counts::Cause;
-use crate::model::Model;
-use crate::sockets::Endpoint;
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
+use kqps_server::model::Model;
+use kqps_server::sockets::Endpoint;
 
 /// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
 const DATAGRAM_BYTES: usize = QUERY_BYTES + 1;

@@ -2,8 +2,12 @@
 //! and sends the answers back in batches. It notices when a back end fails, and sends the back end's queries to
 //! another.
 //!
-//! Every worker is a thread with its own sockets, connections to each back end, table of outstanding queries, and
-//! view of every back end's health. Workers share none of this, so nothing is locked.
+//! For: choosing the back end of a query, matching its reply, and counting the fate of every query. Not for: answering
+//! queries, or reading the files that name back ends. Sockets, workers and connections come from the crate `server`.
+//!
+//! Invariant: a query stands in one place of one table until it has one fate, a reply or a cause for having none.
+//! Every worker is a thread with its own sockets, connections to each back end, table of outstanding queries, and view
+//! of every back end's health. Workers share none of this, so nothing is locked.
 //!
 //! - [`policy`] determines which back ends a query may go to, and `choose` selects one of them.
 //! - `desk` takes a query from its client to a back end and back. `queries` holds outstanding queries, `ids` their
@@ -50,7 +54,6 @@ use ids::Chance;
 pub use policy::{Policy, PolicySource};
 pub use service::Front;
 
-use crate::connections;
 
 /// The settings of a front. Limits apply to each worker.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use kqps_kernel::{Address, LocalAddress};
 
 use super::asked::Asked;
 use super::reply;
-use crate::counts::Counts;
-use crate::runs::{Longest, Runs};
-use crate::sockets::Endpoint;
+use kqps_server::counts::Counts;
+use kqps_server::runs::{Longest, Runs};
+use kqps_server::sockets::Endpoint;
 
 /// The maximum number of waiting replies, and of their bytes: one of the longest and many others.
 const REPLIES: usize = 1024;

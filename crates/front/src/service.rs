@@ -10,11 +10,11 @@ use super::control::FrontControl;
 use super::home::Home;
 use super::policy::{PolicySource, Target};
 use super::Settings;
-use crate::error::ServeError;
-use crate::model::Model;
-use crate::service::{AfterHangUp, Running, Service, Task, Transports};
-use crate::setup::Setup;
-use crate::worker::threads::Threads;
+use kqps_server::error::ServeError;
+use kqps_server::model::Model;
+use kqps_server::service::{AfterHangUp, Running, Service, Task, Transports};
+use kqps_server::setup::Setup;
+use kqps_server::worker::threads::Threads;
 
 /// The service of a front.
 pub struct Front {

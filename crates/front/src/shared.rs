@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Policy;
-use crate::report::{Counted, Report};
+use kqps_server::report::{Counted, Report};
 
 /// What the workers and the other threads share.
 #[derive(Default)]

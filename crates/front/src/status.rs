@@ -21,9 +21,9 @@ use tiny_http::{Header, Response, Server};
 
 use super::Settings;
 use super::shared::Shared;
-use crate::error::ServeError;
-use crate::report::{BackEndReport, Report};
-use crate::sockets::{SocketFile, listen_unix, refused};
+use kqps_server::error::ServeError;
+use kqps_server::report::{BackEndReport, Report};
+use kqps_server::sockets::{SocketFile, listen_unix, refused};
 
 /// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@ use mio::{Registry, Token};
 
 use super::ids::{IDS_MOST, Ids};
 use super::policy::Target;
-use crate::connections::Stream;
-use crate::connections::frame::{LENGTH_BYTES, first_message};
+use kqps_server::connections::Stream;
+use kqps_server::connections::frame::{LENGTH_BYTES, first_message};
 
 /// No more queries are accepted while this many bytes of them are not written.
 const QUEUE_MOST: usize = 1 << 20;
@@ -344,7 +344,7 @@ mod tests {
     use mio::{Events, Poll};
 
     use super::*;
-    use crate::connections::frame::FRAME_BYTES;
+    use kqps_server::connections::frame::FRAME_BYTES;
 
     #[test]
     fn frames_are_cut_one_by_one() {

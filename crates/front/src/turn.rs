@@ -18,11 +18,11 @@ use super::desk::Desk;
 use super::intake::Intake;
 use super::post::Post;
 use super::token::{Source, source};
-use crate::model::Model;
-use crate::report::Counted;
-use crate::sockets::{Endpoint, ListeningSocket};
-use crate::connections::frame::FRAME_BYTES;
-use crate::worker::StopFlag;
+use kqps_server::model::Model;
+use kqps_server::report::Counted;
+use kqps_server::sockets::{Endpoint, ListeningSocket};
+use kqps_server::connections::frame::FRAME_BYTES;
+use kqps_server::worker::StopFlag;
 
 /// Events per call.
 const EVENTS: usize = 256;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use kqps_server::front::Settings;
+use kqps_front::Settings;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::{Lines, bad_input};

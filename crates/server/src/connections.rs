@@ -10,7 +10,7 @@ mod client_limits;
 mod connection;
 mod counts;
 mod event_loop;
-pub(crate) mod frame;
+pub mod frame;
 mod listener;
 mod slots;
 mod stream;
@@ -27,13 +27,13 @@ use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::Waker;
 use serde::{Deserialize, Serialize};
 
-pub use counts::TcpReport;
+pub use client_limits::ClientLimits;
+pub use counts::{End, TcpCounts, TcpReport};
+pub use listener::{Accepted, Listener};
+pub use slots::{Active, Slots};
+pub use stream::Stream;
 
-pub(crate) use client_limits::ClientLimits;
-pub(crate) use counts::{End, TcpCounts, add_counts};
-pub(crate) use listener::{Accepted, Listener};
-pub(crate) use slots::{Active, Slots};
-pub(crate) use stream::Stream;
+pub(crate) use counts::add_counts;
 
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
@@ -41,7 +41,7 @@ use crate::worker::StopFlag;
 use event_loop::ConnectionLoop;
 
 /// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
-pub(crate) const OTHER_FILES: usize = 64;
+pub const OTHER_FILES: usize = 64;
 
 /// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,20 +12,19 @@ pub mod answer;
 pub mod connections;
 pub mod counts;
 pub mod error;
-pub mod front;
 pub mod model;
 pub mod report;
+pub mod runs;
 pub mod serve;
 pub mod service;
 pub mod services;
 pub mod setup;
 pub mod sockets;
+pub mod worker;
 
 mod loops;
 mod processes;
-mod runs;
 mod until;
-mod worker;
 
 pub use answer::{Answer, Packet};
 pub use error::ServeError;

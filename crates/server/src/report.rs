@@ -56,7 +56,7 @@ pub struct WorkerReport {
 
 impl Report {
     /// Adds a worker that has ended.
-    pub(crate) fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
+    pub fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
         let Counted { counts, response_rcodes, tcp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
         let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
@@ -105,13 +105,13 @@ impl Ended {
 
 /// The result of a worker.
 #[derive(Default)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// The counts of datagrams.
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     /// Replies to datagrams by rcode.
-    pub(crate) response_rcodes: BTreeMap<String, u64>,
+    pub response_rcodes: BTreeMap<String, u64>,
     /// The counts of connections that the worker serves itself.
-    pub(crate) tcp: Option<TcpReport>,
+    pub tcp: Option<TcpReport>,
     /// The counts of queries at back ends.
-    pub(crate) back_ends: BackEndReports,
+    pub back_ends: BackEndReports,
 }

@@ -1,6 +1,6 @@
 //! One worker thread: what surrounds its loop.
 
-pub(crate) mod threads;
+pub mod threads;
 
 use std::io::{self, PipeWriter, Write as _};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Worker<A> {
 }
 
 /// A thread's stop flag, and its way to report that it is ready and that it has ended.
-pub(crate) struct StopFlag {
+pub struct StopFlag {
     flag: Arc<AtomicBool>,
     /// Receives a byte when the worker can answer, and another when it has ended for any
     /// reason.
@@ -33,13 +33,13 @@ impl StopFlag {
     }
 
     /// Reports that the loop is set up and about to begin.
-    pub(crate) fn report_ready(&mut self) -> io::Result<()> {
+    pub fn report_ready(&mut self) -> io::Result<()> {
         self.news.write_all(b"r")
     }
 
     /// Whether the thread must stop. Loops check it once per turn.
     #[inline]
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }

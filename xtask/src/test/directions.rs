@@ -17,12 +17,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-dataset", &["kqps-message", "kqps-kernel"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
     ("kqps-player", &["kqps-dataset", "kqps-message", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel"]),
+    ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
-    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
+    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-front"]),
     // The proof of judgement judges, that of the gauge reads cores, the name servers are started as the lab
     // starts them, and the relay makes wrong answers.
     (

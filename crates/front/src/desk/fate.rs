@@ -3,18 +3,18 @@
 use kqps_message::rcode;
 
 use super::Desk;
-use crate::answer::QUERY_BYTES;
-use crate::counts::Cause;
-use crate::front::asked::Asked;
-use crate::front::counts::Lost;
-use crate::front::post::Receiver;
-use crate::front::queries::{Client, Query};
-use crate::front::reply;
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
+use crate::asked::Asked;
+use crate::counts::Lost;
+use crate::post::Receiver;
+use crate::queries::{Client, Query};
+use crate::reply;
 
 impl Desk {
     /// Takes a query back from its back end.
     #[inline]
-    pub(in crate::front) fn withdraw(&mut self, place: u16, why: Lost) {
+    pub(crate) fn withdraw(&mut self, place: u16, why: Lost) {
         let at = self.queries.get(place).at;
         self.queries.take_back(place);
         if let Some(back_end) = &mut self.back_ends[usize::from(at.back_end)] {
@@ -25,7 +25,7 @@ impl Desk {
 
     /// Handles a query that got no answer at its back end. It is tried once more, at another back end if there is
     /// one; otherwise its client gets SERVFAIL. A query that changes something is not sent twice.
-    pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
+    pub(crate) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
         let Query { tries, client, at, wants_whole, ref bytes, .. } = *self.queries.get(place);
         // A try that brought a truncated answer does not count as lost.
@@ -43,7 +43,7 @@ impl Desk {
     }
 
     /// Handles a query that no back end can answer.
-    pub(in crate::front) fn give_up(&mut self, place: u16) {
+    pub(crate) fn give_up(&mut self, place: u16) {
         let Query { client, at, sent_ns, .. } = *self.queries.get(place);
         if client == Client::Check {
             let checks = &self.settings.checks;
@@ -60,7 +60,7 @@ impl Desk {
     }
 
     /// Answers a query with an rcode from the front itself.
-    pub(in crate::front) fn refuse(&mut self, client: Client, query: &[u8], rcode: u16) {
+    pub(crate) fn refuse(&mut self, client: Client, query: &[u8], rcode: u16) {
         match client {
             Client::Udp { endpoint, to, from } => {
                 self.rcodes.add(rcode);
@@ -77,7 +77,7 @@ impl Desk {
     }
 
     /// Counts a query that gets no answer.
-    pub(in crate::front) fn drop(&mut self, client: Client, cause: Cause) {
+    pub(crate) fn drop(&mut self, client: Client, cause: Cause) {
         match client {
             Client::Udp { .. } => self.counts.drop(cause),
             Client::Tcp(caller) => self.clients.drop(caller, cause),
@@ -86,7 +86,7 @@ impl Desk {
     }
 
     /// Drops a query that is outstanding at no back end.
-    pub(in crate::front) fn forget(&mut self, place: u16, cause: Cause) {
+    pub(crate) fn forget(&mut self, place: u16, cause: Cause) {
         self.drop(self.queries.get(place).client, cause);
         self.queries.forget(place);
     }

@@ -5,19 +5,19 @@ use kqps_kernel::batch::RecvBatch;
 use mio::event::Event;
 
 use super::Desk;
-use crate::front::back_end::{BackEnd, Trouble};
-use crate::front::counts::Bad;
-use crate::front::post::Receiver;
-use crate::front::queries::Client;
-use crate::front::reply;
-use crate::front::stream::{Gone, first_frame};
+use crate::back_end::{BackEnd, Trouble};
+use crate::counts::Bad;
+use crate::post::Receiver;
+use crate::queries::Client;
+use crate::reply;
+use crate::stream::{Gone, first_frame};
 
 /// Rounds of reading from one back end before others have their turn.
 const ROUNDS: usize = 8;
 
 impl Desk {
     /// Handles an event of a back end's connection.
-    pub(in crate::front) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
+    pub(crate) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
         match back_end.streams[link].note(event, self.now_ns) {
             Ok(false) => {}
@@ -34,7 +34,7 @@ impl Desk {
     }
 
     /// Notes that something arrived at a back end's socket.
-    pub(in crate::front) fn note_datagrams(&mut self, number: usize, socket: usize) {
+    pub(crate) fn note_datagrams(&mut self, number: usize, socket: usize) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
         if let Some(datagrams) = &mut back_end.datagrams {
             datagrams.sockets[socket].is_readable = true;
@@ -42,14 +42,14 @@ impl Desk {
         self.heard_from(number);
     }
 
-    pub(in crate::front) fn heard_from(&mut self, number: usize) {
+    pub(crate) fn heard_from(&mut self, number: usize) {
         if !self.talking.contains(&number) {
             self.talking.push(number);
         }
     }
 
     /// Reads from back ends, and hands replies on.
-    pub(in crate::front) fn hear_back_ends(&mut self, input: &mut [u8], replies: &mut RecvBatch) {
+    pub(crate) fn hear_back_ends(&mut self, input: &mut [u8], replies: &mut RecvBatch) {
         for number in std::mem::take(&mut self.talking) {
             let Some(back_end) = &self.back_ends[number] else { continue };
             let sockets = back_end.datagrams.as_ref().map_or(0, |datagrams| datagrams.sockets.len());
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     /// Reads from a back end's connection, and hands replies on.
-    pub(in crate::front) fn hear_stream(&mut self, number: usize, link: usize, input: &mut [u8]) {
+    pub(crate) fn hear_stream(&mut self, number: usize, link: usize, input: &mut [u8]) {
         for _ in 0..ROUNDS {
             let Some(back_end) = &mut self.back_ends[number] else { return };
             if !back_end.streams[link].is_readable() {
@@ -87,7 +87,7 @@ impl Desk {
     }
 
     /// Hands on all whole replies, and keeps the rest.
-    pub(in crate::front) fn cut(&mut self, number: usize, link: usize, mut bytes: &[u8]) -> Option<Trouble> {
+    pub(crate) fn cut(&mut self, number: usize, link: usize, mut bytes: &[u8]) -> Option<Trouble> {
         loop {
             match first_frame(bytes) {
                 Ok(Some((message, used))) => {
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     /// Reads from one of a back end's sockets, and hands replies on.
-    pub(in crate::front) fn hear_datagrams(&mut self, number: usize, socket: usize, replies: &mut RecvBatch) {
+    pub(crate) fn hear_datagrams(&mut self, number: usize, socket: usize, replies: &mut RecvBatch) {
         for _ in 0..ROUNDS {
             let Some(back_end) = &mut self.back_ends[number] else { return };
             let link = (back_end.streams.len() + socket) as u16;
@@ -133,7 +133,7 @@ impl Desk {
 
     /// Handles a message of a back end: the reply to an outstanding query, or a message to discard.
     #[inline]
-    pub(in crate::front) fn hear(&mut self, number: usize, link: u16, message: &[u8]) {
+    pub(crate) fn hear(&mut self, number: usize, link: u16, message: &[u8]) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
         let counts = &mut back_end.counts;
         let Some(&[high, low]) = message.first_chunk() else { return Bad::Garbled.count_in(counts) };
@@ -172,7 +172,7 @@ impl Desk {
     }
 
     /// Reads queries from clients' connections.
-    pub(in crate::front) fn hear_clients(&mut self, input: &mut [u8]) {
+    pub(crate) fn hear_clients(&mut self, input: &mut [u8]) {
         for _ in 0..self.clients.ready() {
             let Some((caller, filled, mut most)) = self.clients.read(input) else { continue };
             let (mut bytes, mut is_dns) = (&input[..filled], true);

@@ -5,15 +5,15 @@ use std::io;
 use std::sync::Arc;
 
 use super::Desk;
-use crate::front::back_end::BackEnd;
-use crate::front::policy::{self, Policy};
-use crate::report::add_back_ends;
+use crate::back_end::BackEnd;
+use crate::policy::{self, Policy};
+use kqps_server::report::add_back_ends;
 
 impl Desk {
     /// Adopts a policy. Back ends that it shares with the old policy stay as they are, new ones are opened, and the
     /// others finish their outstanding queries. Fails if the system has no socket for a new back end; then the old
     /// policy stays.
-    pub(in crate::front) fn adopt(&mut self, policy: Arc<Policy>) -> io::Result<()> {
+    pub(crate) fn adopt(&mut self, policy: Arc<Policy>) -> io::Result<()> {
         let mut numbers = Vec::new();
         for wanted in &policy.back_ends {
             let is_it = |known: &Option<BackEnd>| {
@@ -73,7 +73,7 @@ impl Desk {
     }
 
     /// Removes a back end that has finished.
-    pub(in crate::front) fn see_off(&mut self, number: usize) {
+    pub(crate) fn see_off(&mut self, number: usize) {
         let Some(mut back_end) = self.back_ends[number].take() else { return };
         for stream in &mut back_end.streams {
             stream.close(&self.registry, self.now_ns);

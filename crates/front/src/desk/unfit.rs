@@ -5,15 +5,15 @@
 use kqps_message::Header;
 
 use super::Desk;
-use crate::front::asked::Asked;
-use crate::front::back_end::BackEnd;
-use crate::front::queries::{Client, Query};
-use crate::front::reply;
+use crate::asked::Asked;
+use crate::back_end::BackEnd;
+use crate::queries::{Client, Query};
+use crate::reply;
 
 impl Desk {
     /// Whether the query in this place was sent again, or refused, instead of getting this answer.
     #[cold]
-    pub(in crate::front) fn tries_again(
+    pub(crate) fn tries_again(
         &mut self,
         number: usize,
         place: u16,
@@ -72,7 +72,7 @@ impl Desk {
 
     /// Keeps only candidates with a connection for the query, if there are any.
     #[cold]
-    pub(in crate::front) fn prefer_connections(&mut self) {
+    pub(crate) fn prefer_connections(&mut self) {
         let back_ends = &self.back_ends;
         let has_one =
             |number: u16| back_ends[usize::from(number)].as_ref().is_some_and(BackEnd::has_connection);
@@ -83,7 +83,7 @@ impl Desk {
 
     /// Handles the answer to a check that was sent at `asked_ns`. SERVFAIL counts against the back end. Every other
     /// rcode is about the question, and its server works.
-    pub(in crate::front) fn hear_check(&mut self, number: usize, asked_ns: u64, message: &[u8]) {
+    pub(crate) fn hear_check(&mut self, number: usize, asked_ns: u64, message: &[u8]) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
         back_end.answered_check(asked_ns, reply::is_servfail(message), &self.settings.checks);
         self.looks_soon = true;

@@ -2,13 +2,13 @@
 //! the consequences of each.
 
 use super::{Desk, has_trouble};
-use crate::front::Ready;
-use crate::front::asked::Asked;
-use crate::front::back_end::{BackEnd, Trouble, Way};
-use crate::front::counts::{Bad, Lost};
-use crate::front::health::URGENT;
-use crate::front::queries::{Client, Query, Whereabouts};
-use crate::front::stream::StreamLink;
+use crate::Ready;
+use crate::asked::Asked;
+use crate::back_end::{BackEnd, Trouble, Way};
+use crate::counts::{Bad, Lost};
+use crate::health::URGENT;
+use crate::queries::{Client, Query, Whereabouts};
+use crate::stream::StreamLink;
 
 /// The maximum number of outstanding checks at a back end that is down. With [`URGENT`] between them, each has more
 /// than a second.
@@ -17,7 +17,7 @@ const CHECKS_MOST: usize = 32;
 impl Desk {
     /// Does what is due: times out queries, finds silent back ends, sends checks, opens connections, and removes
     /// back ends that have finished.
-    pub(in crate::front) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         self.find_needed();
         for number in 0..self.back_ends.len() {
             self.time_out(number);
@@ -56,7 +56,7 @@ impl Desk {
         if self.numbers.len() > 1 { timeout_ns / 2 } else { timeout_ns }
     }
 
-    pub(in crate::front) fn time_out(&mut self, number: usize) {
+    pub(crate) fn time_out(&mut self, number: usize) {
         let try_ns = self.try_ns();
         while let Some(place) = self.queries.oldest_at(number) {
             let Query { sent_ns, at, .. } = *self.queries.get(place);
@@ -74,7 +74,7 @@ impl Desk {
         }
     }
 
-    pub(in crate::front) fn look_at(&mut self, number: usize) {
+    pub(crate) fn look_at(&mut self, number: usize) {
         if self.is_silent(number) {
             return self.note_down(number);
         }
@@ -116,7 +116,7 @@ impl Desk {
     }
 
     /// Sends a check to a back end.
-    pub(in crate::front) fn check(&mut self, number: usize) {
+    pub(crate) fn check(&mut self, number: usize) {
         self.limit_checks(number);
         let query = &self.settings.checks.query;
         let (Ok(asked), Some(back_end)) = (Asked::of(query), &mut self.back_ends[number]) else { return };
@@ -144,7 +144,7 @@ impl Desk {
     }
 
     /// Handles links that have ended, and the queries outstanding on them, until there are none.
-    pub(in crate::front) fn mend(&mut self) {
+    pub(crate) fn mend(&mut self) {
         while let Some(number) = self.back_ends.iter().position(|back_end| has_trouble(back_end.as_ref())) {
             let Some(back_end) = &mut self.back_ends[number] else { return };
             let Some((link, trouble)) = back_end.broken.pop() else { return };
@@ -172,7 +172,7 @@ impl Desk {
     }
 
     /// Handles the loss of all queries that are outstanding on these links of a back end.
-    pub(in crate::front) fn cut_off(&mut self, number: usize, of_link: impl Fn(u16) -> bool) {
+    pub(crate) fn cut_off(&mut self, number: usize, of_link: impl Fn(u16) -> bool) {
         let mut lost = std::mem::take(&mut self.lost);
         lost.extend(self.queries.of(number).filter(|&place| of_link(self.queries.get(place).at.link)));
         for place in lost.drain(..) {
@@ -187,7 +187,7 @@ impl Desk {
 
     /// Handles a back end that was just found to be down: it gets no more queries, and its queries are tried
     /// elsewhere.
-    pub(in crate::front) fn note_down(&mut self, number: usize) {
+    pub(crate) fn note_down(&mut self, number: usize) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
         back_end.counts.downs += 1;
         for link in 0..back_end.streams.len() {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use kqps_message::{query, rtype};
-use kqps_server::front::policy::{BackEnd, Choice, Target};
+use kqps_front::policy::{BackEnd, Choice, Target};
 use kqps_server::connections;
-use kqps_server::front::{self, Checks, Front, Policy, Settings};
+use kqps_front::{Checks, Front, Policy, Settings};
 
 use super::options::Serving;
 use crate::exit::bad_input;
@@ -217,8 +217,8 @@ impl Args {
             outstanding: self.outstanding as usize,
             back_end_outstanding: self.backend_outstanding as usize,
             overload: match self.overload {
-                Overload::Newest => front::Overload::Newest,
-                Overload::Oldest => front::Overload::Oldest,
+                Overload::Newest => kqps_front::Overload::Newest,
+                Overload::Oldest => kqps_front::Overload::Oldest,
             },
             buffer_bytes: usize::try_from(self.backend_buffer)?,
             tcp: !self.no_tcp,

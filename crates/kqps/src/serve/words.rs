@@ -8,7 +8,7 @@ use std::path::Path;
 
 use kqps_observation::visible::visible_line;
 use kqps_server::services::auth::{Changes, ZonesLoaded};
-use kqps_server::front::{Policy, Settings};
+use kqps_front::{Policy, Settings};
 use kqps_server::report::BackEndReport;
 use kqps_server::connections::TcpReport;
 use kqps_server::{Report, Server, Setup};

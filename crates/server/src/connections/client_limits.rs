@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-pub(crate) struct ClientLimits {
+/// The number of connections of each client that has any, and how many it may have.
+pub struct ClientLimits {
     most: usize,
     connections: HashMap<IpAddr, usize>,
 }
 
 impl ClientLimits {
     /// No connections so far; each client may have at most `most`.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, connections: HashMap::new() }
     }
 
     /// Counts a connection of this address. Returns false if the client has too many.
-    pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
+    pub fn enter(&mut self, address: IpAddr) -> bool {
         let connections = self.connections.entry(client(address)).or_default();
         let may = *connections < self.most;
         *connections += usize::from(may);
@@ -23,7 +24,7 @@ impl ClientLimits {
     }
 
     /// Counts one connection of this address less.
-    pub(crate) fn leave(&mut self, address: IpAddr) {
+    pub fn leave(&mut self, address: IpAddr) {
         let client = client(address);
         if let Some(connections) = self.connections.get_mut(&client) {
             *connections -= 1;

@@ -8,7 +8,7 @@ use crate::counts::{Cause, Counts};
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// The peer closed it, and all replies were sent.
     Peer,
     /// The peer or the network broke it.
@@ -57,25 +57,32 @@ impl End {
     }
 }
 
-/// The counts of one process, kept by its one thread.
+/// The counts of the connections of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct TcpCounts {
-    pub(crate) connections: u64,
-    pub(crate) queries: Counts,
+pub struct TcpCounts {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Queries, and replies of one message.
+    pub queries: Counts,
+    /// Queries that got, or began to get, a reply of many messages.
     pub(crate) transfers: u64,
     ended: [u64; End::ALL.len()],
 }
 
 impl TcpCounts {
-    pub(crate) fn end(&mut self, end: End) {
+    /// Counts a connection that has ended.
+    pub fn end(&mut self, end: End) {
         self.ended[end as usize] += 1;
     }
 
-    pub(crate) fn drop(&mut self, cause: Cause) {
+    /// Counts a query without an answer.
+    #[inline]
+    pub fn drop(&mut self, cause: Cause) {
         self.queries.drop(cause);
     }
 
-    pub(crate) fn report(&self) -> TcpReport {
+    /// The counts so far, without those of rcodes.
+    pub fn report(&self) -> TcpReport {
         let ended = End::ALL.iter().map(|&end| (end.name().to_owned(), self.ended[end as usize]));
         TcpReport {
             connections: self.connections,

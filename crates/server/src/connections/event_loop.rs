@@ -58,7 +58,7 @@ impl<A: StreamAnswer> ConnectionLoop<A> {
             poll,
             listeners,
             limits,
-            connections: Slots::new(),
+            connections: Slots::default(),
             clients: ClientLimits::new(limits.per_client),
             ready: VecDeque::new(),
             paused_until: None,

@@ -10,10 +10,10 @@ use super::stream::Stream;
 use crate::sockets::ListeningSocket;
 
 /// A listening socket that is registered with the poller.
-pub(crate) struct Listener {
+pub struct Listener {
     socket: Socket,
     /// Whether clients may be waiting.
-    pub(crate) waiting: bool,
+    pub waiting: bool,
 }
 
 enum Socket {
@@ -22,7 +22,7 @@ enum Socket {
 }
 
 /// The result of accepting.
-pub(crate) enum Accepted {
+pub enum Accepted {
     /// A connection, and the address of its client; `None` on a Unix socket.
     Connection(Stream, Option<IpAddr>),
     /// No client is waiting.
@@ -32,7 +32,8 @@ pub(crate) enum Accepted {
 }
 
 impl Listener {
-    pub(crate) fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
+    /// Registers the socket under this token.
+    pub fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
         let socket = match socket {
             ListeningSocket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
@@ -50,7 +51,8 @@ impl Listener {
         Ok(Self { socket, waiting: true })
     }
 
-    pub(crate) fn accept(&mut self) -> Accepted {
+    /// Accepts one connection, without waiting.
+    pub fn accept(&mut self) -> Accepted {
         loop {
             match self.socket.accept() {
                 Ok((stream, client)) => return Accepted::Connection(stream, client),

@@ -1,10 +1,10 @@
-//! The connections of a process. Each has a slot as long as it is open, and the one that has been idle longest is
-//! found without checking them all.
+//! The connections of a thread. Each has a slot as long as it is open, and the one that has been idle longest is found
+//! without checking them all.
 
 use std::collections::BTreeSet;
 
 /// Something that is active from time to time.
-pub(crate) trait Active {
+pub trait Active {
     /// A point in time.
     type Moment: Copy + Ord;
 
@@ -16,7 +16,7 @@ pub(crate) trait Active {
 }
 
 /// Connections by slot.
-pub(crate) struct Slots<C: Active> {
+pub struct Slots<C: Active> {
     slots: Vec<Slot<C>>,
     free: Vec<usize>,
     /// For each connection, its last activity as of the last check, and its slot. Activity itself changes nothing
@@ -37,18 +37,25 @@ struct Held<C: Active> {
     seen: C::Moment,
 }
 
-impl<C: Active> Slots<C> {
-    pub(crate) fn new() -> Self {
+impl<C: Active> Default for Slots<C> {
+    fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), by_age: BTreeSet::new() }
     }
+}
 
+impl<C: Active> Slots<C> {
     /// The number of connections.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.by_age.len()
     }
 
+    /// Whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.by_age.is_empty()
+    }
+
     /// Puts a connection into a free slot. Returns the slot.
-    pub(crate) fn enter(&mut self, connection: C) -> usize {
+    pub fn enter(&mut self, connection: C) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { held: None, turn: 0 });
             self.slots.len() - 1
@@ -60,7 +67,7 @@ impl<C: Active> Slots<C> {
     }
 
     /// Removes and returns the connection in this slot.
-    pub(crate) fn leave(&mut self, slot: usize) -> Option<C> {
+    pub fn leave(&mut self, slot: usize) -> Option<C> {
         let at = self.slots.get_mut(slot)?;
         let Held { connection, seen } = at.held.take()?;
         at.turn = at.turn.wrapping_add(1);
@@ -69,30 +76,31 @@ impl<C: Active> Slots<C> {
         Some(connection)
     }
 
-    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut C> {
+    /// The connection in this slot, if there is one.
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut C> {
         let held = self.slots.get_mut(slot)?.held.as_mut()?;
         Some(&mut held.connection)
     }
 
     /// The number of connections that were in this slot before.
-    pub(crate) fn turn(&self, slot: usize) -> u32 {
+    pub fn turn(&self, slot: usize) -> u32 {
         self.slots[slot].turn
     }
 
     /// All connections with their slots.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &C)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &C)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(slot, at)| Some((slot, &at.held.as_ref()?.connection)))
     }
 
     /// The earliest last activity of all connections, as of their last checks, and the slot of that connection;
     /// `None` if there is none. No connection has been inactive since an earlier time.
-    pub(crate) fn oldest(&self) -> Option<(C::Moment, usize)> {
+    pub fn oldest(&self) -> Option<(C::Moment, usize)> {
         self.by_age.first().copied()
     }
 
     /// The slot of a connection that was not active after this moment.
-    pub(crate) fn inactive_since(&mut self, moment: C::Moment) -> Option<usize> {
+    pub fn inactive_since(&mut self, moment: C::Moment) -> Option<usize> {
         while let Some((_, slot)) = self.oldest().filter(|(seen, _)| *seen <= moment) {
             let active = self.slots[slot].held.as_ref()?.connection.active();
             if active <= moment {
@@ -104,7 +112,7 @@ impl<C: Active> Slots<C> {
     }
 
     /// The slot of the connection that has been idle longest.
-    pub(crate) fn longest_idle(&mut self) -> Option<usize> {
+    pub fn longest_idle(&mut self) -> Option<usize> {
         let (mut moved, mut longest) = (Vec::new(), None);
         for &(seen, slot) in &self.by_age {
             // All that follow were active later than that.
@@ -157,7 +165,7 @@ mod tests {
     }
 
     fn idle_since(moments: &[u64]) -> Slots<Known> {
-        let mut slots = Slots::new();
+        let mut slots = Slots::default();
         for &active in moments {
             slots.enter(Known { active, is_idle: true });
         }

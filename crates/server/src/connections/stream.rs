@@ -8,15 +8,17 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 /// A connected, non-blocking socket.
-pub(crate) enum Stream {
+pub enum Stream {
+    /// A TCP connection.
     Tcp(TcpStream),
+    /// A connection to a Unix socket.
     Unix(UnixStream),
 }
 
 impl Stream {
     /// Makes TCP send what is written at once (`TCP_NODELAY`): replies are written as a whole, so delaying a
     /// small one gains nothing.
-    pub(crate) fn hold_nothing_back(&self) -> io::Result<()> {
+    pub fn hold_nothing_back(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
             Self::Unix(_) => Ok(()),
@@ -27,7 +29,7 @@ impl Stream {
     /// registration can stay. A Unix socket reports it whenever its peer has read something
     /// (`net/unix/af_unix.c`, `unix_write_space`), which would cause a useless wake-up for each batch of
     /// replies.
-    pub(crate) fn interest(&self, has_unsent: bool) -> Interest {
+    pub fn interest(&self, has_unsent: bool) -> Interest {
         match self {
             Self::Unix(_) if !has_unsent => Interest::READABLE,
             _ => Interest::READABLE | Interest::WRITABLE,

@@ -102,9 +102,11 @@ impl Drop for Threads {
 }
 
 /// A worker thread that was started.
-pub(crate) struct Started {
-    pub(crate) cpu: Option<u32>,
-    pub(crate) thread: JoinHandle<io::Result<Counted>>,
+pub struct Started {
+    /// The core to which it is pinned, if any.
+    pub cpu: Option<u32>,
+    /// The thread, which returns its counts.
+    pub thread: JoinHandle<io::Result<Counted>>,
 }
 
 /// Starts a worker thread on its core.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use kqps_server::front::{Policy, PolicySource};
+use kqps_front::{Policy, PolicySource};
 
 use super::file;
 use crate::print;
