@@ -1,12 +1,12 @@
 //! What the front reads of a query.
 
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
 use kqps_message::header::{HEADER_BYTES, OPCODE, QR};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{name, rcode, rtype};
 
 use super::edns;
-use kqps_server::answer::QUERY_BYTES;
-use kqps_server::counts::Cause;
 
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! A back end as one worker sees it: its connections or sockets, its health, its counts.
 
+use kqps_server::report::BackEndReport;
 use mio::{Registry, Token};
 
 use super::choose::name_hash;
@@ -9,8 +10,7 @@ use super::ids::Ids;
 use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
-use super::{Ready, Settings};
-use kqps_server::report::BackEndReport;
+use super::{SendContext, Settings};
 
 pub(super) struct BackEnd {
     pub(super) name: String,
@@ -136,15 +136,15 @@ impl BackEnd {
         link: u16,
         place: u16,
         bytes: &[u8],
-        ready: &mut Ready<'_>,
+        context: &mut SendContext<'_>,
     ) -> (u16, usize) {
         self.counts.sent += 1;
-        let id = self.ids_mut(link).give(place, ready.chance);
+        let id = self.ids_mut(link).give(place, context.random);
         let queued = match &mut self.datagrams {
             Some(datagrams) if usize::from(link) >= self.streams.len() => {
-                datagrams.push(bytes, id, ready.now_ns)
+                datagrams.push(bytes, id, context.now_ns)
             }
-            _ => self.streams[usize::from(link)].push(bytes, id, ready.now_ns),
+            _ => self.streams[usize::from(link)].push(bytes, id, context.now_ns),
         };
         (id, queued)
     }

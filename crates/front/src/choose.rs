@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::ids::Chance;
+use super::ids::RandomIds;
 use super::policy::Choice;
 
 /// A back end that can be chosen.
@@ -26,7 +26,7 @@ pub(super) fn choose(
     candidates: &[Candidate],
     turn: &mut u64,
     name: &[u8],
-    chance: &mut Chance,
+    random: &mut RandomIds,
 ) -> u16 {
     if let [only] = candidates {
         return only.back_end;
@@ -35,7 +35,7 @@ pub(super) fn choose(
     match choice {
         Choice::Random => {
             let all = u32::try_from(weights()).unwrap_or(u32::MAX);
-            by_weight(candidates, u64::from(chance.below(all)))
+            by_weight(candidates, u64::from(random.below(all)))
         }
         Choice::RoundRobin => {
             let at = *turn % weights();
@@ -120,9 +120,9 @@ mod tests {
     }
 
     fn chosen(choice: Choice, candidates: &[Candidate], names: usize) -> Vec<u16> {
-        let (mut turn, mut chance) = (0, Chance::new().unwrap());
+        let (mut turn, mut random) = (0, RandomIds::new().unwrap());
         let each = 0..names as u64;
-        each.map(|name| choose(choice, candidates, &mut turn, &name.to_be_bytes(), &mut chance)).collect()
+        each.map(|name| choose(choice, candidates, &mut turn, &name.to_be_bytes(), &mut random)).collect()
     }
 
     fn shares(chosen: &[u16]) -> [f64; 3] {

@@ -11,7 +11,7 @@ use kqps_kernel::clock::{now_ns, set_timer_slack_ns, sleep_until_ns};
 const WINDOW_NS: u64 = 2_000_000;
 
 /// When to look for queries again.
-pub(super) struct Company {
+pub(super) struct Coalescer {
     every_ns: u64,
     /// When counting began, and the number of queries at that time.
     since_ns: u64,
@@ -19,7 +19,7 @@ pub(super) struct Company {
     is_expected: bool,
 }
 
-impl Company {
+impl Coalescer {
     /// Looks at most once per `every`; with zero, always at once. Applies to the calling thread. No query waits
     /// longer than `flush`, the time that the first query of a batch may wait for others.
     pub(super) fn new(every: Duration, flush: Duration) -> io::Result<Self> {
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn company_is_expected_where_two_come_in_the_time() {
-        let mut company = Company::new(Duration::from_micros(50), Duration::MAX).unwrap();
+        let mut coalescer = Coalescer::new(Duration::from_micros(50), Duration::MAX).unwrap();
         let mut expects = |queries, now_ns| {
-            company.count(queries, now_ns);
-            company.is_expected
+            coalescer.count(queries, now_ns);
+            coalescer.is_expected
         };
         assert!(!expects(0, 2_000_000));
         // 40,000 queries a second.
@@ -73,19 +73,19 @@ mod tests {
 
     #[test]
     fn without_a_time_nobody_waits() {
-        let mut company = Company::new(Duration::ZERO, Duration::MAX).unwrap();
-        company.count(1_000_000, 10_000_000);
-        assert!(!company.is_expected);
+        let mut coalescer = Coalescer::new(Duration::ZERO, Duration::MAX).unwrap();
+        coalescer.count(1_000_000, 10_000_000);
+        assert!(!coalescer.is_expected);
     }
 
     #[test]
     fn nobody_waits_longer_to_be_seen_than_for_a_batch() {
-        let mut company = Company::new(Duration::from_millis(10), Duration::from_micros(50)).unwrap();
+        let mut coalescer = Coalescer::new(Duration::from_millis(10), Duration::from_micros(50)).unwrap();
         // 40,000 queries a second: two in 50 µs.
-        company.count(400, 10_000_000);
-        assert!(company.is_expected);
+        coalescer.count(400, 10_000_000);
+        assert!(coalescer.is_expected);
         // 39,900 a second: fewer than two in 50 µs, though many in 10 ms.
-        company.count(400 + 399, 20_000_000);
-        assert!(!company.is_expected);
+        coalescer.count(400 + 399, 20_000_000);
+        assert!(!coalescer.is_expected);
     }
 }

@@ -7,21 +7,21 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::affinity::pin_thread;
-use kqps_kernel::limits::{raise_open_files, reserve_open_files};
-use mio::{Poll, Waker};
-
-use super::shared::{Shared, WorkerLink};
-use super::status::Telling;
-use super::token::{Source, token};
-use super::turn::Front;
-use super::{Policy, Settings};
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
 use kqps_server::sockets::{ListeningSocket, WorkerSockets};
 use kqps_server::connections::OTHER_FILES;
 use kqps_server::worker::threads::Started;
 use kqps_server::worker::StopFlag;
+use kqps_kernel::affinity::pin_thread;
+use kqps_kernel::limits::{raise_open_files, reserve_open_files};
+use mio::{Poll, Waker};
+
+use super::shared::{Shared, WorkerLink};
+use super::status::StatusServers;
+use super::token::{Source, token};
+use super::worker::FrontWorker;
+use super::{Policy, Settings};
 
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(super) struct FrontControl {
     adopted: Receiver<io::Result<()>>,
     adopts: Sender<io::Result<()>>,
     /// Reports counts as long as it lives.
-    telling: Telling,
+    status: StatusServers,
 }
 
 impl FrontControl {
@@ -46,10 +46,10 @@ impl FrontControl {
         // A worker that accepts a connection must not wait while the table of files grows.
         reserve_open_files((workers * files_of_a_worker(&settings)) as u64)?;
         let shared = Arc::<Shared>::default();
-        let telling = Telling::start(&settings, &shared)?;
+        let status = StatusServers::start(&settings, &shared)?;
         let (adopts, adopted) = mpsc::channel();
         let (settings, wakers) = (Arc::new(settings), Vec::new());
-        Ok(Self { settings, shared, wakers, adopted, adopts, telling })
+        Ok(Self { settings, shared, wakers, adopted, adopts, status })
     }
 
     /// Starts a worker on its core.
@@ -66,18 +66,18 @@ impl FrontControl {
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
         let (shared, adopts) = (self.shared.clone(), self.adopts.clone());
-        let link = WorkerLink::new(shared, number, cpu, adopts, self.telling.is_asked());
+        let link = WorkerLink::new(shared, number, cpu, adopts, self.status.is_asked());
         let settings = self.settings.clone();
         let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
             cpu.map_or(Ok(()), pin_thread)?;
-            Front::new(&settings, endpoints, listeners, model, poll, link, stop)?.run()
+            FrontWorker::new(&settings, endpoints, listeners, model, poll, link, stop)?.run()
         })?;
         Ok(Started { cpu, thread })
     }
 
     /// The address at which Prometheus can read counts.
     pub(super) fn metrics(&self) -> Option<SocketAddr> {
-        self.telling.metrics
+        self.status.metrics
     }
 
     /// Gives all workers a new policy and waits until they have adopted it. Fails if one of them cannot adopt it;

@@ -5,6 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use kqps_server::runs::{Longest, Runs};
 use kqps_kernel::batch::RecvBatch;
 use kqps_kernel::{UdpOptions, UdpSocket, Wait};
 use mio::unix::SourceFd;
@@ -12,7 +13,6 @@ use mio::{Interest, Registry, Token};
 use std::os::fd::AsRawFd as _;
 
 use super::ids::{IDS_MOST, Ids};
-use kqps_server::runs::{Longest, Runs};
 
 /// The space for the queries of a batch, in bytes.
 const QUERIES_BYTES: usize = 256 * 1024;

@@ -1,6 +1,6 @@
 //! The life of each query: it goes to a back end, comes back answered or is tried once more elsewhere, and its
-//! client receives a reply. The desk connects the query table, the back ends and the clients of one worker. Nothing
-//! here blocks.
+//! client receives a reply. The dispatcher connects the query table, the back ends and the clients of one worker.
+//! Nothing here blocks.
 
 mod fate;
 mod hear;
@@ -10,6 +10,8 @@ mod watch;
 
 use std::sync::Arc;
 
+use kqps_server::counts::{Cause, Counts, Rcodes};
+use kqps_server::report::{BackEndReports, add_back_ends};
 use kqps_kernel::poll::FOREVER_NS;
 use mio::Registry;
 
@@ -18,16 +20,14 @@ use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
 use super::counts::Lost;
-use super::ids::Chance;
+use super::ids::RandomIds;
 use super::policy::Policy;
-use super::post::Post;
+use super::reply_queue::ReplyQueue;
 use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
-use super::{Overload, Ready, Settings};
-use kqps_server::counts::{Cause, Counts, Rcodes};
-use kqps_server::report::{BackEndReports, add_back_ends};
+use super::{Overload, SendContext, Settings};
 
-pub(super) struct Desk {
+pub(super) struct Dispatcher {
     pub(super) settings: Arc<Settings>,
     pub(super) policy: Arc<Policy>,
     pub(super) queries: Queries,
@@ -36,8 +36,8 @@ pub(super) struct Desk {
     pub(super) numbers: Vec<u16>,
     /// The number of choices made without a rule, and under each rule.
     turns: Vec<u64>,
-    pub(super) chance: Chance,
-    pub(super) posts: Vec<Post>,
+    pub(super) random: RandomIds,
+    pub(super) reply_queues: Vec<ReplyQueue>,
     pub(super) clients: TcpClients,
     pub(super) counts: Counts,
     /// Rcodes of replies to clients that sent datagrams.
@@ -55,10 +55,10 @@ pub(super) struct Desk {
     looks_soon: bool,
 }
 
-impl Desk {
+impl Dispatcher {
     pub(super) fn new(
         settings: Arc<Settings>,
-        posts: Vec<Post>,
+        reply_queues: Vec<ReplyQueue>,
         clients: TcpClients,
         registry: Registry,
     ) -> std::io::Result<Self> {
@@ -69,8 +69,8 @@ impl Desk {
             back_ends: Vec::new(),
             numbers: Vec::new(),
             turns: Vec::new(),
-            chance: Chance::new()?,
-            posts,
+            random: RandomIds::new()?,
+            reply_queues,
             clients,
             counts: Counts::default(),
             rcodes: Rcodes::default(),
@@ -180,7 +180,7 @@ impl Desk {
         let choice = rule.and_then(|rule| rule.choice).unwrap_or(self.policy.choice);
         let turn = &mut self.turns[query.rule.map_or(0, |rule| usize::from(rule) + 1)];
         let name = query.asked.name(&query.bytes);
-        Some(choose::choose(choice, &self.candidates, turn, name, &mut self.chance))
+        Some(choose::choose(choice, &self.candidates, turn, name, &mut self.random))
     }
 
     /// Queues a query at a usable back end, and flushes the queue when it is full.
@@ -189,8 +189,8 @@ impl Desk {
         let Some(back_end) = &mut self.back_ends[usize::from(number)] else { return };
         let query = self.queries.get(place);
         let Some(link) = back_end.link(way, query.bytes.len()) else { return self.give_up(place) };
-        let mut ready = Ready { chance: &mut self.chance, now_ns: self.now_ns };
-        let (id, queued) = back_end.push(link, place, &query.bytes, &mut ready);
+        let mut context = SendContext { random: &mut self.random, now_ns: self.now_ns };
+        let (id, queued) = back_end.push(link, place, &query.bytes, &mut context);
         back_end.counts.second_tries += u64::from(query.tries > 0);
         self.queries.send(place, Whereabouts { back_end: number, link, id }, self.now_ns);
         if queued >= self.settings.batch {
@@ -208,9 +208,9 @@ impl Desk {
 
     /// Sends the replies that wait for clients.
     #[inline]
-    pub(super) fn post(&mut self) {
-        for post in &mut self.posts {
-            post.send(&mut self.counts);
+    pub(super) fn send_replies(&mut self) {
+        for queue in &mut self.reply_queues {
+            queue.send(&mut self.counts);
         }
         self.clients.write(self.now_ns);
     }
@@ -232,7 +232,7 @@ impl Desk {
             self.withdraw(place, Lost::Unsettled);
             self.forget(place, Cause::Stopped);
         }
-        self.post();
+        self.send_replies();
         self.clients.close();
     }
 

@@ -31,10 +31,10 @@ impl Ids {
 
     /// Gives an unused ID to a query. Call it only while fewer than [`IDS_MOST`] are in use.
     #[inline]
-    pub(super) fn give(&mut self, query: u16, chance: &mut Chance) -> u16 {
+    pub(super) fn give(&mut self, query: u16, random: &mut RandomIds) -> u16 {
         debug_assert!(self.used < IDS_MOST, "a free ID can be found");
         loop {
-            let id = chance.word();
+            let id = random.word();
             let place = &mut self.queries[usize::from(id)];
             if *place == NONE {
                 *place = query;
@@ -62,12 +62,12 @@ impl Ids {
 const WORDS: usize = 2048;
 
 /// Unpredictable random words.
-pub(super) struct Chance {
+pub(super) struct RandomIds {
     words: Box<[u8]>,
     next: usize,
 }
 
-impl Chance {
+impl RandomIds {
     /// Fails if the kernel has no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut words = vec![0; 2 * WORDS].into_boxed_slice();
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn every_query_has_an_id_of_its_own() {
-        let (mut ids, mut chance) = (Ids::new(), Chance::new().unwrap());
-        let given: Vec<u16> = (0..IDS_MOST as u16).map(|query| ids.give(query, &mut chance)).collect();
+        let (mut ids, mut random) = (Ids::new(), RandomIds::new().unwrap());
+        let given: Vec<u16> = (0..IDS_MOST as u16).map(|query| ids.give(query, &mut random)).collect();
         for (query, &id) in (0..).zip(&given) {
             assert_eq!(ids.query(id), Some(query));
         }
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn chance_reaches_everything() {
-        let mut chance = Chance::new().unwrap();
+        let mut random = RandomIds::new().unwrap();
         let mut seen = [0; 3];
-        (0..30_000).for_each(|_| seen[chance.below(3) as usize] += 1);
+        (0..30_000).for_each(|_| seen[random.below(3) as usize] += 1);
         // Each is drawn about 10,000 times, with a standard deviation of 82: the limits are 40 of those away.
         assert!(seen.iter().all(|&count| (6_700..13_300).contains(&count)), "{seen:?}");
     }

@@ -1,22 +1,22 @@
 //! Receiving clients' datagrams: by calls that return many, with or without segments, or by multishot receives of
-//! `io_uring`. Each kind fills its own buffers, from which the desk copies what it keeps.
+//! `io_uring`. Each kind fills its own buffers, from which the dispatcher copies what it keeps.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
+use kqps_server::model::Model;
+use kqps_server::sockets::Endpoint;
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
 use kqps_kernel::uring::{Buffer, Completion, Ring};
 use kqps_kernel::{Address, LocalAddress};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
-use super::desk::Desk;
+use super::dispatcher::Dispatcher;
 use super::queries::Client;
 use super::token::{Source, token};
-use kqps_server::answer::QUERY_BYTES;
-use kqps_server::counts::Cause;
-use kqps_server::model::Model;
-use kqps_server::sockets::Endpoint;
 
 /// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
 const DATAGRAM_BYTES: usize = QUERY_BYTES + 1;
@@ -95,39 +95,39 @@ impl Intake {
     }
 
     /// Receives what one call per endpoint, or one look at the ring, returns.
-    pub(super) fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+    pub(super) fn take(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         match self {
-            Self::Calls(calls) => calls.take(desk),
-            Self::Ring(armed) => armed.take(desk),
+            Self::Calls(calls) => calls.take(dispatcher),
+            Self::Ring(armed) => armed.take(dispatcher),
         }
     }
 
     /// Ends the receives of a ring, and handles what it has received by then. Other kinds leave unread datagrams in
     /// the sockets, where they count for nothing.
-    pub(super) fn stop(&mut self, desk: &mut Desk) -> io::Result<()> {
+    pub(super) fn stop(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         match self {
             Self::Calls(_) => Ok(()),
-            Self::Ring(armed) => armed.stop(desk),
+            Self::Ring(armed) => armed.stop(dispatcher),
         }
     }
 }
 
 impl Calls {
-    fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+    fn take(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         for number in 0..self.more.len() {
             if !self.more[number] {
                 continue;
             }
-            let receiver = desk.posts[number].endpoint().receiver.clone();
+            let receiver = dispatcher.reply_queues[number].endpoint().receiver.clone();
             let count = self.batch.recv(&receiver, Wait::No)?;
             self.more[number] = count == self.batch.capacity();
             for index in 0..count {
                 let message = self.batch.message(index);
                 if message.bytes.is_empty() {
-                    hand_over(desk, number, message.from, message.to, &[]);
+                    hand_over(dispatcher, number, message.from, message.to, &[]);
                 }
                 for query in message.bytes.chunks(message.segment_bytes) {
-                    hand_over(desk, number, message.from, message.to, query);
+                    hand_over(dispatcher, number, message.from, message.to, query);
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Calls {
 }
 
 impl Armed {
-    fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+    fn take(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         if !self.has_more {
             return Ok(());
         }
@@ -148,13 +148,13 @@ impl Armed {
             };
             match completion {
                 Completion::Received { key, buffer, armed } => {
-                    self.hand_over(desk, key, buffer);
+                    self.hand_over(dispatcher, key, buffer);
                     if !armed {
-                        self.receive(desk, key)?;
+                        self.receive(dispatcher, key)?;
                     }
                 }
                 // The kernel found no free buffer; there are some now.
-                Completion::Unarmed(key, None) => self.receive(desk, key)?,
+                Completion::Unarmed(key, None) => self.receive(dispatcher, key)?,
                 Completion::Unarmed(_, Some(error)) => return Err(error),
                 Completion::Woken | Completion::Sent(..) => {}
             }
@@ -163,34 +163,34 @@ impl Armed {
         self.ring.submit_and_look()
     }
 
-    fn stop(&mut self, desk: &mut Desk) -> io::Result<()> {
+    fn stop(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         self.ring.stop_receiving()?;
         while let Some(completion) = self.ring.completion() {
             if let Completion::Received { key, buffer, .. } = completion {
-                self.hand_over(desk, key, buffer);
+                self.hand_over(dispatcher, key, buffer);
             }
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, desk: &mut Desk, key: u32, buffer: Buffer) {
+    fn hand_over(&mut self, dispatcher: &mut Dispatcher, key: u32, buffer: Buffer) {
         let to = self.ring.asked(&buffer);
         let (place, bytes, from) = self.ring.slot(&buffer);
-        hand_over(desk, key as usize, from, to, &place[..bytes]);
+        hand_over(dispatcher, key as usize, from, to, &place[..bytes]);
         self.ring.give_back(buffer);
     }
 
-    fn receive(&mut self, desk: &Desk, key: u32) -> io::Result<()> {
+    fn receive(&mut self, dispatcher: &Dispatcher, key: u32) -> io::Result<()> {
         self.has_more = true;
-        self.ring.receive(&desk.posts[key as usize].endpoint().receiver, key)
+        self.ring.receive(&dispatcher.reply_queues[key as usize].endpoint().receiver, key)
     }
 }
 
 #[inline]
-fn hand_over(desk: &mut Desk, endpoint: usize, from: Address, to: Option<LocalAddress>, query: &[u8]) {
-    desk.counts.received += 1;
+fn hand_over(dispatcher: &mut Dispatcher, endpoint: usize, from: Address, to: Option<LocalAddress>, query: &[u8]) {
+    dispatcher.counts.received += 1;
     if from.port() == 0 {
-        return desk.counts.drop(Cause::PortZero);
+        return dispatcher.counts.drop(Cause::PortZero);
     }
-    desk.take(Client::Udp { endpoint: endpoint as u16, to: from, from: to }, query);
+    dispatcher.take(Client::Udp { endpoint: endpoint as u16, to: from, from: to }, query);
 }

@@ -10,32 +10,32 @@
 //! of every back end's health. Workers share none of this, so nothing is locked.
 //!
 //! - [`policy`] determines which back ends a query may go to, and `choose` selects one of them.
-//! - `desk` takes a query from its client to a back end and back. `queries` holds outstanding queries, `ids` their
-//!   IDs on each link. `stream` and `datagrams` are the links, and `health` decides whether a back end is used.
+//! - `dispatcher` takes a query from its client to a back end and back. `queries` holds outstanding queries, `ids`
+//!   their IDs on each link. `stream` and `datagrams` are the links, and `health` decides whether a back end is used.
 //! - `asked` and `edns` read a client's query, and `reply` makes its reply.
-//! - `turn` is the loop. `intake`, `clients` and `post` are the client side, and `home` holds the front's own
-//!   addresses.
+//! - `worker` is the loop. `coalescer` says when it looks for queries. `intake`, `clients` and `reply_queue` are the
+//!   client side, and `own_addresses` holds the front's own addresses.
 //! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
-//! - `service` is the front as the server sees it. `control` starts the workers and gives them new policies. `status` reports their counts while they run. `shared`
-//!   is what these threads have in common.
+//! - `service` is the front as the server sees it. `control` starts the workers and gives them new policies. `status`
+//!   reports their counts while they run. `shared` is what these threads have in common.
 
 mod asked;
 mod back_end;
 mod choose;
 mod clients;
-mod company;
+mod coalescer;
 mod control;
 mod counts;
 mod datagrams;
-mod desk;
+mod dispatcher;
 mod edns;
 pub mod fuzz;
 mod health;
-mod home;
+mod own_addresses;
 mod ids;
 mod intake;
 pub mod policy;
-mod post;
+mod reply_queue;
 mod queries;
 mod reply;
 mod service;
@@ -43,17 +43,18 @@ mod shared;
 mod status;
 mod stream;
 mod token;
-mod turn;
+mod worker;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kqps_server::connections::Limits;
+
 pub use health::Checks;
-use ids::Chance;
+use ids::RandomIds;
 pub use policy::{Policy, PolicySource};
 pub use service::Front;
-
 
 /// The settings of a front. Limits apply to each worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub struct Settings {
     /// Whether the front accepts clients over TCP.
     pub tcp: bool,
     /// The limits of clients' connections.
-    pub limits: connections::Limits,
+    pub limits: Limits,
     /// The path of a Unix socket on which the front reports counts.
     pub status: Option<PathBuf>,
     /// The address at which Prometheus can read counts.
@@ -105,7 +106,7 @@ pub enum Overload {
 }
 
 /// What a back end needs to send a query.
-struct Ready<'a> {
-    chance: &'a mut Chance,
+struct SendContext<'a> {
+    random: &'a mut RandomIds,
     now_ns: u64,
 }

@@ -4,20 +4,20 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use kqps_server::sockets::WorkerSockets;
 use kqps_kernel::own::is_own;
 
 use super::Policy;
 use super::policy::Target;
-use kqps_server::sockets::WorkerSockets;
 
-pub(super) struct Home {
+pub(super) struct OwnAddresses {
     /// The addresses to which its sockets are bound, with the port that the kernel chose, if it did.
     addresses: Vec<SocketAddr>,
     /// Whether it accepts TCP connections there.
     tcp: bool,
 }
 
-impl Home {
+impl OwnAddresses {
     /// The addresses of these workers.
     pub(super) fn of(workers: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
         let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn a_front_is_at_whatever_leads_to_it() {
-        let home = |addresses: &[&str], tcp| Home {
+        let front = |addresses: &[&str], tcp| OwnAddresses {
             addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
             tcp,
         };
-        let is_at = |home: &Home, url: &str| home.is_at(&url.parse().unwrap());
-        let one = home(&["127.0.0.1:53", "127.0.0.1:54", "[::1]:53"], true);
+        let is_at = |own: &OwnAddresses, url: &str| own.is_at(&url.parse().unwrap());
+        let one = front(&["127.0.0.1:53", "127.0.0.1:54", "[::1]:53"], true);
         for url in ["udp://127.0.0.1", "tcp://127.0.0.1:54", "udp://[::ffff:127.0.0.1]:54", "udp://[::1]"] {
             assert!(is_at(&one, url), "{url}");
         }
@@ -85,16 +85,16 @@ mod tests {
         }
         // Packets to the unspecified address go to loopback.
         assert!(is_at(&one, "udp://0.0.0.0") && is_at(&one, "tcp://[::]"));
-        let any = home(&["0.0.0.0:53"], true);
+        let any = front(&["0.0.0.0:53"], true);
         for url in ["udp://127.0.0.1", "tcp://127.3.2.1", "udp://0.0.0.0", "udp://[::ffff:127.0.0.1]"] {
             assert!(is_at(&any, url), "{url}");
         }
         for url in ["udp://127.0.0.1:54", "udp://192.0.2.1", "udp://[::1]"] {
             assert!(!is_at(&any, url), "{url}");
         }
-        assert!(is_at(&home(&["[::]:53"], true), "udp://[::1]"));
+        assert!(is_at(&front(&["[::]:53"], true), "udp://[::1]"));
         // Another program may accept connections where this front accepts none.
-        let by_udp = home(&["127.0.0.1:53"], false);
+        let by_udp = front(&["127.0.0.1:53"], false);
         assert!(is_at(&by_udp, "udp://127.0.0.1") && !is_at(&by_udp, "tcp://127.0.0.1"));
     }
 }

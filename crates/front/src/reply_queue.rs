@@ -1,19 +1,19 @@
 //! Replies to clients that sent datagrams. They are collected during a turn, and sent in few calls from the
 //! socket at which each query arrived.
 
+use kqps_server::counts::Counts;
+use kqps_server::runs::{Longest, Runs};
+use kqps_server::sockets::Endpoint;
 use kqps_kernel::{Address, LocalAddress};
 
 use super::asked::Asked;
 use super::reply;
-use kqps_server::counts::Counts;
-use kqps_server::runs::{Longest, Runs};
-use kqps_server::sockets::Endpoint;
 
 /// The maximum number of waiting replies, and of their bytes: one of the longest and many others.
 const REPLIES: usize = 1024;
 const REPLIES_BYTES: usize = 256 * 1024;
 
-pub(super) struct Post {
+pub(super) struct ReplyQueue {
     endpoint: Endpoint,
     runs: Runs,
     longest: Longest,
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
     pub(super) from: Option<LocalAddress>,
 }
 
-impl Post {
+impl ReplyQueue {
     /// With segments, replies of equal length to one client leave as one message.
     pub(super) fn new(endpoint: Endpoint, with_segments: bool, batch: usize) -> Self {
         let longest = if with_segments { Longest::ANY } else { Longest::ONE };

@@ -3,18 +3,18 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use kqps_kernel::signal::Signals;
-use kqps_kernel::{UdpOptions, UdpSocket};
-
-use super::control::FrontControl;
-use super::home::Home;
-use super::policy::{PolicySource, Target};
-use super::Settings;
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
 use kqps_server::service::{AfterHangUp, Running, Service, Task, Transports};
 use kqps_server::setup::Setup;
 use kqps_server::worker::threads::Threads;
+use kqps_kernel::signal::Signals;
+use kqps_kernel::{UdpOptions, UdpSocket};
+
+use super::control::FrontControl;
+use super::own_addresses::OwnAddresses;
+use super::policy::{PolicySource, Target};
+use super::Settings;
 
 /// The service of a front.
 pub struct Front {
@@ -69,12 +69,12 @@ impl Service for Front {
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
         let Self { settings, source } = *self;
         let Task { model, workers, listeners, .. } = task;
-        let home = Home::of(&workers, settings.tcp)?;
-        home.check(&settings.policy).map_err(ServeError::Setup)?;
+        let own_addresses = OwnAddresses::of(&workers, settings.tcp)?;
+        own_addresses.check(&settings.policy).map_err(ServeError::Setup)?;
         let mut control = FrontControl::new(settings, workers.len())?;
         let start = |number, sockets, stop| control.start(number, model, sockets, &listeners, stop);
         let threads = Threads::start(model, workers, start, None)?;
-        Ok(Box::new(RunningFront { threads, control, home, source }))
+        Ok(Box::new(RunningFront { threads, control, own_addresses, source }))
     }
 }
 
@@ -82,7 +82,7 @@ impl Service for Front {
 struct RunningFront {
     threads: Threads,
     control: FrontControl,
-    home: Home,
+    own_addresses: OwnAddresses,
     source: Box<dyn PolicySource>,
 }
 
@@ -96,7 +96,7 @@ impl Running for RunningFront {
     }
 
     fn hang_up(&mut self) -> Result<AfterHangUp, ServeError> {
-        if let Some(policy) = self.source.policy(&|policy| self.home.check(policy)) {
+        if let Some(policy) = self.source.policy(&|policy| self.own_addresses.check(policy)) {
             self.source.adopted(&policy, self.control.adopt(policy.clone()));
         }
         Ok(AfterHangUp::GoOn)

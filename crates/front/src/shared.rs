@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Policy;
 use kqps_server::report::{Counted, Report};
+
+use super::Policy;
 
 /// What the workers and the other threads share.
 #[derive(Default)]
@@ -41,7 +42,7 @@ pub(super) struct WorkerLink {
     cpu: Option<u32>,
     /// The number of policies at the last look.
     policies: u64,
-    /// Reports whether the worker has adopted a policy.
+    /// Receives whether the worker has adopted a policy.
     adopts: Sender<io::Result<()>>,
     /// Whether counts can be requested at all.
     is_asked: bool,

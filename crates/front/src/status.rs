@@ -8,6 +8,9 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kqps_server::error::ServeError;
+use kqps_server::report::{BackEndReport, Report};
+use kqps_server::sockets::{SocketFile, listen_unix, refused};
 use kqps_kernel::tcp;
 use kqps_observation::visible::{visible_json, visible_line};
 use prometheus_client::collector::Collector;
@@ -21,9 +24,6 @@ use tiny_http::{Header, Response, Server};
 
 use super::Settings;
 use super::shared::Shared;
-use kqps_server::error::ServeError;
-use kqps_server::report::{BackEndReport, Report};
-use kqps_server::sockets::{SocketFile, listen_unix, refused};
 
 /// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -32,13 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The threads that report counts. They end with the process. Dropping this value removes the file of the socket.
-pub(super) struct Telling {
+pub(super) struct StatusServers {
     file: Option<SocketFile>,
     /// The address at which Prometheus can read counts.
     pub(super) metrics: Option<SocketAddr>,
 }
 
-impl Telling {
+impl StatusServers {
     /// Listens at the addresses in the settings.
     pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
         let (mut file, mut metrics) = (None, None);
@@ -99,7 +99,7 @@ fn text(mut report: Report) -> String {
     let shown = |(name, counts): (String, BackEndReport)| (visible_line(&name).into_owned(), counts);
     report.back_ends = report.back_ends.into_iter().map(shown).collect();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Told(report)));
+    registry.register_collector(Box::new(OpenMetrics(report)));
     let mut text = String::new();
     // Writing to a string cannot fail.
     encode(&mut text, &registry).expect("a string takes text");
@@ -107,9 +107,9 @@ fn text(mut report: Report) -> String {
 }
 
 #[derive(Debug)]
-struct Told(Report);
+struct OpenMetrics(Report);
 
-impl Collector for Told {
+impl Collector for OpenMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self(report) = self;
         let tcp = report.tcp.clone().unwrap_or_default();

@@ -4,6 +4,8 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
+use kqps_server::connections::Stream;
+use kqps_server::connections::frame::{LENGTH_BYTES, first_message};
 use kqps_kernel::errno;
 use kqps_message::header::HEADER_BYTES;
 use mio::event::{Event, Source as _};
@@ -12,8 +14,6 @@ use mio::{Registry, Token};
 
 use super::ids::{IDS_MOST, Ids};
 use super::policy::Target;
-use kqps_server::connections::Stream;
-use kqps_server::connections::frame::{LENGTH_BYTES, first_message};
 
 /// No more queries are accepted while this many bytes of them are not written.
 const QUEUE_MOST: usize = 1 << 20;
@@ -341,10 +341,10 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
+    use kqps_server::connections::frame::FRAME_BYTES;
     use mio::{Events, Poll};
 
     use super::*;
-    use kqps_server::connections::frame::FRAME_BYTES;
 
     #[test]
     fn frames_are_cut_one_by_one() {

@@ -4,9 +4,10 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
 
-use crate::stream::first_frame;
 use kqps_server::connections::frame::FRAME_BYTES;
 use kqps_server::connections::{Active, End, Stream};
+
+use crate::stream::first_frame;
 
 /// Maximum number of outstanding queries of one connection. Further queries stay unread.
 const OUTSTANDING_MOST: usize = 1024;

@@ -1,17 +1,17 @@
 //! The fate of a query that no back end answers: a second try, an rcode from the front itself, or nothing.
 
-use kqps_message::rcode;
-
-use super::Desk;
 use kqps_server::answer::QUERY_BYTES;
 use kqps_server::counts::Cause;
+use kqps_message::rcode;
+
+use super::Dispatcher;
 use crate::asked::Asked;
 use crate::counts::Lost;
-use crate::post::Receiver;
+use crate::reply_queue::Receiver;
 use crate::queries::{Client, Query};
 use crate::reply;
 
-impl Desk {
+impl Dispatcher {
     /// Takes a query back from its back end.
     #[inline]
     pub(crate) fn withdraw(&mut self, place: u16, why: Lost) {
@@ -64,8 +64,8 @@ impl Desk {
         match client {
             Client::Udp { endpoint, to, from } => {
                 self.rcodes.add(rcode);
-                let post = &mut self.posts[usize::from(endpoint)];
-                post.refuse(Receiver { to, from }, query, rcode, &mut self.counts);
+                let queue = &mut self.reply_queues[usize::from(endpoint)];
+                queue.refuse(Receiver { to, from }, query, rcode, &mut self.counts);
             }
             Client::Tcp(caller) => {
                 let mut room = [0; QUERY_BYTES];

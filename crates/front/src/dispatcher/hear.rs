@@ -4,10 +4,10 @@
 use kqps_kernel::batch::RecvBatch;
 use mio::event::Event;
 
-use super::Desk;
+use super::Dispatcher;
 use crate::back_end::{BackEnd, Trouble};
 use crate::counts::Bad;
-use crate::post::Receiver;
+use crate::reply_queue::Receiver;
 use crate::queries::Client;
 use crate::reply;
 use crate::stream::{Gone, first_frame};
@@ -15,7 +15,7 @@ use crate::stream::{Gone, first_frame};
 /// Rounds of reading from one back end before others have their turn.
 const ROUNDS: usize = 8;
 
-impl Desk {
+impl Dispatcher {
     /// Handles an event of a back end's connection.
     pub(crate) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
@@ -157,8 +157,8 @@ impl Desk {
         let query = self.queries.get(place);
         match query.client {
             Client::Udp { endpoint, to, from } => {
-                let post = &mut self.posts[usize::from(endpoint)];
-                post.hand_on(Receiver { to, from }, &query.bytes, query.asked, message, &mut self.counts);
+                let queue = &mut self.reply_queues[usize::from(endpoint)];
+                queue.hand_on(Receiver { to, from }, &query.bytes, query.asked, message, &mut self.counts);
                 self.rcodes.add_of(message);
             }
             Client::Tcp(caller) => {

@@ -4,12 +4,13 @@
 use std::io;
 use std::sync::Arc;
 
-use super::Desk;
-use crate::back_end::BackEnd;
-use crate::policy::{self, Policy};
 use kqps_server::report::add_back_ends;
 
-impl Desk {
+use super::Dispatcher;
+use crate::back_end::BackEnd;
+use crate::policy::{self, Policy};
+
+impl Dispatcher {
     /// Adopts a policy. Back ends that it shares with the old policy stay as they are, new ones are opened, and the
     /// others finish their outstanding queries. Fails if the system has no socket for a new back end; then the old
     /// policy stays.

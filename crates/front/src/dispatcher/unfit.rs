@@ -4,13 +4,13 @@
 
 use kqps_message::Header;
 
-use super::Desk;
+use super::Dispatcher;
 use crate::asked::Asked;
 use crate::back_end::BackEnd;
 use crate::queries::{Client, Query};
 use crate::reply;
 
-impl Desk {
+impl Dispatcher {
     /// Whether the query in this place was sent again, or refused, instead of getting this answer.
     #[cold]
     pub(crate) fn tries_again(

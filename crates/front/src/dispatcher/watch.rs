@@ -1,8 +1,8 @@
 //! Periodic work: queries without an answer, silent back ends, links that have ended, and checks that are due; and
 //! the consequences of each.
 
-use super::{Desk, has_trouble};
-use crate::Ready;
+use super::{Dispatcher, has_trouble};
+use crate::SendContext;
 use crate::asked::Asked;
 use crate::back_end::{BackEnd, Trouble, Way};
 use crate::counts::{Bad, Lost};
@@ -14,7 +14,7 @@ use crate::stream::StreamLink;
 /// than a second.
 const CHECKS_MOST: usize = 32;
 
-impl Desk {
+impl Dispatcher {
     /// Does what is due: times out queries, finds silent back ends, sends checks, opens connections, and removes
     /// back ends that have finished.
     pub(crate) fn look(&mut self) {
@@ -123,8 +123,8 @@ impl Desk {
         back_end.checked_ns = Some(self.now_ns);
         let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
         let Some(place) = self.queries.add(Client::Check, query, asked, None) else { return };
-        let mut ready = Ready { chance: &mut self.chance, now_ns: self.now_ns };
-        let (id, _) = back_end.push(link, place, query, &mut ready);
+        let mut context = SendContext { random: &mut self.random, now_ns: self.now_ns };
+        let (id, _) = back_end.push(link, place, query, &mut context);
         back_end.counts.checks += 1;
         self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
     }
