@@ -207,7 +207,7 @@ impl BackEnd {
         self.counts.flushes += 1;
         let flushed = datagrams.flush();
         self.counts.send_refused += flushed.refused;
-        if flushed.nobody {
+        if flushed.no_listener {
             self.broken.push((self.streams.len() as u16, Trouble::Broken));
         }
     }

@@ -120,7 +120,7 @@ impl TcpClients {
                 }
                 match self.listeners[number].accept() {
                     Accepted::Connection(stream, client) => self.welcome(stream, client, registry, now_ns),
-                    Accepted::Nobody => break,
+                    Accepted::NoClient => break,
                     // Waiting clients must not wait forever, nor must a connection to a back end that has to be
                     // opened again.
                     Accepted::NotNow if self.make_room() => {}

@@ -41,7 +41,7 @@ pub(super) struct Flushed {
     /// The number of queries that the kernel refused.
     pub(super) refused: u64,
     /// Whether no program listens at the address any more.
-    pub(super) nobody: bool,
+    pub(super) no_listener: bool,
 }
 
 impl Datagrams {
@@ -110,7 +110,7 @@ impl Datagrams {
         self.batch.send(socket, &mut self.longest, |outcome| {
             if let Err(error) = outcome {
                 flushed.refused += 1;
-                flushed.nobody |= error.kind() == ErrorKind::ConnectionRefused;
+                flushed.no_listener |= error.kind() == ErrorKind::ConnectionRefused;
             }
         });
         self.current = (self.current + 1) % self.sockets.len();

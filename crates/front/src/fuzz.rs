@@ -76,9 +76,9 @@ fn refuses(query: &[u8], rcode: u16) {
     let mut reply = vec![0xff; query.len()];
     let length = refuse(query, rcode, &mut reply);
     let reply = &reply[..length];
-    let (asked, told) = (Header::of(query).expect("a header"), Header::of(reply).expect("a header"));
-    assert!(told.is_reply() && edns::rcode(told, reply) == rcode);
-    assert!(told.id() == asked.id() && told.opcode() == asked.opcode());
+    let (asked, header) = (Header::of(query).expect("a header"), Header::of(reply).expect("a header"));
+    assert!(header.is_reply() && edns::rcode(header, reply) == rcode);
+    assert!(header.id() == asked.id() && header.opcode() == asked.opcode());
     let end = question::end(reply).expect("a question or none");
     assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
     assert_eq!(record::end(reply), Some(length), "nothing follows the records");
@@ -95,14 +95,14 @@ fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
     let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
     let length = make_clients(query, asked, &to, &mut reply);
     let reply = &reply[..length];
-    let told = Header::of(reply).expect("a header");
-    assert!(told.is_reply() && reply[..2] == query[..2]);
-    if told.questions() == 1 {
+    let header = Header::of(reply).expect("a header");
+    assert!(header.is_reply() && reply[..2] == query[..2]);
+    if header.questions() == 1 {
         assert_eq!(asked.question(query), &reply[HEADER_BYTES..asked.end()]);
     }
     assert!(length <= payload_bytes(query, &to));
     if length < message.len() {
-        assert!(told.is_truncated());
+        assert!(header.is_truncated());
         assert_eq!(record::end(reply), Some(length), "what is cut can be read to its end");
     } else {
         assert_eq!(reply[asked.end().min(length)..], message[asked.end().min(length)..]);

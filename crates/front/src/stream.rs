@@ -372,7 +372,7 @@ mod tests {
         let mut input = vec![0; 2 * FRAME_BYTES];
         loop {
             poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
-            assert!(!events.is_empty(), "the end was told and is forgotten");
+            assert!(!events.is_empty(), "the end was reported and is forgotten");
             for event in &events {
                 link.note(event, 0).unwrap();
             }

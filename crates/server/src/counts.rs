@@ -169,9 +169,9 @@ mod tests {
         counts.sent(Err(io::Error::from_raw_os_error(1)));
         counts.refused(&io::Error::from_raw_os_error(1), 2);
         counts.refused(&io::Error::from_raw_os_error(4095), 1);
-        let told: Vec<_> = counts.dropped().into_iter().collect();
+        let dropped: Vec<_> = counts.dropped().into_iter().collect();
         let expected = [("port-zero", 2), ("send-failed-EPERM", 3), ("send-failed-errno-4095", 1)];
-        assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(dropped, expected.map(|(name, count)| (name.to_owned(), count)));
         assert_eq!(counts.answered, 1);
     }
 

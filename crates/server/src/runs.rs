@@ -123,13 +123,13 @@ impl Runs {
         turns.push(Turn::of(present.to, present.from, 0));
     }
 
-    /// Sends all datagrams. Calls `told` with how many the kernel took, or why it refused one. A run that the kernel
+    /// Sends all datagrams. Calls `report` with how many the kernel took, or why it refused one. A run that the kernel
     /// cannot segment is sent again datagram by datagram.
     pub fn send(
         &mut self,
         socket: &UdpSocket,
         longest: &mut Longest,
-        mut told: impl FnMut(io::Result<usize>),
+        mut report: impl FnMut(io::Result<usize>),
     ) {
         self.put_together(*longest);
         let batch = &mut self.batch;
@@ -137,7 +137,7 @@ impl Runs {
         while first < batch.messages() {
             match batch.send(socket, first) {
                 Ok(sent) => {
-                    told(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
+                    report(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
                     first += sent;
                 }
                 Err(error) => {
@@ -147,10 +147,10 @@ impl Runs {
                             if outcome.is_ok() {
                                 *longest = Longest::ONE;
                             }
-                            told(outcome.map(|()| 1));
+                            report(outcome.map(|()| 1));
                         });
                     } else {
-                        (0..segments).for_each(|_| told(Err(io::Error::from_raw_os_error(errno))));
+                        (0..segments).for_each(|_| report(Err(io::Error::from_raw_os_error(errno))));
                     }
                     first += 1;
                 }

@@ -127,7 +127,7 @@ impl<A: StreamAnswer> ConnectionLoop<A> {
                 }
                 match self.listeners[number].accept() {
                     Accepted::Connection(stream, client) => self.welcome(stream, client, now),
-                    Accepted::Nobody => break,
+                    Accepted::NoClient => break,
                     Accepted::NotNow => {
                         self.displace();
                         self.paused_until = Some(now + PAUSE);

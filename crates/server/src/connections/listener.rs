@@ -26,7 +26,7 @@ pub enum Accepted {
     /// A connection, and the address of its client; `None` on a Unix socket.
     Connection(Stream, Option<IpAddr>),
     /// No client is waiting.
-    Nobody,
+    NoClient,
     /// The system has no free descriptor, or another error occurred that will pass.
     NotNow,
 }
@@ -59,7 +59,7 @@ impl Listener {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
                         self.waiting = false;
-                        return Accepted::Nobody;
+                        return Accepted::NoClient;
                     }
                     // The first waiting client left before it was accepted; another may be waiting.
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}

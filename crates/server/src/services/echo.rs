@@ -120,8 +120,8 @@ mod tests {
             }
             assert_eq!(outcome, Ok(bytes.len()));
             // QR is set; opcode, RD and CD are kept; AA, TC, RA, Z, AD and the rcode are cleared.
-            let told = 0x8000 | flags & 0x7910;
-            assert_eq!(bytes, query(told.to_be_bytes()), "flags {flags:#06x}");
+            let expected = 0x8000 | flags & 0x7910;
+            assert_eq!(bytes, query(expected.to_be_bytes()), "flags {flags:#06x}");
         }
     }
 

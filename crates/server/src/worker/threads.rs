@@ -42,18 +42,18 @@ impl Threads {
         mut start: impl FnMut(usize, WorkerSockets, StopFlag) -> io::Result<Started>,
         connections: Option<StartConnections>,
     ) -> Result<Self, ServeError> {
-        let (news, tell) = io::pipe()?;
+        let (news, reports) = io::pipe()?;
         let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Self { model, stop, started: Vec::new(), connections: None, receivers, news };
         if let Some(start) = connections {
             let cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
-            let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
+            let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
             threads.connections = Some(start(cpus, stop)?);
         }
         for (number, sockets) in workers.into_iter().enumerate() {
-            let stop = StopFlag::new(threads.stop.clone(), tell.try_clone()?);
+            let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
             threads.started.push(start(number, sockets, stop)?);
         }
         let mut ready = vec![0; threads.started.len() + usize::from(threads.connections.is_some())];

@@ -33,7 +33,7 @@ pub(super) struct Keeper {
     outcome: Sender<Option<ZonesLoaded>>,
     /// Receives one byte for each outcome, for callers that wait by polling.
     pub(super) news: PipeReader,
-    tell: PipeWriter,
+    notify: PipeWriter,
 }
 
 struct Shared {
@@ -54,7 +54,7 @@ impl Keeper {
         speaks: bool,
         signals: &Signals,
     ) -> Result<Self, ServeError> {
-        let (news, tell) = io::pipe()?;
+        let (news, notify) = io::pipe()?;
         let (outcome, outcomes) = mpsc::channel();
         let settings = Arc::new(settings);
         let (first, first_source) = (settings.clone(), source.clone());
@@ -64,7 +64,7 @@ impl Keeper {
         heap::give_back();
         let zones = Arc::new(ArcSwap::from_pointee(zones));
         let shared = Arc::new(Shared { settings, zones, source, threads, speaks });
-        let mut keeper = Self { shared, loaded, loading: None, outcomes, outcome, news, tell };
+        let mut keeper = Self { shared, loaded, loading: None, outcomes, outcome, news, notify };
         if again {
             keeper.reload()?;
         }
@@ -92,12 +92,12 @@ impl Keeper {
             *again = true;
             return Ok(());
         }
-        let (shared, outcome, mut tell) = (self.shared.clone(), self.outcome.clone(), self.tell.try_clone()?);
+        let (shared, outcome, mut notify) = (self.shared.clone(), self.outcome.clone(), self.notify.try_clone()?);
         std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
             let (old, loaded) = shared.replace();
             // While the server stops, nothing receives this.
             let _ = outcome.send(loaded);
-            let _ = tell.write_all(b"z");
+            let _ = notify.write_all(b"z");
             if let Some(old) = old {
                 wait_for_the_last(&old);
                 drop(old);
@@ -141,11 +141,11 @@ fn load_unless_stopped<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, String> + Send + 'static,
     signals: &Signals,
 ) -> Result<(T, bool), ServeError> {
-    let (end, tell) = io::pipe()?;
+    let (end, notify) = io::pipe()?;
     let loading = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
         let loaded = load();
         // Closing the pipe is the message, which works even if loading panics.
-        drop(tell);
+        drop(notify);
         loaded
     })?;
     let mut again = false;
