@@ -1,10 +1,10 @@
 //! What the front reads of a query.
 
-use kqps_server::answer::QUERY_BYTES;
-use kqps_server::counts::Cause;
 use kqps_message::header::{HEADER_BYTES, OPCODE, QR};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{name, rcode, rtype};
+use kqps_server::answer::QUERY_BYTES;
+use kqps_server::counts::Cause;
 
 use super::edns;
 

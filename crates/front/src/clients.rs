@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 
+use kqps_server::connections::frame::append;
+use kqps_server::connections::{
+    Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport,
+};
 use kqps_server::counts::{Cause, Rcodes};
 use kqps_server::sockets::ListeningSocket;
-use kqps_server::connections::frame::append;
-use kqps_server::connections::{Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport};
 use mio::event::{Event, Source as _};
 use mio::{Interest, Registry};
 

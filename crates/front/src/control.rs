@@ -3,18 +3,18 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+use kqps_kernel::affinity::pin_thread;
+use kqps_kernel::limits::{raise_open_files, reserve_open_files};
+use kqps_server::connections::OTHER_FILES;
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
 use kqps_server::sockets::{ListeningSocket, WorkerSockets};
-use kqps_server::connections::OTHER_FILES;
-use kqps_server::worker::threads::Started;
 use kqps_server::worker::StopFlag;
-use kqps_kernel::affinity::pin_thread;
-use kqps_kernel::limits::{raise_open_files, reserve_open_files};
+use kqps_server::worker::threads::Started;
 use mio::{Poll, Waker};
 
 use super::shared::{Shared, WorkerLink};

@@ -5,9 +5,9 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_server::runs::{Longest, Runs};
 use kqps_kernel::batch::RecvBatch;
 use kqps_kernel::{UdpOptions, UdpSocket, Wait};
+use kqps_server::runs::{Longest, Runs};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use std::os::fd::AsRawFd as _;

@@ -10,9 +10,9 @@ mod watch;
 
 use std::sync::Arc;
 
+use kqps_kernel::poll::FOREVER_NS;
 use kqps_server::counts::{Cause, Counts, Rcodes};
 use kqps_server::report::{BackEndReports, add_back_ends};
-use kqps_kernel::poll::FOREVER_NS;
 use mio::Registry;
 
 use super::asked::{Asked, Refusal};
@@ -22,8 +22,8 @@ use super::clients::TcpClients;
 use super::counts::Lost;
 use super::ids::RandomIds;
 use super::policy::Policy;
-use super::reply_queue::ReplyQueue;
 use super::queries::{Client, Queries, Whereabouts};
+use super::reply_queue::ReplyQueue;
 use super::stream::StreamLink;
 use super::{Overload, SendContext, Settings};
 

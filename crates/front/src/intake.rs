@@ -4,13 +4,13 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
+use kqps_kernel::uring::{Buffer, Completion, Ring};
+use kqps_kernel::{Address, LocalAddress};
 use kqps_server::answer::QUERY_BYTES;
 use kqps_server::counts::Cause;
 use kqps_server::model::Model;
 use kqps_server::sockets::Endpoint;
-use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
-use kqps_kernel::uring::{Buffer, Completion, Ring};
-use kqps_kernel::{Address, LocalAddress};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
@@ -187,7 +187,13 @@ impl Armed {
 }
 
 #[inline]
-fn hand_over(dispatcher: &mut Dispatcher, endpoint: usize, from: Address, to: Option<LocalAddress>, query: &[u8]) {
+fn hand_over(
+    dispatcher: &mut Dispatcher,
+    endpoint: usize,
+    from: Address,
+    to: Option<LocalAddress>,
+    query: &[u8],
+) {
     dispatcher.counts.received += 1;
     if from.port() == 0 {
         return dispatcher.counts.drop(Cause::PortZero);

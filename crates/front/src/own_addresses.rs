@@ -4,8 +4,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_server::sockets::WorkerSockets;
 use kqps_kernel::own::is_own;
+use kqps_server::sockets::WorkerSockets;
 
 use super::Policy;
 use super::policy::Target;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kqps_message::header::RD;
 use super::asked::Asked;
+use kqps_message::header::RD;
 
 /// The port of a URL without one.
 const PORT: u16 = 53;

@@ -1,10 +1,10 @@
 //! Replies to clients that sent datagrams. They are collected during a turn, and sent in few calls from the
 //! socket at which each query arrived.
 
+use kqps_kernel::{Address, LocalAddress};
 use kqps_server::counts::Counts;
 use kqps_server::runs::{Longest, Runs};
 use kqps_server::sockets::Endpoint;
-use kqps_kernel::{Address, LocalAddress};
 
 use super::asked::Asked;
 use super::reply;

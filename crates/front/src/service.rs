@@ -3,18 +3,18 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use kqps_kernel::signal::Signals;
+use kqps_kernel::{UdpOptions, UdpSocket};
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
 use kqps_server::service::{AfterHangUp, Running, Service, Task, Transports};
 use kqps_server::setup::Setup;
 use kqps_server::worker::threads::Threads;
-use kqps_kernel::signal::Signals;
-use kqps_kernel::{UdpOptions, UdpSocket};
 
+use super::Settings;
 use super::control::FrontControl;
 use super::own_addresses::OwnAddresses;
 use super::policy::{PolicySource, Target};
-use super::Settings;
 
 /// The service of a front.
 pub struct Front {

@@ -8,11 +8,11 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kqps_kernel::tcp;
+use kqps_observation::visible::{visible_json, visible_line};
 use kqps_server::error::ServeError;
 use kqps_server::report::{BackEndReport, Report};
 use kqps_server::sockets::{SocketFile, listen_unix, refused};
-use kqps_kernel::tcp;
-use kqps_observation::visible::{visible_json, visible_line};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};

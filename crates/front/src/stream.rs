@@ -4,10 +4,10 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
-use kqps_server::connections::Stream;
-use kqps_server::connections::frame::{LENGTH_BYTES, first_message};
 use kqps_kernel::errno;
 use kqps_message::header::HEADER_BYTES;
+use kqps_server::connections::Stream;
+use kqps_server::connections::frame::{LENGTH_BYTES, first_message};
 use mio::event::{Event, Source as _};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Registry, Token};

@@ -5,23 +5,23 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_server::model::Model;
-use kqps_server::report::Counted;
-use kqps_server::sockets::{Endpoint, ListeningSocket};
-use kqps_server::connections::frame::FRAME_BYTES;
-use kqps_server::worker::StopFlag;
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES};
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::FOREVER_NS;
+use kqps_server::connections::frame::FRAME_BYTES;
+use kqps_server::model::Model;
+use kqps_server::report::Counted;
+use kqps_server::sockets::{Endpoint, ListeningSocket};
+use kqps_server::worker::StopFlag;
 use mio::{Events, Poll};
 
 use super::Settings;
-use super::shared::WorkerLink;
 use super::clients::TcpClients;
 use super::coalescer::Coalescer;
 use super::dispatcher::Dispatcher;
 use super::intake::Intake;
 use super::reply_queue::ReplyQueue;
+use super::shared::WorkerLink;
 use super::token::{Source, source};
 
 /// Events per call.
@@ -67,7 +67,8 @@ impl FrontWorker {
         let clients = TcpClients::new(listeners, settings.limits, poll.registry())?;
         let queue = |endpoint| ReplyQueue::new(endpoint, model.takes_segments(), settings.batch);
         let reply_queues = endpoints.into_iter().map(queue).collect();
-        let mut dispatcher = Dispatcher::new(settings.clone(), reply_queues, clients, poll.registry().try_clone()?)?;
+        let mut dispatcher =
+            Dispatcher::new(settings.clone(), reply_queues, clients, poll.registry().try_clone()?)?;
         dispatcher.now_ns = now_ns();
         dispatcher.adopt(Arc::new(settings.policy.clone()))?;
         let coalescer = Coalescer::new(settings.coalesce, settings.flush)?;

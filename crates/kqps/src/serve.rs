@@ -70,11 +70,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a server. `front` has its settings if it is a front.
-fn serve(
-    serving: &Serving,
-    service: Box<dyn Service>,
-    front: Option<&Settings>,
-) -> anyhow::Result<ExitCode> {
+fn serve(serving: &Serving, service: Box<dyn Service>, front: Option<&Settings>) -> anyhow::Result<ExitCode> {
     let setup = serving.setup()?;
     let server = match Server::start(&setup, service) {
         Ok(server) => server,

@@ -26,9 +26,9 @@ use crate::services::auth::ZonesLoaded;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
-use process::WorkerProcess;
-use patience::patience_ns;
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
+use patience::patience_ns;
+use process::WorkerProcess;
 
 /// Reads the task of this process, and the service that does it, from standard input.
 pub(crate) fn read_task() -> io::Result<(Task, Description)> {
@@ -105,7 +105,8 @@ impl Processes {
         signals: &Signals,
     ) -> Result<Self, ServeError> {
         let cores = if setup.cpus.is_empty() { affinity::allowed()?.len() } else { setup.cpus.len() };
-        let threads_only = || ServeError::Setup("this service has no worker processes: use --threads".to_owned());
+        let threads_only =
+            || ServeError::Setup("this service has no worker processes: use --threads".to_owned());
         let description = service.for_processes().ok_or_else(threads_only)?;
         let patience_ns = patience_ns(setup, &description, cores);
         let mut processes = Self { all: Vec::new(), loaded: None, patience_ns };

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::connections::{TcpReport, add_counts};
 use crate::counts::Counts;
 use crate::error::ServeError;
-use crate::connections::{TcpReport, add_counts};
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 

@@ -1,15 +1,15 @@
 //! The fate of a query that no back end answers: a second try, an rcode from the front itself, or nothing.
 
+use kqps_message::rcode;
 use kqps_server::answer::QUERY_BYTES;
 use kqps_server::counts::Cause;
-use kqps_message::rcode;
 
 use super::Dispatcher;
 use crate::asked::Asked;
 use crate::counts::Lost;
-use crate::reply_queue::Receiver;
 use crate::queries::{Client, Query};
 use crate::reply;
+use crate::reply_queue::Receiver;
 
 impl Dispatcher {
     /// Takes a query back from its back end.

@@ -7,9 +7,9 @@ use mio::event::Event;
 use super::Dispatcher;
 use crate::back_end::{BackEnd, Trouble};
 use crate::counts::Bad;
-use crate::reply_queue::Receiver;
 use crate::queries::Client;
 use crate::reply;
+use crate::reply_queue::Receiver;
 use crate::stream::{Gone, first_frame};
 
 /// Rounds of reading from one back end before others have their turn.

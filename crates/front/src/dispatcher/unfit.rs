@@ -13,13 +13,7 @@ use crate::reply;
 impl Dispatcher {
     /// Whether the query in this place was sent again, or refused, instead of getting this answer.
     #[cold]
-    pub(crate) fn tries_again(
-        &mut self,
-        number: usize,
-        place: u16,
-        link: u16,
-        message: &[u8],
-    ) -> bool {
+    pub(crate) fn tries_again(&mut self, number: usize, place: u16, link: u16, message: &[u8]) -> bool {
         let Query { client, tries, wants_whole, ref bytes, .. } = *self.queries.get(place);
         let Some(back_end) = &mut self.back_ends[number] else { return false };
         let is_servfail = reply::is_servfail(message);

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use kqps_message::{query, rtype};
 use kqps_front::policy::{BackEnd, Choice, Target};
-use kqps_server::connections;
 use kqps_front::{Checks, Front, Policy, Settings};
+use kqps_message::{query, rtype};
+use kqps_server::connections;
 
 use super::options::Serving;
 use crate::exit::bad_input;

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use kqps_observation::visible::visible_line;
-use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_front::{Policy, Settings};
-use kqps_server::report::BackEndReport;
+use kqps_observation::visible::visible_line;
 use kqps_server::connections::TcpReport;
+use kqps_server::report::BackEndReport;
+use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
 

@@ -4,9 +4,9 @@ use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::services::auth::ZonesLoaded;
 use crate::report::Report;
 use crate::service::Description;
+use crate::services::auth::ZonesLoaded;
 
 /// The task of a child. File descriptors stand for sockets.
 #[derive(Debug, Serialize, Deserialize)]

@@ -10,10 +10,10 @@ use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
 use super::message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
-use crate::services::auth::ZonesLoaded;
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Description;
+use crate::services::auth::ZonesLoaded;
 use crate::setup::Setup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 

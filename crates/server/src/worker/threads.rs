@@ -10,13 +10,13 @@ use kqps_kernel::UdpSocket;
 use kqps_kernel::affinity::pin_thread;
 
 use crate::answer::Answer;
+use crate::connections::ConnectionThread;
 use crate::counts::Counts;
 use crate::error::ServeError;
 use crate::loops;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
 use crate::sockets::WorkerSockets;
-use crate::connections::ConnectionThread;
 use crate::worker::{StopFlag, Worker};
 
 /// Starts the thread for connections on these cores; an empty list means any core.

@@ -26,10 +26,10 @@
 
 use std::path::Path;
 
-use kqps_lab::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
-use kqps_message::{name, rtype};
 use kqps_front::Policy;
 use kqps_front::policy::{BackEnd, Choice, Rule};
+use kqps_lab::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
+use kqps_message::{name, rtype};
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -9,8 +9,8 @@ use kqps_kernel::clock::wall_s;
 use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
 use crate::answer::{Answer, Packet, QUERY_BYTES};
-use crate::counts::{Cause, Rcodes};
 use crate::connections::{Said, StreamAnswer};
+use crate::counts::{Cause, Rcodes};
 
 /// Answers queries that arrive as datagrams from the zones.
 pub(super) struct AuthAnswer(Inner);

@@ -92,7 +92,8 @@ impl Keeper {
             *again = true;
             return Ok(());
         }
-        let (shared, outcome, mut notify) = (self.shared.clone(), self.outcome.clone(), self.notify.try_clone()?);
+        let (shared, outcome, mut notify) =
+            (self.shared.clone(), self.outcome.clone(), self.notify.try_clone()?);
         std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
             let (old, loaded) = shared.replace();
             // While the server stops, nothing receives this.
