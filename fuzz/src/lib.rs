@@ -17,7 +17,7 @@ use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
-pub use kqps_server::front::fuzz::{framing as front_framing, reply as front_reply};
+pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use zone_file::zone_file;
 
 /// Takes any bytes as a message, and as a name in presentation form.

@@ -3,23 +3,23 @@
 mod auth;
 mod echo;
 mod front;
-mod loader;
 mod options;
 mod status;
 mod words;
+mod zones;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use kqps_server::auth::Load;
+use kqps_front::Settings;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::{Lines, bad_input};
 use crate::print;
 use crate::signals;
-use loader::Loader;
 use options::Serving;
+use zones::ZoneFiles;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,31 +51,28 @@ enum ServerKind {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
-        ServerKind::Echo(echo) => serve(&echo.serving, echo.service(), Loader::default()),
-        ServerKind::Auth(auth) => serve(&auth.serving, auth.service()?, Loader::default()),
-        ServerKind::Front(front) => serve(&front.serving, front.service()?, front.loader()),
+        ServerKind::Echo(echo) => serve(&echo.serving, Box::new(echo.service()), None),
+        ServerKind::Auth(auth) => serve(&auth.serving, Box::new(auth.service()?), None),
+        ServerKind::Front(front) => {
+            let service = front.service()?;
+            let settings = service.settings.clone();
+            serve(&front.serving, Box::new(service), Some(&settings))
+        }
         ServerKind::Status(status) => {
             signals::watch()?;
             status.run()
         }
         ServerKind::Worker => {
-            kqps_server::serve::run_as_child(&shared(Loader::default()))?;
+            kqps_server::serve::run_as_child(Arc::new(ZoneFiles))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn shared(loader: Loader) -> Arc<dyn Load> {
-    Arc::new(loader)
-}
-
-fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<ExitCode> {
+/// Runs a server. `front` has its settings if it is a front.
+fn serve(serving: &Serving, service: Box<dyn Service>, front: Option<&Settings>) -> anyhow::Result<ExitCode> {
     let setup = serving.setup()?;
-    let front = match &service {
-        Service::Front(settings) => Some(settings.clone()),
-        Service::Echo(_) | Service::Auth(_) => None,
-    };
-    let server = match Server::start(&setup, service, &shared(loader)) {
+    let server = match Server::start(&setup, service) {
         Ok(server) => server,
         Err(ServeError::Setup(why)) => return Err(bad_input(why)),
         // The text may name several files, each in a line.
@@ -89,9 +86,9 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
         Err(error) => return Err(error.into()),
     };
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
-    words::ready(&mut print::Out, serving.json, &setup, &server, front.as_deref())?;
-    let ended = server.run(serving.time, |told| {
-        let _ = words::reloaded(&mut print::Out, serving.json, &told);
+    words::ready(&mut print::Out, serving.json, &setup, &server, front)?;
+    let ended = server.run(serving.time, |loaded| {
+        let _ = words::reloaded(&mut print::Out, serving.json, &loaded);
     });
     let printed = words::counts(&mut print::Out, serving.json, &ended.report);
     ended.failed.map_or(Ok(()), Err)?;

@@ -6,6 +6,10 @@ use kqps_kernel::Address;
 
 use crate::counts::Cause;
 
+/// The longest query that is answered, in bytes: the largest size that EDNS clients usually offer (RFC 6891, section
+/// 6.2.5). Every I/O model has space for exactly this size.
+pub const QUERY_BYTES: usize = 4096;
+
 /// A received query.
 #[derive(Debug)]
 pub struct Packet<'a> {

@@ -12,7 +12,7 @@ use kqps_message::{Header, edns, rcode};
 pub enum Cause {
     /// The query was shorter than a DNS header.
     QueryTooShort,
-    /// The query was longer than [`crate::echo::QUERY_BYTES`].
+    /// The query was longer than [`crate::answer::QUERY_BYTES`].
     QueryTooLong,
     /// The message had QR set, so it was a response.
     IsResponse,
@@ -85,7 +85,7 @@ impl Counts {
 
     /// Counts this many replies as sent, or one as refused.
     #[inline]
-    pub(crate) fn took(&mut self, outcome: io::Result<usize>) {
+    pub fn took(&mut self, outcome: io::Result<usize>) {
         match outcome {
             Ok(replies) => self.answered += replies as u64,
             Err(error) => self.refused(&error, 1),
@@ -119,7 +119,7 @@ impl Counts {
 
 /// The number of replies by rcode. Rcodes below 32, which include those with a name, need no allocation.
 #[derive(Clone, Debug)]
-pub(crate) struct Rcodes(Vec<u64>);
+pub struct Rcodes(Vec<u64>);
 
 impl Default for Rcodes {
     fn default() -> Self {
@@ -130,7 +130,7 @@ impl Default for Rcodes {
 impl Rcodes {
     /// Counts a reply with this rcode, at most [`rcode::MAX`].
     #[inline]
-    pub(crate) fn add(&mut self, rcode: u16) {
+    pub fn add(&mut self, rcode: u16) {
         let place = usize::from(rcode);
         if place >= self.0.len() {
             self.grow(place);
@@ -140,7 +140,7 @@ impl Rcodes {
 
     /// Counts a reply by its rcode, with the upper bits in its OPT record.
     #[inline]
-    pub(crate) fn add_of(&mut self, reply: &[u8]) {
+    pub fn add_of(&mut self, reply: &[u8]) {
         self.add(Header::of(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
     }
 
@@ -150,7 +150,7 @@ impl Rcodes {
     }
 
     /// The counts by name, without rcodes that did not occur.
-    pub(crate) fn report(&self) -> BTreeMap<String, u64> {
+    pub fn report(&self) -> BTreeMap<String, u64> {
         let seen = (0..).zip(&self.0).filter(|&(_, &count)| count > 0);
         seen.map(|(code, &count)| (rcode::Shown(code).to_string(), count)).collect()
     }
@@ -169,9 +169,9 @@ mod tests {
         counts.sent(Err(io::Error::from_raw_os_error(1)));
         counts.refused(&io::Error::from_raw_os_error(1), 2);
         counts.refused(&io::Error::from_raw_os_error(4095), 1);
-        let told: Vec<_> = counts.dropped().into_iter().collect();
+        let dropped: Vec<_> = counts.dropped().into_iter().collect();
         let expected = [("port-zero", 2), ("send-failed-EPERM", 3), ("send-failed-errno-4095", 1)];
-        assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(dropped, expected.map(|(name, count)| (name.to_owned(), count)));
         assert_eq!(counts.answered, 1);
     }
 

@@ -4,33 +4,33 @@
 //! or separate sockets, on chosen cores; over TCP as well; and counting exactly what was received, answered
 //! and dropped. Not for: reading zones, or deciding the answer to a query.
 //!
-//! Invariant: an answer never sees a socket. Each file under `io` contains a whole loop, since studies
+//! Invariant: an answer never sees a socket. Each file under `loops` contains a whole loop, since studies
 //! compare loops. What surrounds the loops (workers, sockets, counts) and what they call ([`Answer`]) is
 //! shared.
 
 pub mod answer;
-pub mod auth;
+pub mod connections;
 pub mod counts;
-pub mod echo;
-pub mod front;
-pub mod io;
+pub mod error;
+pub mod model;
 pub mod report;
+pub mod runs;
 pub mod serve;
 pub mod service;
+pub mod services;
 pub mod setup;
 pub mod sockets;
-pub mod tcp;
+pub mod worker;
 
-mod crew;
-mod family;
-mod runs;
-mod threads;
-mod worker;
+mod loops;
+mod processes;
+mod until;
 
 pub use answer::{Answer, Packet};
-pub use echo::Echo;
-pub use io::Model;
-pub use report::Report;
-pub use serve::{Ended, ServeError, Server};
+pub use error::ServeError;
+pub use model::Model;
+pub use report::{Ended, Report};
+pub use serve::Server;
 pub use service::Service;
+pub use services::echo::Echo;
 pub use setup::Setup;

@@ -1,12 +1,16 @@
-//! The report of a server when it stops.
+//! The report of a server when it stops, and the counts that a worker adds to it.
+
+mod back_end;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::front::{BackEndReports, add_back_ends};
-use crate::tcp::{TcpReport, add_counts};
-use crate::worker::Counted;
+use crate::connections::{TcpReport, add_counts};
+use crate::counts::Counts;
+use crate::error::ServeError;
+
+pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
 ///
@@ -52,7 +56,7 @@ pub struct WorkerReport {
 
 impl Report {
     /// Adds a worker that has ended.
-    pub(crate) fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
+    pub fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
         let Counted { counts, response_rcodes, tcp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
         let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
@@ -81,4 +85,33 @@ impl Report {
             self.tcp.get_or_insert_default().add(tcp);
         }
     }
+}
+
+/// The result of a server that has ended.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The counts, without those of workers that could not go on.
+    pub report: Report,
+    /// Why the server ended unless it was asked to.
+    pub failed: Option<ServeError>,
+}
+
+impl Ended {
+    /// This end, after a wait with this outcome. The first error counts.
+    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
+        Self { failed: before.err().or(self.failed), ..self }
+    }
+}
+
+/// The result of a worker.
+#[derive(Default)]
+pub struct Counted {
+    /// The counts of datagrams.
+    pub counts: Counts,
+    /// Replies to datagrams by rcode.
+    pub response_rcodes: BTreeMap<String, u64>,
+    /// The counts of connections that the worker serves itself.
+    pub tcp: Option<TcpReport>,
+    /// The counts of queries at back ends.
+    pub back_ends: BackEndReports,
 }

@@ -11,16 +11,17 @@ use kqps_kernel::{Address, LocalAddress, UdpSocket};
 /// The longest run that a socket sends: 1 datagram if its device refuses segmented messages, which some do although
 /// the socket accepted the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Longest(usize);
+pub struct Longest(usize);
 
 impl Longest {
     /// As many segments as the kernel takes.
-    pub(crate) const ANY: Self = Self(SEGMENTS);
+    pub const ANY: Self = Self(SEGMENTS);
     /// One datagram per message.
-    pub(crate) const ONE: Self = Self(1);
+    pub const ONE: Self = Self(1);
 }
 
-pub(crate) struct Runs {
+/// Datagrams that wait to be sent, with their bytes.
+pub struct Runs {
     batch: RunBatch,
     /// Datagrams that are in no message yet, in the order in which they were written.
     pieces: Vec<Piece>,
@@ -45,10 +46,12 @@ struct Turn {
 
 impl Turn {
     /// A turn without datagrams, which begins at this piece.
+    #[inline]
     fn of(to: Address, from: Option<LocalAddress>, first: usize) -> Self {
         Self { to, from, key: to.key(), first, end: first }
     }
 
+    #[inline]
     fn flow(&self) -> (Address, Option<LocalAddress>) {
         (self.to, self.from)
     }
@@ -56,7 +59,7 @@ impl Turn {
 
 impl Runs {
     /// Makes room for `datagrams` datagrams of `bytes` bytes in total.
-    pub(crate) fn new(datagrams: usize, bytes: usize) -> Self {
+    pub fn new(datagrams: usize, bytes: usize) -> Self {
         let pieces = || Vec::with_capacity(datagrams);
         // Every datagram may have a different receiver, and there is one more turn without datagrams.
         let mut turns = Vec::with_capacity(datagrams + 1);
@@ -66,7 +69,7 @@ impl Runs {
 
     /// Sets the destination of the next datagrams.
     #[inline]
-    pub(crate) fn turn_to(&mut self, to: Address, from: Option<LocalAddress>) {
+    pub fn turn_to(&mut self, to: Address, from: Option<LocalAddress>) {
         let present = self.present();
         if (to, from) != present.flow() {
             let first = self.pieces.len();
@@ -77,31 +80,32 @@ impl Runs {
         }
     }
 
+    #[inline]
     fn present(&self) -> Turn {
         *self.turns.last().expect("there is always a turn")
     }
 
     /// Destination of the next datagrams.
     #[inline]
-    pub(crate) fn to(&self) -> Address {
+    pub fn to(&self) -> Address {
         self.present().to
     }
 
     /// Whether another datagram of this length fits.
     #[inline]
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+    pub fn has_room(&self, bytes: usize) -> bool {
         self.batch.has_room(bytes)
     }
 
     /// The free part of the buffer, in which the caller writes the next datagram.
     #[inline]
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub fn room(&mut self) -> &mut [u8] {
         self.batch.room()
     }
 
     /// Keeps the first `bytes` bytes of [`Self::room`] as a datagram. Panics without [`Self::has_room`].
     #[inline]
-    pub(crate) fn keep(&mut self, bytes: usize) {
+    pub fn keep(&mut self, bytes: usize) {
         let piece = self.batch.keep(bytes);
         self.pieces.push(piece);
         self.turns.last_mut().expect("there is always a turn").end = self.pieces.len();
@@ -119,13 +123,13 @@ impl Runs {
         turns.push(Turn::of(present.to, present.from, 0));
     }
 
-    /// Sends all datagrams. Calls `told` with how many the kernel took, or why it refused one. A run that the kernel
+    /// Sends all datagrams. Calls `report` with how many the kernel took, or why it refused one. A run that the kernel
     /// cannot segment is sent again datagram by datagram.
-    pub(crate) fn send(
+    pub fn send(
         &mut self,
         socket: &UdpSocket,
         longest: &mut Longest,
-        mut told: impl FnMut(io::Result<usize>),
+        mut report: impl FnMut(io::Result<usize>),
     ) {
         self.put_together(*longest);
         let batch = &mut self.batch;
@@ -133,7 +137,7 @@ impl Runs {
         while first < batch.messages() {
             match batch.send(socket, first) {
                 Ok(sent) => {
-                    told(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
+                    report(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
                     first += sent;
                 }
                 Err(error) => {
@@ -143,10 +147,10 @@ impl Runs {
                             if outcome.is_ok() {
                                 *longest = Longest::ONE;
                             }
-                            told(outcome.map(|()| 1));
+                            report(outcome.map(|()| 1));
                         });
                     } else {
-                        (0..segments).for_each(|_| told(Err(io::Error::from_raw_os_error(errno))));
+                        (0..segments).for_each(|_| report(Err(io::Error::from_raw_os_error(errno))));
                     }
                     first += 1;
                 }

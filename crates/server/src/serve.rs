@@ -2,96 +2,23 @@
 //! reports when it can answer, waits for its end, and adds up the workers' counts.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::clock::now_ns;
-use kqps_kernel::poll::{FOREVER_NS, PollSet};
-use kqps_kernel::process::Signal;
+use kqps_kernel::UdpSocket;
 use kqps_kernel::signal::{Signals, ignores_hang_ups};
-use kqps_kernel::{UdpOptions, UdpSocket};
 
-use crate::auth::{Load, Told};
-use crate::crew::{Crew, Task};
-use crate::family::{self, Family};
-use crate::front::policy::Target;
-use crate::io::Model;
-use crate::report::Report;
-use crate::service::Service;
+use crate::error::ServeError;
+use crate::processes::{self, Processes};
+use crate::report::Ended;
+use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
+use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
+use crate::services::echo::Echo;
 use crate::setup::{Setup, Sockets};
-use crate::sockets::{self, BindError, SocketFile};
-use crate::threads::Assigned;
-
-/// Why a server could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Two settings contradict each other; the text says which.
-    #[error("{0}")]
-    Setup(String),
-    /// This host does not support the I/O model.
-    #[error("--io {model} does not work on this host: {reason}")]
-    Unavailable {
-        /// The name of the I/O model.
-        model: &'static str,
-        /// What the host lacks.
-        reason: String,
-    },
-    /// The server could not listen on an address or at the path of a Unix socket.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// No zone could be loaded; the text says why.
-    #[error("{0}")]
-    Zones(String),
-    /// A signal arrived before the server could answer.
-    #[error("stopped by a signal before it could answer")]
-    Stopped {
-        /// The number of the signal (signal(7)).
-        signal: i32,
-    },
-    /// A worker could not start or go on.
-    #[error("worker {worker} ({model}): {error}")]
-    Worker {
-        /// The number of the worker within its process, from 0.
-        worker: usize,
-        /// The name of its I/O model.
-        model: &'static str,
-        /// The error that stopped the worker.
-        error: io::Error,
-    },
-    /// The thread that serves connections could not start or go on.
-    #[error("serving connections: {0}")]
-    Connections(io::Error),
-    /// A worker process ended by itself, or did not end when asked.
-    #[error("worker process {process} {how}")]
-    Process {
-        /// The number of the process, from 0.
-        process: usize,
-        /// What the process did, as the end of a sentence.
-        how: String,
-    },
-    /// Another error of the operating system.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// The result of a server that has ended.
-#[derive(Debug, Default)]
-pub struct Ended {
-    /// The counts, without those of workers that could not go on.
-    pub report: Report,
-    /// Why the server ended unless it was asked to.
-    pub failed: Option<ServeError>,
-}
-
-impl Ended {
-    /// This end, after a wait with this outcome. The first error counts.
-    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
-        Self { failed: before.err().or(self.failed), ..self }
-    }
-}
+use crate::sockets::{self, SocketFile, WorkerSockets};
+use crate::until::{Deadline, Event};
 
 /// A server that can answer.
 pub struct Server {
@@ -104,35 +31,36 @@ pub struct Server {
 }
 
 enum Workers {
-    Here(Box<Crew>),
-    Processes(Family),
+    Here(Box<dyn Running>),
+    Processes(Processes),
 }
 
 impl Server {
     /// Binds all sockets, starts the workers, and returns when all of them can answer. Fails if a signal to end
     /// arrives before. Takes over the signals that end a program, so it must be called before other threads are
-    /// started. `load` loads the zones or reloads the policy, for a service that has one.
-    pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
-        check(setup, &service)?;
+    /// started.
+    pub fn start(setup: &Setup, service: Box<dyn Service>) -> Result<Self, ServeError> {
+        check(setup, &*service)?;
         // Under `nohup`, ignore SIGHUP.
-        let signals = Signals::take(service.loads_again() || !ignores_hang_ups()?)?;
-        let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
+        let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
+        let Transports { tcp, unix } = service.transports();
+        let bound = sockets::bind(setup, tcp, unix)?;
         if service.replies_pass() {
             bound.never_fragment()?;
         }
-        let notes = notes(setup, &service, &bound.receivers[0])?;
-        let assigned: Vec<Assigned> = bound
+        let notes = notes(setup, &*service, &bound.receivers[0])?;
+        let workers: Vec<WorkerSockets> = bound
             .workers
             .into_iter()
             .zip(0..)
-            .map(|(endpoints, number)| Assigned { cpu: setup.cpu(number), endpoints })
+            .map(|(endpoints, number)| WorkerSockets { cpu: setup.cpu(number), endpoints })
             .collect();
         let workers = if setup.processes == 1 {
             let (model, listeners) = (setup.io, bound.listeners);
-            let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
-            Workers::Here(Box::new(Crew::start(task, load, &signals)?))
+            let task = Task { model, workers, listeners, process: 0, processes: 1 };
+            Workers::Here(service.begin(task, &signals)?)
         } else {
-            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners, &signals)?)
+            Workers::Processes(Processes::start(setup, &*service, &workers, &bound.listeners, &signals)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
         Ok(Self { addresses, files, receivers, signals, workers, notes })
@@ -149,10 +77,10 @@ impl Server {
     }
 
     /// The result of loading zones; `None` for a service without zones.
-    pub fn told(&self) -> Option<&Told> {
+    pub fn loaded(&self) -> Option<&ZonesLoaded> {
         match &self.workers {
-            Workers::Here(crew) => crew.told(),
-            Workers::Processes(family) => family.told(),
+            Workers::Here(running) => running.loaded(),
+            Workers::Processes(processes) => processes.loaded(),
         }
     }
 
@@ -164,19 +92,19 @@ impl Server {
     /// The address at which Prometheus can read a front's counts.
     pub fn metrics(&self) -> Option<SocketAddr> {
         match &self.workers {
-            Workers::Here(crew) => crew.metrics(),
+            Workers::Here(running) => running.metrics(),
             Workers::Processes(_) => None,
         }
     }
 
     /// Serves until a signal to end or until `time` has passed, and returns the counts of all workers. If a worker
-    /// cannot go on, the others end too. SIGHUP reloads zones, after which `heard` is called, or a front's policy.
+    /// cannot go on, the others end too. SIGHUP reloads zones, after which `reloaded` is called, or a front's policy.
     /// Without either it ends the server, unless it was ignored when the program started.
-    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Ended {
-        let until = Until::after(time);
+    pub fn run(mut self, time: Option<Duration>, mut reloaded: impl FnMut(ZonesLoaded)) -> Ended {
+        let until = Deadline::after(time);
         let mut ended = match &mut self.workers {
-            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard),
-            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard),
+            Workers::Here(running) => serve(&mut **running, &self.signals, until, &mut reloaded),
+            Workers::Processes(processes) => processes.serve(&self.signals, until, &mut reloaded),
         };
         for receiver in &self.receivers {
             match receiver.drops() {
@@ -188,79 +116,15 @@ impl Server {
     }
 }
 
-/// When a server ends if no signal ends it before.
-#[derive(Clone, Copy)]
-pub(crate) struct Until {
-    end_ns: u64,
-}
-
-/// The event that ended a wait.
-pub(crate) enum News {
-    /// The time has passed, or a signal to end arrived.
-    End(Option<Signal>),
-    /// SIGHUP arrived.
-    HangUp,
-    /// The descriptor with this index is readable.
-    From(usize),
-}
-
-impl ServeError {
-    pub(crate) fn stopped(signal: Signal) -> Self {
-        Self::Stopped { signal: signal.number() }
-    }
-}
-
-impl Until {
-    /// Ends when this time, counted from now, has passed; never without a time.
-    pub(crate) fn after(time: Option<Duration>) -> Self {
-        Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
-    }
-
-    /// Waits for a signal, the end of the time, or one of these descriptors.
-    pub(crate) fn wait(self, signals: &Signals, descriptors: &[RawFd]) -> io::Result<News> {
-        let signal = signals.as_raw_fd();
-        let mut set = PollSet::new(std::iter::once(&signal).chain(descriptors));
-        loop {
-            let now_ns = now_ns();
-            if now_ns >= self.end_ns {
-                return Ok(News::End(None));
-            }
-            let left_ns = if self.end_ns == FOREVER_NS { FOREVER_NS } else { self.end_ns - now_ns };
-            if !set.wait(left_ns)? {
-                continue;
-            }
-            match signals.read()? {
-                Some(Signal::HangUp) => return Ok(News::HangUp),
-                Some(signal) => return Ok(News::End(Some(signal))),
-                None => {}
-            }
-            if let Some(place) = (0..descriptors.len()).find(|place| set.is_ready(place + 1)) {
-                return Ok(News::From(place));
-            }
-        }
-    }
-}
-
 /// Checks for settings that the types allow and that cannot work.
-fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
+fn check(setup: &Setup, service: &dyn Service) -> Result<(), ServeError> {
     let model = setup.io.name();
     setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
     if setup.listen.len() > 1 && !setup.io.serves_many() {
         let why = format!("--io {model} waits on one socket and cannot serve several --listen addresses");
         return Err(ServeError::Setup(why));
     }
-    if let Service::Front(_) = service {
-        if setup.processes > 1 {
-            return Err(ServeError::Setup(
-                "a front has threads and no worker processes: use --threads".to_owned(),
-            ));
-        }
-        if !matches!(setup.io, Model::Mmsg | Model::Segment | Model::Uring) {
-            return Err(ServeError::Setup(format!(
-                "--io {model} does not work for a front: use mmsg, segment or uring"
-            )));
-        }
-    }
+    service.check(setup)?;
     if setup.steer && setup.sockets != Sockets::ReusePort {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
     }
@@ -274,37 +138,70 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
 }
 
 /// Sentences about settings that the system did not grant in full. The buffers of one socket stand for those of all.
-fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
-    let of_flag = |flag: &'static str| move |told| format!("{flag}: {told}");
+fn notes(setup: &Setup, service: &dyn Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
     let short = receiver.short_buffers(setup.buffer_bytes);
-    let mut notes: Vec<String> = short.into_iter().map(of_flag("--buffer")).collect();
-    if let Service::Front(front) = service
-        && front.policy.back_ends.iter().any(|back_end| matches!(back_end.target, Target::Udp(_)))
-    {
-        let bytes = front.buffer_bytes;
-        let options =
-            UdpOptions { recv_buffer: Some(bytes), send_buffer: Some(bytes), ..UdpOptions::default() };
-        let like_those = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), &options)?;
-        notes.extend(like_those.short_buffers(bytes).into_iter().map(of_flag("--backend-buffer")));
-    }
+    let mut notes: Vec<String> = short.into_iter().map(|note| format!("--buffer: {note}")).collect();
+    notes.extend(service.notes()?);
     Ok(notes)
 }
 
-/// Serves as a worker process. Reads its task from standard input, and reports to the parent what it loaded and
-/// counted, or what went wrong. An error means that the report could not be written.
-pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
-    family::tell_end(count_as_child(load))
+/// Serves with the threads of this process until a signal to end, until the time is over, or until a thread has
+/// ended. Calls `reloaded` after every reload. Then stops all threads and adds up their counts.
+fn serve(
+    running: &mut dyn Running,
+    signals: &Signals,
+    until: Deadline,
+    reloaded: &mut dyn FnMut(ZonesLoaded),
+) -> Ended {
+    let waited = wait_for_the_end(running, signals, until, reloaded);
+    running.threads().stop().after(waited)
 }
 
-fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
+fn wait_for_the_end(
+    running: &mut dyn Running,
+    signals: &Signals,
+    until: Deadline,
+    reloaded: &mut dyn FnMut(ZonesLoaded),
+) -> Result<(), ServeError> {
+    loop {
+        let mut descriptors = vec![running.threads().descriptor()];
+        descriptors.extend(running.news());
+        match until.wait(signals, &descriptors)? {
+            Event::HangUp => {
+                if running.hang_up()? == AfterHangUp::End {
+                    return Ok(());
+                }
+            }
+            Event::From(1) => running.reloaded()?.into_iter().for_each(&mut *reloaded),
+            Event::End(_) | Event::From(_) => return Ok(()),
+        }
+    }
+}
+
+/// Serves as a worker process, with zones from `source`. Reads its task from standard input, and reports to the parent
+/// what it loaded and counted, or what went wrong. An error means that the report could not be written.
+pub fn run_as_child(source: Arc<dyn ZoneSource>) -> io::Result<()> {
+    processes::report_end(count_as_child(source))
+}
+
+fn count_as_child(source: Arc<dyn ZoneSource>) -> Result<Ended, ServeError> {
     // Before this line the signals are blocked, as in the parent.
-    let task = family::read_task()?;
+    let (task, description) = processes::read_task()?;
+    let service = described(description, source);
     // For a service that reloads nothing, the parent decides whether SIGHUP ends it.
-    let signals = Signals::take(task.service.loads_again())?;
-    let mut crew = Crew::start(task, load, &signals)?;
-    family::tell_ready(crew.told())?;
-    Ok(crew.serve(&signals, Until::after(None), &mut |told| {
+    let signals = Signals::take(service.reloads())?;
+    let mut running = service.begin(task, &signals)?;
+    processes::report_ready(running.loaded())?;
+    Ok(serve(&mut *running, &signals, Deadline::after(None), &mut |loaded| {
         // If the parent has died, this process dies too.
-        let _ = family::tell_reloaded(told);
+        let _ = processes::report_reloaded(loaded);
     }))
+}
+
+/// The service of this description.
+fn described(description: Description, source: Arc<dyn ZoneSource>) -> Box<dyn Service> {
+    match description {
+        Description::Echo { work_ns } => Box::new(Echo { work_ns }),
+        Description::Auth(settings) => Box::new(Auth { settings, source }),
+    }
 }

@@ -1,90 +1,131 @@
-//! The kinds of servers.
+//! What a server does with queries, apart from how it receives them.
 
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use kqps_message::edns::UDP_PAYLOAD_BYTES;
+use kqps_kernel::signal::Signals;
 use serde::{Deserialize, Serialize};
 
-use crate::auth;
-use crate::echo::Echo;
-use crate::front;
+use crate::error::ServeError;
+use crate::model::Model;
+use crate::services::auth::{Settings, ZonesLoaded};
+use crate::setup::Setup;
+use crate::sockets::{ListeningSocket, WorkerSockets};
+use crate::worker::threads::Threads;
 
-/// A kind of server, with its settings.
+/// A service: it says what its server needs, and starts the threads of one process. Every function is called a few
+/// times in the life of a server, and none for a query.
+pub trait Service {
+    /// How queries arrive besides datagrams.
+    fn transports(&self) -> Transports<'_>;
+
+    /// Whether replies pass links without fragmentation, because none is longer than its query or than what passes
+    /// nearly everywhere. If so, the server forbids the kernel to fragment them.
+    fn replies_pass(&self) -> bool;
+
+    /// Whether SIGHUP reloads something. If not, it ends the server.
+    fn reloads(&self) -> bool;
+
+    /// Returns an error if the service cannot work with these settings.
+    fn check(&self, setup: &Setup) -> Result<(), ServeError> {
+        let _ = setup;
+        Ok(())
+    }
+
+    /// A sentence for each setting of the service that the system does not grant in full.
+    fn notes(&self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// The service for worker processes; `None` if it has threads only.
+    fn for_processes(&self) -> Option<Description> {
+        None
+    }
+
+    /// Starts all threads of one process. Returns when they can answer. A signal to end interrupts loading.
+    fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn Running>, ServeError>;
+}
+
+/// The ways by which queries arrive, besides datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transports<'a> {
+    /// Whether the service accepts TCP connections at the addresses of its UDP sockets.
+    pub tcp: bool,
+    /// The paths of the Unix sockets at which it accepts connections.
+    pub unix: &'a [PathBuf],
+}
+
+/// The part of a server that one process has.
+pub struct Task {
+    /// The I/O model of all workers.
+    pub model: Model,
+    /// The sockets of each worker.
+    pub workers: Vec<WorkerSockets>,
+    /// The sockets that accept connections; empty if there are none.
+    pub listeners: Vec<ListeningSocket>,
+    /// The number of this process, from 0.
+    pub process: usize,
+    /// The number of processes.
+    pub processes: usize,
+}
+
+/// A service in words, for worker processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Service {
+pub enum Description {
     /// Returns queries as their own replies.
-    Echo(Echo),
+    Echo {
+        /// The CPU time to spend on each query, in nanoseconds.
+        work_ns: u64,
+    },
     /// Answers from zones.
-    Auth(auth::Settings),
-    /// Passes queries to back ends, and their answers to clients.
-    Front(Box<front::Settings>),
+    Auth(Settings),
 }
 
-impl Service {
-    /// Whether it accepts TCP connections.
-    pub(crate) fn takes_tcp(&self) -> bool {
-        match self {
-            Self::Echo(_) => false,
-            Self::Auth(settings) => settings.tcp,
-            Self::Front(settings) => settings.tcp,
-        }
+/// The running threads of a service in one process.
+pub trait Running {
+    /// The threads.
+    fn threads(&mut self) -> &mut Threads;
+
+    /// The result of the first load of zones; `None` for a service without zones.
+    fn loaded(&self) -> Option<&ZonesLoaded> {
+        None
     }
 
-    /// Whether to forbid fragmentation of replies: if no reply is longer than its query, or longer than what
-    /// passes nearly everywhere. A query may itself have arrived in fragments. Its echo is then refused and
-    /// counted, since fragments would distort what an echo measures.
-    pub(crate) fn replies_pass(&self) -> bool {
-        match self {
-            Self::Echo(_) => true,
-            Self::Auth(settings) => settings.payload_bytes <= UDP_PAYLOAD_BYTES,
-            // Their length depends on the back ends and on what clients accept.
-            Self::Front(_) => false,
-        }
+    /// The address at which Prometheus can read counts.
+    fn metrics(&self) -> Option<SocketAddr> {
+        None
     }
 
-    /// Whether SIGHUP reloads something.
-    pub(crate) fn loads_again(&self) -> bool {
-        match self {
-            Self::Echo(_) => false,
-            Self::Auth(_) | Self::Front(_) => true,
-        }
+    /// Handles SIGHUP.
+    fn hang_up(&mut self) -> Result<AfterHangUp, ServeError> {
+        Ok(AfterHangUp::End)
     }
 
-    /// The paths of the Unix sockets on which it accepts connections.
-    pub(crate) fn unix(&self) -> &[PathBuf] {
-        match self {
-            Self::Echo(_) | Self::Front(_) => &[],
-            Self::Auth(settings) => &settings.unix,
-        }
+    /// The descriptor that becomes readable when a reload has ended.
+    fn news(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Takes the outcome of a reload; `None` if nothing changed. Call it when [`Self::news`] is readable.
+    fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
+        Ok(None)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+/// What a server does after SIGHUP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterHangUp {
+    /// It serves on.
+    GoOn,
+    /// It ends.
+    End,
+}
 
-    use super::*;
-    use crate::tcp;
-
-    fn auth(payload_bytes: u16) -> Service {
-        Service::Auth(auth::Settings {
-            zones: Vec::new(),
-            lists: Vec::new(),
-            payload_bytes,
-            nsid: None,
-            version: None,
-            identity: None,
-            cookie_secret: None,
-            transfers: false,
-            tcp: true,
-            unix: Vec::new(),
-            limits: tcp::Limits { idle: Duration::from_secs(1), connections: 1, per_client: 1 },
-        })
-    }
-
-    #[test]
-    fn long_answers_may_be_fragmented() {
-        let services = [Service::Echo(Echo { work_ns: 0 }), auth(512), auth(1232), auth(1233)];
-        assert_eq!(services.map(|service| service.replies_pass()), [true, true, true, false]);
+/// Threads that share nothing.
+impl Running for Threads {
+    fn threads(&mut self) -> &mut Threads {
+        self
     }
 }

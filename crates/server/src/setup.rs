@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::io::Model;
+use crate::model::Model;
 
 /// How sockets are divided among workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

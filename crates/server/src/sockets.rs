@@ -19,9 +19,7 @@ use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 
 use crate::setup::{Reply, Setup, Sockets};
 
-pub use unix::SocketFile;
-
-pub(crate) use unix::listen as listen_unix;
+pub use unix::{SocketFile, listen as listen_unix};
 
 /// An address that a worker serves, with its sockets.
 #[derive(Clone, Debug)]
@@ -30,6 +28,15 @@ pub struct Endpoint {
     pub receiver: Arc<UdpSocket>,
     /// The socket that sends replies; often the same as `receiver`.
     pub sender: Arc<UdpSocket>,
+}
+
+/// The core and the endpoints of one worker.
+#[derive(Debug)]
+pub struct WorkerSockets {
+    /// The core to which the worker is pinned; `None` if it is not pinned.
+    pub cpu: Option<u32>,
+    /// The addresses that the worker serves, at least one.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// All sockets of a server.
@@ -67,7 +74,7 @@ pub enum ListeningSocket {
 
 impl ListeningSocket {
     /// A second descriptor of the same socket.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
@@ -134,7 +141,7 @@ pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, Bi
 }
 
 /// The error for an address on which the server cannot listen, in words.
-pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> BindError {
+pub fn refused(address: SocketAddr, error: &io::Error) -> BindError {
     let reason = match error.kind() {
         io::ErrorKind::AddrInUse => "another program listens there; choose another --listen".to_owned(),
         io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need CAP_NET_BIND_SERVICE"),

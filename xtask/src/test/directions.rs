@@ -19,7 +19,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
     ("kqps-player", &["kqps-dataset", "kqps-message", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel"]),
+    ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     (
@@ -35,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("kqps", &[ANY]),
-    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
+    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-front"]),
     ("kqps-faults", &["kqps-kernel", "kqps-observation"]),
     // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
     // starts them.

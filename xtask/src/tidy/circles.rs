@@ -14,11 +14,9 @@ use names::{Names, Path as Module, Written};
 const KNOWN: &[(&str, &[usize])] = &[
     ("crates/host", &[2, 2]),
     ("crates/kernel", &[2]),
-    ("crates/kqps", &[2]),
     ("crates/lab", &[31]),
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
-    ("crates/server", &[39]),
     ("crates/verdict", &[10, 6, 3, 2]),
     ("crates/zone", &[6, 5, 2, 2, 2]),
 ];

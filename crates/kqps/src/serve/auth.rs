@@ -3,12 +3,15 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kqps_server::{Service, auth, tcp};
+use kqps_server::connections;
+use kqps_server::services::auth::{Auth, Settings};
 
 use super::options::Serving;
+use super::zones::ZoneFiles;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_size, parse_some_time, parse_within};
 
@@ -104,19 +107,23 @@ enum Secret {
 }
 
 impl Args {
-    pub(super) fn service(&self) -> anyhow::Result<Service> {
+    pub(super) fn service(&self) -> anyhow::Result<Auth> {
+        Ok(Auth { settings: self.settings()?, source: Arc::new(ZoneFiles) })
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
         self.check_connections()?;
         if let Some(zone) = self.zone.iter().find(|zone| zone.as_os_str().as_encoded_bytes().ends_with(b"="))
         {
             return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
         }
-        let limits = tcp::Limits {
+        let limits = connections::Limits {
             idle: self.tcp_idle.unwrap_or(IDLE),
             connections: self.tcp_connections.unwrap_or(CONNECTIONS) as usize,
             per_client: self.tcp_per_client as usize,
         };
-        Ok(Service::Auth(auth::Settings {
+        Ok(Settings {
             zones: self.zone.clone(),
             lists: self.zones.clone(),
             payload_bytes: self.payload,
@@ -128,7 +135,7 @@ impl Args {
             tcp: !self.no_tcp,
             unix: self.unix.clone(),
             limits,
-        }))
+        })
     }
 
     /// Checks that the flags about connections go together.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kqps_server::{Echo, Service};
+use kqps_server::Echo;
 
 use super::options::Serving;
 use crate::value::parse_duration;
@@ -33,8 +33,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn service(&self) -> Service {
-        Service::Echo(Echo { work_ns: self.work.as_nanos() as u64 })
+    pub(super) fn service(&self) -> Echo {
+        Echo { work_ns: self.work.as_nanos() as u64 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `kqps serve front`.
 
 mod file;
+mod reload;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,17 +10,15 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
+use kqps_front::policy::{BackEnd, Choice, Target};
+use kqps_front::{Checks, Front, Policy, Settings};
 use kqps_message::{query, rtype};
-use kqps_server::front::policy::{BackEnd, Choice, Target};
-use kqps_server::front::{self, Checks, Policy, Settings};
-use kqps_server::{Service, tcp};
+use kqps_server::connections;
 
-use super::loader::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_within};
-
-pub(super) use file::read;
+use reload::PolicyFile;
 
 /// Default policy for the choice among several back ends.
 const CHOICE: Choice = Choice::LeastOutstanding;
@@ -190,12 +189,17 @@ struct BackEndArgument {
 }
 
 impl Args {
-    pub(super) fn service(&self) -> anyhow::Result<Service> {
+    pub(super) fn service(&self) -> anyhow::Result<Front> {
+        let source = PolicyFile { path: self.config.clone(), json: self.serving.json };
+        Ok(Front { settings: self.settings()?, source: Box::new(source) })
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
         let policy = match &self.config {
-            Some(path) => read(path).map_err(bad_input)?,
+            Some(path) => file::read(path).map_err(bad_input)?,
             None => self.policy()?,
         };
-        Ok(Service::Front(Box::new(Settings {
+        Ok(Settings {
             policy,
             checks: Checks {
                 query: self.check.0.clone(),
@@ -213,24 +217,19 @@ impl Args {
             outstanding: self.outstanding as usize,
             back_end_outstanding: self.backend_outstanding as usize,
             overload: match self.overload {
-                Overload::Newest => front::Overload::Newest,
-                Overload::Oldest => front::Overload::Oldest,
+                Overload::Newest => kqps_front::Overload::Newest,
+                Overload::Oldest => kqps_front::Overload::Oldest,
             },
             buffer_bytes: usize::try_from(self.backend_buffer)?,
             tcp: !self.no_tcp,
-            limits: tcp::Limits {
+            limits: connections::Limits {
                 idle: self.tcp_idle,
                 connections: self.tcp_connections as usize,
                 per_client: self.tcp_per_client as usize,
             },
             status: self.status.clone(),
             metrics: self.metrics,
-        })))
-    }
-
-    /// The loader that reads the policy file again at SIGHUP.
-    pub(super) fn loader(&self) -> Loader {
-        Loader { policy: self.config.clone(), json: self.serving.json }
+        })
     }
 
     fn policy(&self) -> anyhow::Result<Policy> {

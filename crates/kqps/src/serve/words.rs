@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use kqps_front::{Policy, Settings};
 use kqps_observation::visible::visible_line;
-use kqps_server::auth::{Changes, Told};
-use kqps_server::front::{BackEndReport, Policy, Settings};
-use kqps_server::tcp::TcpReport;
+use kqps_server::connections::TcpReport;
+use kqps_server::report::BackEndReport;
+use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ struct Ready<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
     #[serde(flatten)]
-    told: Option<&'a Told>,
+    result: Option<&'a ZonesLoaded>,
     #[serde(flatten)]
     front: Option<Front<'a>>,
 }
@@ -37,12 +38,12 @@ struct Front<'a> {
     status: Option<Cow<'a, str>>,
 }
 
-/// The line of `--json` after a reload. `told` is a [`Told`] or a [`Front`].
+/// The line of `--json` after a reload. `result` is a [`ZonesLoaded`] or a [`Front`].
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "reloaded")]
 struct Reloaded<'a, T: Serialize> {
     #[serde(flatten)]
-    told: &'a T,
+    result: &'a T,
 }
 
 /// Prints that the server can answer. `front` has the settings if the server is a front.
@@ -53,7 +54,7 @@ pub(super) fn ready(
     server: &Server,
     front: Option<&Settings>,
 ) -> io::Result<()> {
-    let (addresses, told) = (server.addresses(), server.told());
+    let (addresses, result) = (server.addresses(), server.loaded());
     if json {
         let unix = server.unix().map(Path::to_string_lossy).collect();
         let front = front.map(|settings| Front {
@@ -61,10 +62,10 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        return writeln!(out, "{}", to_json(&Ready { addresses, unix, told, front })?);
+        return writeln!(out, "{}", to_json(&Ready { addresses, unix, result, front })?);
     }
-    if let Some(told) = told {
-        loaded(out, told)?;
+    if let Some(result) = result {
+        loaded(out, result)?;
     }
     let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
@@ -113,39 +114,39 @@ pub(super) fn numbered(count: u64, what: &str) -> String {
 /// Prints that a front uses the policy that it loaded again.
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
-        let told = Front { back_ends: urls(policy), metrics: None, status: None };
-        return writeln!(out, "{}", to_json(&Reloaded { told: &told })?);
+        let result = Front { back_ends: urls(policy), metrics: None, status: None };
+        return writeln!(out, "{}", to_json(&Reloaded { result: &result })?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)
 }
 
 /// Prints that the server answers from the zones that it loaded again.
-pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Result<()> {
+pub(super) fn reloaded(out: &mut impl Write, json: bool, result: &ZonesLoaded) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", to_json(&Reloaded { told })?);
+        return writeln!(out, "{}", to_json(&Reloaded { result })?);
     }
-    loaded(out, told)
+    loaded(out, result)
 }
 
 /// Prints the number of loaded zones, their changes since the last load, and the zones that did not load.
-fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
-    let (loaded, named) = (told.zones - told.kept, told.zones + told.broken);
+fn loaded(out: &mut impl Write, result: &ZonesLoaded) -> io::Result<()> {
+    let (loaded, named) = (result.zones - result.kept, result.zones + result.broken);
     let of = if loaded == named { String::new() } else { format!("{loaded} of ") };
-    let (zones, records) = (numbered(named, "zone"), numbered(told.records, "record"));
-    let again = if told.changes.is_some() { " again" } else { "" };
-    let mib = told.memory_bytes as f64 / f64::from(1 << 20);
-    write!(out, "Loaded {of}{zones}{again}, {records} in {:.2} s ({mib:.1} MiB)", told.load_s)?;
-    if let Some(changes) = &told.changes {
+    let (zones, records) = (numbered(named, "zone"), numbered(result.records, "record"));
+    let again = if result.changes.is_some() { " again" } else { "" };
+    let mib = result.memory_bytes as f64 / f64::from(1 << 20);
+    write!(out, "Loaded {of}{zones}{again}, {records} in {:.2} s ({mib:.1} MiB)", result.load_s)?;
+    if let Some(changes) = &result.changes {
         let Changes { added, changed, unchanged, removed } = changes;
         write!(out, "; {added} added, {changed} changed, {unchanged} unchanged, {removed} removed")?;
     }
     writeln!(out)?;
-    for faulty in &told.faulty {
+    for faulty in &result.faulty {
         let what = if faulty.kept { "keeps its old data" } else { "answers SERVFAIL" };
         writeln!(out, "Zone {} {what}: {}", faulty.zone, faulty.error)?;
     }
-    let more = (told.kept + told.broken).saturating_sub(told.faulty.len() as u64);
+    let more = (result.kept + result.broken).saturating_sub(result.faulty.len() as u64);
     if more == 0 { Ok(()) } else { writeln!(out, "{more} more did not load") }
 }
 

@@ -19,7 +19,7 @@ mod v6;
 mod whole;
 
 use kqps_kernel::process::Signal;
-use kqps_server::front::BackEndReport;
+use kqps_server::report::BackEndReport;
 use kqps_server::{Model, Report};
 
 use crate::auth::Rig;

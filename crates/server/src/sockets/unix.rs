@@ -35,7 +35,7 @@ impl Drop for SocketFile {
 }
 
 /// Creates a socket file and listens on it.
-pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindError> {
+pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindError> {
     let refused = |reason| BindError { place: path.display().to_string(), reason };
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -27,9 +27,9 @@
 use std::path::Path;
 
 use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
+use kqps_front::Policy;
+use kqps_front::policy::{BackEnd, Choice, Rule};
 use kqps_message::{name, rtype};
-use kqps_server::front::Policy;
-use kqps_server::front::policy::{BackEnd, Choice, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -67,7 +67,7 @@ struct RuleEntry {
 }
 
 /// Reads a file. It has a policy only if the whole file is valid.
-pub(in crate::serve) fn read(path: &Path) -> Result<Policy, FileError> {
+pub(super) fn read(path: &Path) -> Result<Policy, FileError> {
     toml_file::open(path, |file, text| Reader { file, text }.policy())
 }
 

@@ -1,0 +1,157 @@
+//! A client's connection: bytes received but not yet handed on, and replies that the client has not yet read. Both
+//! are bounded.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::IpAddr;
+
+use kqps_server::connections::frame::FRAME_BYTES;
+use kqps_server::connections::{Active, End, Stream};
+
+use crate::stream::first_frame;
+
+/// Maximum number of outstanding queries of one connection. Further queries stay unread.
+const OUTSTANDING_MOST: usize = 1024;
+
+/// A connection with more bytes of unread replies is closed.
+const OUTPUT_MOST: usize = 1 << 20;
+
+/// With this many bytes of unread replies, no more queries are read from the connection.
+const OUTPUT_PAUSE: usize = 1 << 16;
+
+/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a client that reads
+/// just enough to hold its place could stay.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// The memory for replies that a connection without replies keeps, in bytes.
+const KEPT_BYTES: usize = 4096;
+
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    pub(super) client: Option<IpAddr>,
+    /// Bytes that were read and not yet handed on.
+    pub(super) input: Vec<u8>,
+    /// Replies, of which the first `written` bytes are written.
+    pub(super) output: Vec<u8>,
+    pub(super) written: usize,
+    pub(super) taken_bytes: usize,
+    /// The number of its queries that are not answered.
+    pub(super) outstanding: usize,
+    /// When it last made progress, in nanoseconds.
+    pub(super) active_ns: u64,
+    pub(super) is_readable: bool,
+    /// The client has closed its sending side.
+    pub(super) is_at_end: bool,
+    /// The client sent something that is not DNS: nothing more is read, and the connection is closed after its
+    /// replies.
+    pub(super) is_refused: bool,
+    pub(super) is_full: bool,
+    pub(super) is_queued: bool,
+    pub(super) is_unwritten: bool,
+}
+
+impl Active for Connection {
+    type Moment = u64;
+
+    fn active(&self) -> u64 {
+        self.active_ns
+    }
+
+    fn is_idle(&self) -> bool {
+        // A new connection that has not had its turn may have sent a query already.
+        !self.is_queued && self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
+        Self {
+            stream,
+            client,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            taken_bytes: 0,
+            outstanding: 0,
+            active_ns: now_ns,
+            // A query often arrives with the connection.
+            is_readable: true,
+            is_at_end: false,
+            is_refused: false,
+            is_full: false,
+            is_queued: false,
+            is_unwritten: false,
+        }
+    }
+
+    /// Why the connection is over, if the client sends nothing more and has received all replies.
+    pub(super) fn is_over(&self) -> Option<End> {
+        let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
+        is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
+    }
+
+    /// How many more queries it may have outstanding.
+    pub(super) fn room(&self) -> usize {
+        if self.is_paused() { 0 } else { OUTSTANDING_MOST - self.outstanding }
+    }
+
+    /// Whether the client must read replies or wait for them before its next query is read.
+    pub(super) fn is_paused(&self) -> bool {
+        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        self.is_readable || self.has_frame()
+    }
+
+    pub(super) fn has_frame(&self) -> bool {
+        !matches!(first_frame(&self.input), Ok(None))
+    }
+
+    /// Fills `input` with the kept bytes and, unless those contain a whole query, with what can be read.
+    pub(super) fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
+        let kept = self.input.len();
+        input[..kept].copy_from_slice(&self.input);
+        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_frame() {
+            return Ok(kept);
+        }
+        let room = &mut input[kept..][..FRAME_BYTES];
+        match self.stream.read(room) {
+            Ok(0) => (self.is_at_end, self.is_readable) = (true, false),
+            Ok(bytes) => return Ok(kept + bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::Broken),
+        }
+        Ok(kept)
+    }
+
+    pub(super) fn write(&mut self, now_ns: u64) -> Result<(), End> {
+        while !self.is_full && self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(bytes) => {
+                    self.written += bytes;
+                    self.taken_bytes += bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Broken),
+            }
+        }
+        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
+            self.active_ns = now_ns;
+            self.taken_bytes = 0;
+        }
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.output.shrink_to(KEPT_BYTES);
+            self.written = 0;
+        } else if self.output.len() - self.written > OUTPUT_MOST {
+            return Err(End::Slow);
+        } else if self.written > OUTPUT_MOST {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}

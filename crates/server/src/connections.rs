@@ -1,0 +1,131 @@
+//! DNS over TCP (RFC 7766), beside UDP on the same addresses, and with the same framing over Unix sockets. One
+//! thread in each process serves all connections; events say which of them can go on. The number of connections is
+//! limited in total and per client, and so is the memory of each connection. A connection without progress is
+//! closed, whether it sends nothing, sends byte by byte, does not read its replies, or has vanished.
+//!
+//! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
+//! once for many clients.
+
+mod client_limits;
+mod connection;
+mod counts;
+mod event_loop;
+pub mod frame;
+mod listener;
+mod slots;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kqps_kernel::affinity::{confine_thread, thread_id};
+use kqps_kernel::limits::{raise_open_files, reserve_open_files};
+use mio::Waker;
+use serde::{Deserialize, Serialize};
+
+pub use client_limits::ClientLimits;
+pub use counts::{End, TcpCounts, TcpReport};
+pub use listener::{Accepted, Listener};
+pub use slots::{Active, Slots};
+pub use stream::Stream;
+
+pub(crate) use counts::add_counts;
+
+use crate::counts::Cause;
+use crate::sockets::ListeningSocket;
+use crate::worker::StopFlag;
+use event_loop::ConnectionLoop;
+
+/// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
+pub const OTHER_FILES: usize = 64;
+
+/// The limits of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// How long a connection may make no progress: no whole query arrives, and the client reads little or nothing of
+    /// its replies.
+    pub idle: Duration,
+    /// The maximum number of connections of each process, at least 1. Another connection displaces the one that has
+    /// been idle longest, or is closed if none is idle.
+    pub connections: usize,
+    /// The maximum number of connections of one client, at least 1. A client is an IPv4 address, or the first 64
+    /// bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
+    /// sockets.
+    pub per_client: usize,
+}
+
+/// Answers queries that arrive on connections. A reply may be as long as a message can be, or consist of many
+/// messages.
+pub trait StreamAnswer {
+    /// The state of a reply of many messages.
+    type Stream;
+
+    /// Turns a query into its reply in place. Returns the length of the reply, the beginning of a reply of many
+    /// messages, or why there is none. The buffer has room for the longest message. `client` is `None` for a query
+    /// that arrived on a Unix socket.
+    fn answer(
+        &mut self,
+        buffer: &mut [u8],
+        query_bytes: usize,
+        client: Option<IpAddr>,
+    ) -> Result<Said<Self::Stream>, Cause>;
+
+    /// Writes the next message of a reply. Returns its length in bytes; `None` after the last message.
+    fn next(&mut self, stream: &mut Self::Stream, buffer: &mut [u8]) -> Option<usize>;
+
+    /// The number of replies of one message, by rcode.
+    fn response_rcodes(&self) -> BTreeMap<String, u64>;
+}
+
+/// The answer to a query.
+#[derive(Debug)]
+pub enum Said<S> {
+    /// A reply of one message, with this length in bytes.
+    Reply(usize),
+    /// A reply of many messages, which [`StreamAnswer::next`] writes.
+    Stream(S),
+}
+
+/// The thread that serves the connections.
+pub struct ConnectionThread {
+    waker: Arc<Waker>,
+    thread: JoinHandle<io::Result<TcpReport>>,
+}
+
+impl ConnectionThread {
+    /// Starts the thread on these cores; an empty list means any core.
+    pub(crate) fn start<A: StreamAnswer + Send + 'static>(
+        listeners: Vec<ListeningSocket>,
+        limits: Limits,
+        cpus: Vec<u32>,
+        answer: A,
+        mut stop: StopFlag,
+    ) -> io::Result<Self>
+    where
+        A::Stream: Send,
+    {
+        // The usual limit of open files is lower than that of connections.
+        raise_open_files()?;
+        reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
+        let (mut connections, waker) = ConnectionLoop::new(listeners, limits, answer)?;
+        let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
+            if !cpus.is_empty() {
+                confine_thread(thread_id(), &cpus)?;
+            }
+            stop.report_ready()?;
+            connections.serve(&stop)?;
+            Ok(connections.close())
+        })?;
+        Ok(Self { waker, thread })
+    }
+
+    /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
+    pub(crate) fn stop(self) -> io::Result<TcpReport> {
+        self.waker.wake()?;
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    }
+}

@@ -1,0 +1,318 @@
+//! One connection: reads bytes, cuts queries out of them, and joins replies into few writes. It runs in turns. A
+//! turn lasts as long as there is something to do without waiting, up to a limit that gives the others their
+//! turn.
+//!
+//! What it keeps between turns is bounded. It keeps unanswered queries, at most as long as one message, and
+//! replies that the peer has not read, at most [`OUTPUT_MOST`] bytes and one message. While there are such
+//! replies it reads nothing more, and the socket makes the peer wait.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::IpAddr;
+use std::time::Instant;
+
+use kqps_message::header::HEADER_BYTES;
+use mio::{Interest, Registry, Token};
+
+use super::counts::{End, TcpCounts};
+use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
+use super::slots::Active;
+use super::stream::Stream;
+use super::{Said, StreamAnswer};
+
+/// No more replies are made while this many bytes of them are not written.
+const OUTPUT_MOST: usize = 65_536;
+
+/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a peer that reads
+/// just enough to hold its place could stay.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// Rounds of reading, answering and writing in one turn.
+const ROUNDS: usize = 16;
+
+/// The maximum number of concurrent replies of many messages. While the first is sent, queries behind it are
+/// answered between its messages (RFC 7766, section 6.2.1.1). A second one waits, and no query passes it.
+const STREAMS: usize = 2;
+
+/// What all connections of a thread use, one at a time.
+pub(super) struct Scratch<A> {
+    pub(super) answer: A,
+    pub(super) counts: TcpCounts,
+    input: Box<[u8]>,
+    message: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+impl<A> Scratch<A> {
+    pub(super) fn new(answer: A) -> Self {
+        Self {
+            answer,
+            counts: TcpCounts::default(),
+            input: vec![0; FRAME_BYTES].into(),
+            message: vec![0; MESSAGE_BYTES].into(),
+            output: Vec::with_capacity(OUTPUT_MOST + FRAME_BYTES),
+        }
+    }
+}
+
+/// The result of a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// The connection waits for its peer.
+    Waits,
+    /// There is more to do.
+    Again,
+    /// The connection has ended.
+    Ended(End),
+}
+
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
+pub(super) struct Connection<S> {
+    stream: Stream,
+    /// The client's address; `None` on a Unix socket.
+    pub(super) client: Option<IpAddr>,
+    /// When the connection last made progress.
+    active: Instant,
+    /// Whether it is in the queue of connections that can go on.
+    pub(super) queued: bool,
+    /// Whether there may be something to read.
+    readable: bool,
+    /// Whether the peer has closed its sending side. Earlier bytes may still be unread.
+    ending: bool,
+    /// Whether everything was read.
+    at_end: bool,
+    /// Bytes that were read and not answered.
+    partial: Vec<u8>,
+    /// Replies that are not written, from index `written` on.
+    unsent: Vec<u8>,
+    written: usize,
+    taken_bytes: usize,
+    streams: VecDeque<S>,
+    /// The interest with which the socket is registered; `None` before that.
+    watched: Option<Interest>,
+}
+
+impl<S> Active for Connection<S> {
+    type Moment = Instant;
+
+    fn active(&self) -> Instant {
+        self.active
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.queued && self.unsent.is_empty() && self.partial.is_empty() && self.streams.is_empty()
+    }
+}
+
+impl<S> Connection<S> {
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant) -> Self {
+        Self {
+            stream,
+            client,
+            active: now,
+            queued: false,
+            // A query often arrives with the connection.
+            readable: true,
+            ending: false,
+            at_end: false,
+            partial: Vec::new(),
+            unsent: Vec::new(),
+            written: 0,
+            taken_bytes: 0,
+            streams: VecDeque::new(),
+            watched: None,
+        }
+    }
+
+    /// Registers what the connection waits for.
+    pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = self.stream.interest(!self.unsent.is_empty());
+        match self.watched.replace(interest) {
+            None => registry.register(&mut self.stream, token, interest),
+            Some(watched) if watched != interest => registry.reregister(&mut self.stream, token, interest),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Notes that there is something to read, perhaps the end.
+    pub(super) fn note(&mut self, readable: bool, ending: bool) {
+        self.readable |= readable || ending;
+        self.ending |= ending;
+    }
+
+    /// Why the connection ends if it makes no progress in time.
+    pub(super) fn end_in_time(&self) -> End {
+        if self.unsent.is_empty() { End::Idle } else { End::Slow }
+    }
+
+    /// Goes on as far as it can.
+    pub(super) fn turn<A: StreamAnswer<Stream = S>>(
+        &mut self,
+        scratch: &mut Scratch<A>,
+        now: Instant,
+    ) -> Turn {
+        for _ in 0..ROUNDS {
+            match self.round(scratch, now) {
+                Ok(true) => {}
+                Ok(false) => return Turn::Waits,
+                Err(end) => return Turn::Ended(end),
+            }
+        }
+        Turn::Again
+    }
+
+    /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
+    fn round<A: StreamAnswer<Stream = S>>(
+        &mut self,
+        scratch: &mut Scratch<A>,
+        now: Instant,
+    ) -> Result<bool, End> {
+        if !self.write_rest(now)? {
+            return Ok(false);
+        }
+        let kept = self.partial.len();
+        let filled = self.read(&mut scratch.input)?;
+        let (used, is_dns) = self.answer(scratch, filled, now);
+        self.partial.clear();
+        if used < filled {
+            self.partial.extend_from_slice(&scratch.input[used..filled]);
+        } else {
+            // An idle connection holds no memory.
+            self.partial = Vec::new();
+        }
+        let has_output = !scratch.output.is_empty();
+        if has_output {
+            self.write(&scratch.output, now)?;
+        }
+        if !is_dns {
+            return Err(End::NotDns);
+        }
+        if has_output {
+            return Ok(true);
+        }
+        if first_message(&self.partial).is_some() {
+            return Ok(true);
+        }
+        if self.at_end {
+            return Err(End::Peer);
+        }
+        Ok(filled > kept || self.readable)
+    }
+
+    /// Fills `input` with the kept bytes and with what can be read. Returns the number of bytes. Reads nothing
+    /// while a whole query is waiting.
+    fn read(&mut self, input: &mut [u8]) -> Result<usize, End> {
+        let kept = self.partial.len();
+        input[..kept].copy_from_slice(&self.partial);
+        if !self.readable || self.at_end || first_message(&self.partial).is_some() {
+            return Ok(kept);
+        }
+        let room = &mut input[kept..];
+        match self.stream.read(room) {
+            Ok(0) => self.at_end = true,
+            Ok(bytes) => {
+                // A short read means that there was no more (epoll(7)), unless the end follows.
+                self.readable = bytes == room.len() || self.ending;
+                return Ok(kept + bytes);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::Broken),
+        }
+        Ok(kept)
+    }
+
+    /// Answers whole queries of the input and continues replies of many messages, until there is enough to
+    /// write. Returns how much of the input was used, and whether what follows may be DNS.
+    fn answer<A: StreamAnswer<Stream = S>>(
+        &mut self,
+        scratch: &mut Scratch<A>,
+        filled: usize,
+        now: Instant,
+    ) -> (usize, bool) {
+        let Scratch { answer, counts, input, message, output } = scratch;
+        output.clear();
+        let (mut used, mut is_dns) = (0, true);
+        while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {
+            let Some(query) = first_message(&input[used..filled]) else { break };
+            if query.len() < HEADER_BYTES {
+                is_dns = false;
+                break;
+            }
+            used += LENGTH_BYTES + query.len();
+            self.active = now;
+            counts.queries.received += 1;
+            message[..query.len()].copy_from_slice(query);
+            match answer.answer(message, query.len(), self.client) {
+                Ok(Said::Reply(bytes)) => {
+                    counts.queries.answered += 1;
+                    append(output, &message[..bytes]);
+                }
+                Ok(Said::Stream(stream)) => {
+                    counts.transfers += 1;
+                    self.streams.push_back(stream);
+                }
+                Err(cause) => counts.drop(cause),
+            }
+        }
+        while output.len() < OUTPUT_MOST {
+            let Some(stream) = self.streams.front_mut() else { break };
+            match answer.next(stream, message) {
+                Some(bytes) => append(output, &message[..bytes]),
+                None => drop(self.streams.pop_front()),
+            }
+        }
+        (used, is_dns)
+    }
+
+    /// Writes what earlier turns left. Returns whether all of it could be written.
+    fn write_rest(&mut self, now: Instant) -> Result<bool, End> {
+        if self.unsent.is_empty() {
+            return Ok(true);
+        }
+        let rest = std::mem::take(&mut self.unsent);
+        let taken = self.push(&rest[self.written..], now)?;
+        self.written += taken;
+        let all = self.written == rest.len();
+        if !all {
+            self.unsent = rest;
+        }
+        Ok(all)
+    }
+
+    /// Writes replies, and keeps what cannot be written now.
+    fn write(&mut self, output: &[u8], now: Instant) -> Result<(), End> {
+        let taken = self.push(output, now)?;
+        if taken < output.len() {
+            self.unsent = output[taken..].to_vec();
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Passes bytes to the kernel until it takes no more. Returns how many it took.
+    fn push(&mut self, bytes: &[u8], now: Instant) -> Result<usize, End> {
+        let mut taken = 0;
+        while taken < bytes.len() {
+            match self.stream.write(&bytes[taken..]) {
+                Ok(more) => taken += more,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Broken),
+            }
+        }
+        self.taken_bytes += taken;
+        if taken == bytes.len() || self.taken_bytes >= PROGRESS_BYTES {
+            self.active = now;
+            self.taken_bytes = 0;
+        }
+        Ok(taken)
+    }
+
+    /// Tries once more to write what is left, then closes the connection.
+    pub(super) fn close(mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.unsent);
+        self.stream.write_all(&rest[self.written.min(rest.len())..])?;
+        self.stream.shutdown(std::net::Shutdown::Write)
+    }
+}

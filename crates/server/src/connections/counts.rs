@@ -1,0 +1,137 @@
+//! The counts of a process's connections.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{Cause, Counts};
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The peer closed it, and all replies were sent.
+    Peer,
+    /// The peer or the network broke it.
+    Broken,
+    /// No whole query arrived for too long.
+    Idle,
+    /// The peer read too little for too long.
+    Slow,
+    /// The peer sent something that is not DNS: a message length too small for a header.
+    NotDns,
+    /// It was idle, and another connection needed its place.
+    Displaced,
+    /// The client had too many connections.
+    Client,
+    /// All places were taken, and no connection was idle.
+    Full,
+    /// The server stopped.
+    Stopped,
+}
+
+impl End {
+    const ALL: [Self; 9] = [
+        Self::Peer,
+        Self::Broken,
+        Self::Idle,
+        Self::Slow,
+        Self::NotDns,
+        Self::Displaced,
+        Self::Client,
+        Self::Full,
+        Self::Stopped,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "by-peer",
+            Self::Broken => "broken",
+            Self::Idle => "idle",
+            Self::Slow => "slow-reader",
+            Self::NotDns => "not-dns",
+            Self::Displaced => "displaced",
+            Self::Client => "too-many-of-client",
+            Self::Full => "too-many",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// The counts of the connections of one thread.
+#[derive(Debug, Default)]
+pub struct TcpCounts {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Queries, and replies of one message.
+    pub queries: Counts,
+    /// Queries that got, or began to get, a reply of many messages.
+    pub(crate) transfers: u64,
+    ended: [u64; End::ALL.len()],
+}
+
+impl TcpCounts {
+    /// Counts a connection that has ended.
+    pub fn end(&mut self, end: End) {
+        self.ended[end as usize] += 1;
+    }
+
+    /// Counts a query without an answer.
+    #[inline]
+    pub fn drop(&mut self, cause: Cause) {
+        self.queries.drop(cause);
+    }
+
+    /// The counts so far, without those of rcodes.
+    pub fn report(&self) -> TcpReport {
+        let ended = End::ALL.iter().map(|&end| (end.name().to_owned(), self.ended[end as usize]));
+        TcpReport {
+            connections: self.connections,
+            received: self.queries.received,
+            answered: self.queries.answered,
+            transfers: self.transfers,
+            dropped: self.queries.dropped(),
+            ended: ended.filter(|(_, count)| *count > 0).collect(),
+            response_rcodes: BTreeMap::new(),
+        }
+    }
+}
+
+/// Counts over a server's life. `received = answered + transfers + Σ dropped`, and `connections = Σ ended`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpReport {
+    /// Connections that the server accepted.
+    pub connections: u64,
+    /// Queries that arrived whole.
+    pub received: u64,
+    /// Queries that got a reply of one message.
+    pub answered: u64,
+    /// Queries that got, or began to get, a reply of many messages.
+    pub transfers: u64,
+    /// Queries without an answer, by cause.
+    pub dropped: BTreeMap<String, u64>,
+    /// Connections by what ended them.
+    pub ended: BTreeMap<String, u64>,
+    /// Replies by rcode, without transfers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub response_rcodes: BTreeMap<String, u64>,
+}
+
+impl TcpReport {
+    /// Adds the counts of another process.
+    pub fn add(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.received += other.received;
+        self.answered += other.answered;
+        self.transfers += other.transfers;
+        add_counts(&mut self.dropped, other.dropped);
+        add_counts(&mut self.ended, other.ended);
+        add_counts(&mut self.response_rcodes, other.response_rcodes);
+    }
+}
+
+/// Adds counts by name to others.
+pub(crate) fn add_counts(to: &mut BTreeMap<String, u64>, counts: BTreeMap<String, u64>) {
+    for (name, count) in counts {
+        *to.entry(name).or_default() += count;
+    }
+}

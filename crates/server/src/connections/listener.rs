@@ -1,0 +1,83 @@
+//! Accepting connections.
+
+use std::io;
+use std::net::IpAddr;
+
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+
+use super::stream::Stream;
+use crate::sockets::ListeningSocket;
+
+/// A listening socket that is registered with the poller.
+pub struct Listener {
+    socket: Socket,
+    /// Whether clients may be waiting.
+    pub waiting: bool,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// The result of accepting.
+pub enum Accepted {
+    /// A connection, and the address of its client; `None` on a Unix socket.
+    Connection(Stream, Option<IpAddr>),
+    /// No client is waiting.
+    NoClient,
+    /// The system has no free descriptor, or another error occurred that will pass.
+    NotNow,
+}
+
+impl Listener {
+    /// Registers the socket under this token.
+    pub fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
+        let socket = match socket {
+            ListeningSocket::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                let mut socket = TcpListener::from_std(socket);
+                registry.register(&mut socket, token, Interest::READABLE)?;
+                Socket::Tcp(socket)
+            }
+            ListeningSocket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                let mut socket = UnixListener::from_std(socket);
+                registry.register(&mut socket, token, Interest::READABLE)?;
+                Socket::Unix(socket)
+            }
+        };
+        Ok(Self { socket, waiting: true })
+    }
+
+    /// Accepts one connection, without waiting.
+    pub fn accept(&mut self) -> Accepted {
+        loop {
+            match self.socket.accept() {
+                Ok((stream, client)) => return Accepted::Connection(stream, client),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        self.waiting = false;
+                        return Accepted::NoClient;
+                    }
+                    // The first waiting client left before it was accepted; another may be waiting.
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => return Accepted::NotNow,
+                },
+            }
+        }
+    }
+}
+
+impl Socket {
+    fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        Ok(match self {
+            Self::Tcp(socket) => {
+                let (stream, address) = socket.accept()?;
+                (Stream::Tcp(stream), Some(address.ip()))
+            }
+            Self::Unix(socket) => (Stream::Unix(socket.accept()?.0), None),
+        })
+    }
+}

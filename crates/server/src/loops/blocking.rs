@@ -1,0 +1,29 @@
+//! `blocking`: one datagram per call, and the call blocks. This is the simplest server. A thread that blocks
+//! on one socket cannot wait on another, so it serves one.
+
+use std::io;
+
+use kqps_kernel::Wait;
+use kqps_kernel::udp::Peer;
+
+use super::BUFFER_BYTES;
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
+    let endpoint = &endpoints[0];
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    stop.report_ready()?;
+    while !stop.is_set() {
+        let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::ForOne)? else { continue };
+        counts.received += 1;
+        let packet = Packet { buffer: &mut buffer, query_bytes: bytes, source: &peer.address };
+        match answer.answer(packet) {
+            Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+            Err(cause) => counts.drop(cause),
+        }
+    }
+    Ok(())
+}

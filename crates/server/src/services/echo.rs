@@ -1,0 +1,145 @@
+//! The echo: it returns every query as its own reply. No DNS server can do less work, so its rate is the
+//! ceiling of an I/O model on this host.
+
+use kqps_kernel::clock::now_ns;
+use kqps_kernel::signal::Signals;
+use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
+
+use crate::answer::{Answer, Packet, QUERY_BYTES};
+use crate::counts::Cause;
+use crate::error::ServeError;
+use crate::service::{Description, Running, Service, Task, Transports};
+use crate::worker::threads::{self, Threads};
+
+/// Returns queries, after a configurable amount of work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Echo {
+    /// The CPU time to spend on each query, in nanoseconds.
+    pub work_ns: u64,
+}
+
+impl Service for Echo {
+    fn transports(&self) -> Transports<'_> {
+        Transports::default()
+    }
+
+    /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments
+    /// would distort what an echo measures.
+    fn replies_pass(&self) -> bool {
+        true
+    }
+
+    fn reloads(&self) -> bool {
+        false
+    }
+
+    fn for_processes(&self) -> Option<Description> {
+        Some(Description::Echo { work_ns: self.work_ns })
+    }
+
+    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
+        let (echo, model) = (*self, task.model);
+        let start = |number, sockets, stop| threads::start(number, model, sockets, echo, stop);
+        Ok(Box::new(Threads::start(model, task.workers, start, None)?))
+    }
+}
+
+impl Answer for Echo {
+    const GROWS: bool = false;
+
+    /// Sets QR. Keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2), and everything
+    /// after the header, with the case of the question. Clears AA, TC, RA, Z and the rcode, and AD, since the
+    /// echo authenticates nothing (RFC 6840, section 5.7). Responses, queries from port 0 and messages without
+    /// a whole header get no answer. So two servers can never answer each other endlessly, and no reply goes
+    /// to port 0.
+    #[inline]
+    fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
+        let length = packet.query_bytes;
+        if length < HEADER_BYTES {
+            return Err(Cause::QueryTooShort);
+        }
+        if length > QUERY_BYTES {
+            return Err(Cause::QueryTooLong);
+        }
+        let query = &mut packet.buffer[..length];
+        if query[2] & QR != 0 {
+            return Err(Cause::IsResponse);
+        }
+        if packet.source.port() == 0 {
+            return Err(Cause::PortZero);
+        }
+        query[2] = query[2] & (OPCODE | RD) | QR;
+        query[3] &= CD;
+        if self.work_ns > 0 {
+            spin(self.work_ns);
+        }
+        Ok(length)
+    }
+}
+
+fn spin(work_ns: u64) {
+    let end_ns = now_ns() + work_ns;
+    while now_ns() < end_ns {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use kqps_kernel::Address;
+
+    use super::*;
+
+    /// `WwW.eXaMpLe. A IN` with these flags, and EDNS.
+    fn query(flags: [u8; 2]) -> Vec<u8> {
+        let mut bytes = vec![0xab, 0xcd, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, 1];
+        bytes.extend(b"\x03WwW\x07eXaMpLe\x00\x00\x01\x00\x01");
+        bytes.extend(b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
+        bytes
+    }
+
+    fn answer(bytes: &mut [u8], source_port: u16) -> Result<usize, Cause> {
+        play(Echo::default(), bytes, source_port)
+    }
+
+    fn play(mut echo: Echo, buffer: &mut [u8], source_port: u16) -> Result<usize, Cause> {
+        let source = Address::from(SocketAddr::from(([192, 0, 2, 1], source_port)));
+        echo.answer(Packet { query_bytes: buffer.len(), buffer, source: &source })
+    }
+
+    #[test]
+    fn every_flag_is_set_kept_or_cleared_as_told() {
+        for flags in 0..=u16::MAX {
+            let mut bytes = query(flags.to_be_bytes());
+            let outcome = answer(&mut bytes, 1024);
+            if flags & 0x8000 != 0 {
+                assert_eq!(outcome, Err(Cause::IsResponse));
+                continue;
+            }
+            assert_eq!(outcome, Ok(bytes.len()));
+            // QR is set; opcode, RD and CD are kept; AA, TC, RA, Z, AD and the rcode are cleared.
+            let expected = 0x8000 | flags & 0x7910;
+            assert_eq!(bytes, query(expected.to_be_bytes()), "flags {flags:#06x}");
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_answered_is_not() {
+        assert_eq!(answer(&mut query([1, 0])[..11], 53), Err(Cause::QueryTooShort));
+        assert_eq!(answer(&mut [], 53), Err(Cause::QueryTooShort));
+        assert_eq!(answer(&mut query([1, 0])[..12], 53), Ok(12));
+        assert_eq!(answer(&mut query([1, 0]), 0), Err(Cause::PortZero));
+        assert_eq!(answer(&mut [0; QUERY_BYTES], 53), Ok(QUERY_BYTES));
+        assert_eq!(answer(&mut [0; QUERY_BYTES + 1], 53), Err(Cause::QueryTooLong));
+    }
+
+    #[test]
+    fn work_takes_at_least_its_time() {
+        let before_ns = now_ns();
+        let mut bytes = query([1, 0]);
+        play(Echo { work_ns: 50_000 }, &mut bytes, 53).unwrap();
+        assert!(now_ns() - before_ns >= 50_000);
+    }
+}

@@ -1,0 +1,164 @@
+//! The threads of one process: its workers, and the one that serves connections.
+
+use std::io::{self, PipeReader, Read as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use kqps_kernel::UdpSocket;
+use kqps_kernel::affinity::pin_thread;
+
+use crate::answer::Answer;
+use crate::connections::ConnectionThread;
+use crate::counts::Counts;
+use crate::error::ServeError;
+use crate::loops;
+use crate::model::Model;
+use crate::report::{Counted, Ended};
+use crate::sockets::WorkerSockets;
+use crate::worker::{StopFlag, Worker};
+
+/// Starts the thread for connections on these cores; an empty list means any core.
+pub type StartConnections = Box<dyn FnOnce(Vec<u32>, StopFlag) -> io::Result<ConnectionThread>>;
+
+/// All threads of one process.
+pub struct Threads {
+    model: Model,
+    stop: Arc<AtomicBool>,
+    started: Vec<Started>,
+    connections: Option<ConnectionThread>,
+    receivers: Vec<Arc<UdpSocket>>,
+    /// Receives a byte from each thread when it can answer, and another when it has ended.
+    news: PipeReader,
+}
+
+impl Threads {
+    /// Starts every worker with `start`, which gets its number, and a thread for connections if requested. Returns
+    /// when all can answer.
+    pub fn start(
+        model: Model,
+        workers: Vec<WorkerSockets>,
+        mut start: impl FnMut(usize, WorkerSockets, StopFlag) -> io::Result<Started>,
+        connections: Option<StartConnections>,
+    ) -> Result<Self, ServeError> {
+        let (news, reports) = io::pipe()?;
+        let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
+        let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Self { model, stop, started: Vec::new(), connections: None, receivers, news };
+        if let Some(start) = connections {
+            let cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
+            let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
+            threads.connections = Some(start(cpus, stop)?);
+        }
+        for (number, sockets) in workers.into_iter().enumerate() {
+            let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
+            threads.started.push(start(number, sockets, stop)?);
+        }
+        let mut ready = vec![0; threads.started.len() + usize::from(threads.connections.is_some())];
+        threads.news.read_exact(&mut ready)?;
+        if ready.contains(&b'e') {
+            // A thread has ended instead; stopping returns why.
+            threads.stop().failed.map_or(Ok(()), Err)?;
+        }
+        Ok(threads)
+    }
+
+    /// Becomes readable when a thread has ended.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.news.as_raw_fd()
+    }
+
+    /// Stops all threads and adds up their counts. Returns why a thread had ended before, if one had.
+    pub(crate) fn stop(&mut self) -> Ended {
+        self.stop.store(true, Ordering::Relaxed);
+        self.receivers.iter().for_each(|receiver| receiver.wake_readers());
+        let Ended { mut report, mut failed } = Ended::default();
+        for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
+            match outcome {
+                Ok(counted) => report.add_worker(cpu, counted),
+                Err(error) => {
+                    let model = self.model.name();
+                    failed = failed.or(Some(ServeError::Worker { worker: number, model, error }));
+                }
+            }
+        }
+        match self.connections.take().map(ConnectionThread::stop) {
+            None => {}
+            Some(Ok(counted)) => report.tcp = Some(counted),
+            Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
+        }
+        Ended { report, failed }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // The threads have stopped already, unless starting one of them failed.
+        let _ = self.stop();
+    }
+}
+
+/// A worker thread that was started.
+pub struct Started {
+    /// The core to which it is pinned, if any.
+    pub cpu: Option<u32>,
+    /// The thread, which returns its counts.
+    pub thread: JoinHandle<io::Result<Counted>>,
+}
+
+/// Starts a worker thread on its core.
+pub(crate) fn start<A: Answer + Send + 'static>(
+    number: usize,
+    model: Model,
+    sockets: WorkerSockets,
+    answer: A,
+    stop: StopFlag,
+) -> io::Result<Started> {
+    let WorkerSockets { cpu, endpoints } = sockets;
+    let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop };
+        cpu.map_or(Ok(()), pin_thread)?;
+        loops::run(model, &mut worker)?;
+        let response_rcodes = worker.answer.response_rcodes();
+        Ok(Counted { response_rcodes, counts: worker.counts, ..Counted::default() })
+    })?;
+    Ok(Started { cpu, thread })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn what_the_others_counted_is_told_when_one_thread_fails() {
+        let workers = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
+        let ready = Arc::new(Barrier::new(3));
+        let start = |number, _, mut stop: StopFlag| {
+            let ready = ready.clone();
+            let thread = std::thread::spawn(move || {
+                stop.report_ready()?;
+                ready.wait();
+                if number == 1 {
+                    return Err(io::Error::other("it is worn out"));
+                }
+                while !stop.is_set() {
+                    std::thread::yield_now();
+                }
+                let mut counted = Counted::default();
+                counted.counts.received = 3;
+                counted.counts.answered = 3;
+                Ok(counted)
+            });
+            Ok(Started { cpu: None, thread })
+        };
+        let mut threads = Threads::start(Model::Mmsg, workers, start, None).unwrap();
+        let Ended { report, failed } = threads.stop();
+        assert_eq!((report.received, report.answered, report.workers.len()), (6, 6, 2));
+        assert_eq!(failed.unwrap().to_string(), "worker 1 (mmsg): it is worn out");
+    }
+}
