@@ -20,7 +20,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
     ("crates/server", &[39]),
-    ("crates/verdict", &[10, 6, 3, 2]),
     ("crates/zone", &[6, 5, 2, 2, 2]),
     ("xtask", &[3]),
 ];
