@@ -12,8 +12,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use kqps_observation::Trial;
 
-use crate::conduct::NoTrial;
-use crate::load::{Load, Pace};
+use crate::load::{Load, NoTrial, Pace};
 use crate::path::LaidPath;
 use crate::setup::{SPREAD_PREFIX, Setup};
 

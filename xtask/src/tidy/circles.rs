@@ -16,7 +16,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/host", &[2, 2]),
     ("crates/kernel", &[2]),
     ("crates/kqps", &[2]),
-    ("crates/lab", &[31]),
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
     ("crates/server", &[39]),
