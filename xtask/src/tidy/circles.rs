@@ -19,7 +19,7 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
     ("crates/server", &[39]),
-    ("crates/zone", &[6, 5, 2, 2, 2]),
+    ("crates/zone", &[4]),
     ("xtask", &[3]),
 ];
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use kqps_message::text::without_mark;
 
+use super::harvest::{File, Harvest, Start};
 use super::parallel;
-use super::reader::{File, Harvest, Start};
 
 /// Reads the file with this name, and returns the state at its end; or the reason why it cannot be read.
 pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>> {

@@ -7,12 +7,14 @@
 //! Nothing here opens a file; the caller passes a function for it. Whether the records make a zone is decided where
 //! they are compiled.
 
+mod a6;
 mod binary;
 mod directive;
 mod error;
 mod fields;
 mod gateway;
 mod generate;
+mod harvest;
 mod heading;
 mod historic;
 mod include;
@@ -41,7 +43,8 @@ pub use error::{ERRORS_MAX, Remark, Wrong};
 pub(crate) use wire::{canonical, same_data};
 
 use crate::batch::Batch;
-use reader::{File, LastTtl, Reader, Start, State};
+use harvest::{File, LastTtl, Start, State};
+use reader::Reader;
 
 /// How to read a master file.
 #[derive(Clone, Copy)]

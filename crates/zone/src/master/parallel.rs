@@ -8,8 +8,9 @@ use std::iter::Take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::harvest::{Ended, File, Harvest, LastTtl, Start};
 use super::lexer::Lexer;
-use super::reader::{Ended, File, Harvest, LastTtl, Reader, Start};
+use super::reader::Reader;
 use super::splitter::{Piece, Splitter};
 
 /// Reads a text from this state. Also returns the state at its end.
