@@ -19,7 +19,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
     ("crates/server", &[39]),
-    ("crates/zone", &[4]),
     ("xtask", &[3]),
 ];
 

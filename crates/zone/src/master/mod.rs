@@ -44,6 +44,7 @@ pub(crate) use wire::{canonical, same_data};
 
 use crate::batch::Batch;
 use harvest::{File, LastTtl, Start, State};
+use parallel::Expander;
 use reader::Reader;
 
 /// How to read a master file.
@@ -110,7 +111,7 @@ pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> R
 /// before the first `$ORIGIN`.
 pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Option<Box<[u8]>> {
     let text = without_mark(text).ok()?;
-    let batch = Reader::new(&file(path, options), text, 1, start(origin)).first_record()?;
+    let batch = Reader::new(&file(path, options), text, 1, start(origin), &Expander).first_record()?;
     let (_, record) = batch.records().next()?;
     (record.rtype == rtype::SOA).then(|| record.owner.into())
 }

@@ -9,7 +9,7 @@ use super::error::{ERRORS_MAX, Parsed, Remark, Trouble, Wrong, quoted};
 use super::heading::{Heading, TTL_MAX_S, Ttl, default_ttl};
 use super::harvest::{Ended, File, Harvest, LastTtl, Start, State};
 use super::lexer::Lexer;
-use super::{generate, include, name, rdata, text};
+use super::{name, rdata, text};
 use crate::batch::{Batch, Record, TTL_OPEN};
 use crate::position::line_and_column;
 
@@ -29,11 +29,29 @@ pub(super) struct Reader<'a> {
     pub(super) data: Vec<u8>,
     pub(super) harvest: Harvest,
     batch: Batch,
+    directives: &'a dyn Directives,
+}
+
+/// The directives that bring further entries. The code that carries them out needs a reader itself.
+pub(super) trait Directives {
+    /// `$INCLUDE`: reads the file with this name.
+    ///
+    /// Returns its content and the state at its end, or the reason why it cannot be read.
+    fn include(&self, file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>>;
+
+    /// `$GENERATE` on this line: reads the rest of the directive and adds its records.
+    fn generate(&self, reader: &mut Reader<'_>, line: u32) -> Parsed<()>;
 }
 
 impl<'a> Reader<'a> {
     /// Reads this text, which begins with an entry, on this line of the file.
-    pub(super) fn new(file: &'a File<'a>, text: &'a [u8], first_line: u32, start: Start) -> Self {
+    pub(super) fn new(
+        file: &'a File<'a>,
+        text: &'a [u8],
+        first_line: u32,
+        start: Start,
+        directives: &'a dyn Directives,
+    ) -> Self {
         Self {
             file,
             text,
@@ -46,6 +64,7 @@ impl<'a> Reader<'a> {
             harvest: Harvest::default(),
             // A short record takes a little more room than its line.
             batch: Batch::with_capacity((text.len() + text.len() / 2).min(BATCH_BYTES)),
+            directives,
         }
     }
 
@@ -205,7 +224,7 @@ impl<'a> Reader<'a> {
                 self.state.default_ttl_s = Some(self.limited(ttl));
             }
             Some(Directive::Include) => self.include()?,
-            Some(Directive::Generate) => generate::run(self, line)?,
+            Some(Directive::Generate) => self.directives.generate(self, line)?,
             None => {
                 let expected = "$ORIGIN, $TTL, $INCLUDE or $GENERATE";
                 return Err(Trouble::expected(expected, directive.text, directive.at));
@@ -229,7 +248,9 @@ impl<'a> Reader<'a> {
             owner: self.owner.clone(),
         };
         self.close_batch();
-        let (harvest, end) = include::read(self.file, &path, start)
+        let (harvest, end) = self
+            .directives
+            .include(self.file, &path, start)
             .map_err(|reason| Trouble::new(token.at, Wrong::Include { path: quoted(&path), reason }))?;
         self.harvest.add(harvest);
         self.state.default_ttl_s = end.state.default_ttl_s;
