@@ -7,21 +7,8 @@ use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::{Merged, Stage, StageName};
 use kqps_observation::network::IpFacts;
 
-use super::stretch::places_between;
+use super::way::{WAY, places_between};
 use super::{Evidence, SubjectSide};
-
-/// The stages from sent to answered, in order.
-pub(super) const WAY: [StageName; 9] = [
-    StageName::Sent,
-    StageName::SubjectReceived,
-    StageName::SubjectDelivered,
-    StageName::SubjectRead,
-    StageName::SubjectReplied,
-    StageName::SubjectTransmitted,
-    StageName::PlayerReceived,
-    StageName::PlayerDelivered,
-    StageName::Answered,
-];
 
 /// The counts of what passed, by stage.
 #[derive(Clone, Debug)]
