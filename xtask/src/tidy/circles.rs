@@ -13,7 +13,6 @@ use names::{Names, Path as Module, Written};
 /// shrink.
 const KNOWN: &[(&str, &[usize])] = &[
     ("crates/dataset", &[4, 4, 2, 2]),
-    ("crates/kernel", &[2]),
     ("crates/kqps", &[2]),
     ("crates/observation", &[2]),
     ("crates/report", &[3]),
