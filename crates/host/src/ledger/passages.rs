@@ -3,9 +3,8 @@
 //! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on either
 //! side) are one packet to most counters. So if any did, the stages that count packets are left out.
 
-use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::{Merged, Stage, StageName};
-use kqps_observation::network::IpFacts;
+use kqps_observation::network::{IpFacts, UdpFacts};
 
 use super::way::{WAY, places_between};
 use super::{Evidence, SubjectSide};

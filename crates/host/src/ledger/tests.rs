@@ -1,5 +1,5 @@
 use kqps_observation::NetworkFacts;
-use kqps_observation::host::UdpFacts;
+use kqps_observation::network::UdpFacts;
 use kqps_observation::ledger::StageName;
 use kqps_observation::network::{DeviceFacts, IpFacts};
 
