@@ -14,7 +14,7 @@ pub(super) fn title(experiment: &Experiment) -> String {
 pub(super) fn settings(run: &Run, experiment: &Experiment, figures: &Figures) -> String {
     let cell = &run.cells[figures.cell as usize];
     let varied = experiment.factors.iter().filter(|factor| factor.values.len() > 1);
-    let told: Vec<String> =
+    let varied: Vec<String> =
         varied.filter_map(|one| Some(format!("{} {}", one.name, factor(cell, &one.name)?))).collect();
-    if told.is_empty() { figures.name.clone() } else { told.join(", ") }
+    if varied.is_empty() { figures.name.clone() } else { varied.join(", ") }
 }
