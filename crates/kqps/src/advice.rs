@@ -15,7 +15,12 @@ pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
 
 /// The gravest advice, then the number of reasons that it does not cover, which `command` prints. Without
 /// `command` there is no such line, since the caller prints every reason.
-pub(crate) fn of(told: &[AdviceFor], measured: usize, reasons: &Reasons<'_>, command: Option<&str>) -> String {
+pub(crate) fn of(
+    told: &[AdviceFor],
+    measured: usize,
+    reasons: &Reasons<'_>,
+    command: Option<&str>,
+) -> String {
     let told = &told[..told.len().min(MOST)];
     let mut text = String::new();
     if !told.is_empty() {

@@ -162,7 +162,10 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
         return common::one_of(name, value, &known).map_err(wrong);
     }
     definition.check_settings(&[(name.to_string(), value.to_string())].into()).map_err(|error| {
-        ConfiguredError::Setting { words: words.into(), error: Box::new(common::with_common(definition, error, [])) }
+        ConfiguredError::Setting {
+            words: words.into(),
+            error: Box::new(common::with_common(definition, error, [])),
+        }
     })
 }
 

@@ -216,8 +216,13 @@ fn study_file(
         let reasons = layout.skipped.iter().map(|(what, why)| format!("{what}: {why}"));
         return Err(LabError::NothingToMeasure(reasons.collect::<Vec<_>>().join("; ")));
     }
-    let spending =
-        budget::plan_study(request.budget_s, study.repetitions, study.goal(), &layout.cells, are_reasons_told());
+    let spending = budget::plan_study(
+        request.budget_s,
+        study.repetitions,
+        study.goal(),
+        &layout.cells,
+        are_reasons_told(),
+    );
     enough(request, &spending)?;
     Ok(LaidOut {
         cells: layout.cells,

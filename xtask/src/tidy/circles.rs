@@ -11,12 +11,8 @@ use names::{Names, Path as Module, Written};
 
 /// The circles that are still there: the folder of a crate, and how many files each of its circles has. The list may only
 /// shrink.
-const KNOWN: &[(&str, &[usize])] = &[
-    ("crates/dataset", &[4, 4, 2, 2]),
-    ("crates/kqps", &[2]),
-    ("crates/server", &[39]),
-    ("xtask", &[3]),
-];
+const KNOWN: &[(&str, &[usize])] =
+    &[("crates/dataset", &[4, 4, 2, 2]), ("crates/kqps", &[2]), ("crates/server", &[39]), ("xtask", &[3])];
 
 /// A path is followed through so many re-exports at most.
 const HOPS_MOST: usize = 6;

@@ -6,8 +6,8 @@ use kqps_message::rtype;
 
 use super::directive::{Directive, origin};
 use super::error::{ERRORS_MAX, Parsed, Remark, Trouble, Wrong, quoted};
-use super::heading::{Heading, TTL_MAX_S, Ttl, default_ttl};
 use super::harvest::{Ended, File, Harvest, LastTtl, Start, State};
+use super::heading::{Heading, TTL_MAX_S, Ttl, default_ttl};
 use super::lexer::Lexer;
 use super::{name, rdata, text};
 use crate::batch::{Batch, Record, TTL_OPEN};
