@@ -11,8 +11,7 @@ use std::io;
 
 use kqps_kernel::namespace::{NetNs, drops};
 use kqps_observation::NetworkFacts;
-use kqps_observation::host::UdpFacts;
-use kqps_observation::network::{DeviceFacts, IpFacts};
+use kqps_observation::network::{DeviceFacts, IpFacts, UdpFacts};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {

@@ -9,6 +9,7 @@
 
 mod passages;
 mod stretch;
+mod way;
 
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::{Accounts, HostFacts, Ledger, Place, Placed, SubjectFacts};

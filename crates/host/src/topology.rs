@@ -11,7 +11,6 @@ use crate::interrupts;
 
 pub use crate::files::write_list;
 pub use crate::interrupts::Interrupt;
-pub use crate::split::{Split, split};
 
 /// Logical cores and the interrupts of network devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

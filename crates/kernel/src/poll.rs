@@ -5,7 +5,6 @@ use std::os::fd::AsRawFd;
 use std::ptr::null;
 
 use crate::sys::{check, is_not_now, timespec};
-use crate::udp::UdpSocket;
 
 /// A timeout that never expires.
 pub const FOREVER_NS: u64 = u64::MAX;
@@ -40,7 +39,7 @@ fn readable<F: AsRawFd>(descriptor: &F) -> libc::pollfd {
 
 /// Waits until one of these sockets is readable. Returns false after `timeout_ns` nanoseconds or a signal.
 /// Up to 64 sockets need no allocation.
-pub fn wait_any(sockets: &[&UdpSocket], timeout_ns: u64) -> io::Result<bool> {
+pub fn wait_any<F: AsRawFd>(sockets: &[&F], timeout_ns: u64) -> io::Result<bool> {
     const FEW: usize = 64;
     if sockets.len() > FEW {
         return PollSet::new(sockets.iter().copied()).wait(timeout_ns);
@@ -69,7 +68,7 @@ fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::{Peer, UdpOptions};
+    use crate::udp::{Peer, UdpOptions, UdpSocket};
 
     #[test]
     fn the_one_that_was_written_to_is_ready() {

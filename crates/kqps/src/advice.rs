@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use kqps_observation::visible::visible_line;
-use kqps_verdict::advice::{Action, Told};
+use kqps_verdict::advice::Action;
+use kqps_verdict::advice::summary::AdviceFor;
 
 const MOST: usize = 3;
 
@@ -14,7 +15,12 @@ pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
 
 /// The gravest advice, then the number of reasons that it does not cover, which `command` prints. Without
 /// `command` there is no such line, since the caller prints every reason.
-pub(crate) fn of(told: &[Told], measured: usize, reasons: &Reasons<'_>, command: Option<&str>) -> String {
+pub(crate) fn of(
+    told: &[AdviceFor],
+    measured: usize,
+    reasons: &Reasons<'_>,
+    command: Option<&str>,
+) -> String {
     let told = &told[..told.len().min(MOST)];
     let mut text = String::new();
     if !told.is_empty() {
@@ -39,7 +45,7 @@ mod tests {
 
     #[test]
     fn three_sentences_at_most_and_a_count_of_what_is_left() {
-        let of_action = |action| Told { action, gravity: 1, whom: vec!["nsd".into()] };
+        let of_action = |action| AdviceFor { action, gravity: 1, whom: vec!["nsd".into()] };
         let actions = [Action::LiftLimit, Action::QuietHost, Action::WarmUp, Action::FixClock];
         let told = actions.map(of_action);
         let reasons =

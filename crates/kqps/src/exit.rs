@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-use kqps_lab::session::LabError;
+use kqps_lab::error::LabError;
 use kqps_observation::store::StoreError;
 
 use crate::print;

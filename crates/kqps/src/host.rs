@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use kqps_host::fingerprint;
-use kqps_host::topology::{Topology, split, write_list};
+use kqps_host::split;
+use kqps_host::topology::{Topology, write_list};
 use kqps_observation::{Fingerprint, SCHEMA};
 use serde::Serialize;
 

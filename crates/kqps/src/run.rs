@@ -21,9 +21,11 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
+use kqps_lab::error::LabError;
 use kqps_lab::layout::lay_out;
 use kqps_lab::packages;
-use kqps_lab::session::{self, LabError, Session, Wish};
+use kqps_lab::request::RunRequest;
+use kqps_lab::session::{self, Session};
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::words::counted;
@@ -221,7 +223,7 @@ fn input_or_not(error: LabError) -> anyhow::Error {
 }
 
 /// The user's request, with an empty folder, which the caller sets.
-fn wish(args: &Args) -> anyhow::Result<Wish> {
+fn wish(args: &Args) -> anyhow::Result<RunRequest> {
     let records = args.records.unwrap_or(RECORDS);
     if !(1..=RECORDS_MAX).contains(&records) {
         return Err(bad_input(format!("--records {records}: expected 1 to {RECORDS_MAX}")));
@@ -241,7 +243,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     };
     let Targets { running, echo, queries, player } = args.targets.read(&subjects)?;
     let seed = args.seed.unwrap_or_else(random_seed);
-    Ok(Wish {
+    Ok(RunRequest {
         folder: PathBuf::new(),
         study,
         subjects,

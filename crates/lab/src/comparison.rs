@@ -10,15 +10,17 @@ use std::time::Instant;
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, CellLoad, Run};
-use kqps_verdict::compare::{LEAST_BLOCKS, Part};
-use kqps_verdict::disturbed::BESIDE_S;
+use kqps_verdict::compare::Part;
 
+use crate::claim::claim;
+use crate::clock::unix_ms;
 use crate::configured::Configured;
-use crate::layout::file_name;
-use crate::materials::{FILE_FACTOR, Materials, RECORDS_FACTOR};
+use crate::error::LabError;
+use crate::factor::ROUNDS_FACTOR;
+use crate::materials::{FILE_FACTOR, Materials, RECORDS_FACTOR, file_name};
 use crate::record;
 use crate::running::{PlayerWish, Running};
-use crate::session::{LabError, Session, claim, unix_ms};
+use crate::session::Session;
 use crate::setup::Setup;
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, programs, version};
@@ -28,51 +30,6 @@ pub const NAME: &str = "compare";
 
 /// Every run names a goal, although a comparison searches nothing.
 const GOAL: &str = "quick";
-
-/// The factor of a cell with the number of trials in each of its starts.
-pub const ROUNDS_FACTOR: &str = "rounds";
-
-/// The number of trials in a start of this cell, under each load.
-pub(crate) fn rounds(cell: &Cell) -> usize {
-    cell.factors.get(ROUNDS_FACTOR).and_then(|word| word.parse().ok()).unwrap_or(1)
-}
-
-/// Seconds that the trials of one start of this cell take.
-pub fn trials_s(cell: &Cell) -> f64 {
-    let of_loads = |loads: usize, duration_s: f64| loads as f64 * (duration_s + BESIDE_S);
-    rounds(cell) as f64
-        * match &cell.load {
-            CellLoad::Closed(duration_s) => of_loads(1, *duration_s),
-            CellLoad::Rates { rates_qps, duration_s } => of_loads(rates_qps.len(), *duration_s),
-            CellLoad::Search => 0.0,
-        }
-}
-
-/// A trial in closed loop lasts at least this multiple of the latency. Over a long path, answers come window by
-/// window, and a rate that counts only a few windows is coarse.
-pub(crate) const LATENCIES: f64 = 20.0;
-
-/// Makes the closed-loop trials of a cell longer, and reduces their number, if `latency_s` asks for it. Returns
-/// whether it did.
-pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
-    let CellLoad::Closed(duration_s) = cell.load else { return false };
-    let loaded_s = duration_s * rounds(cell) as f64;
-    let wanted_s = (LATENCIES * latency_s).min(loaded_s);
-    if wanted_s <= duration_s {
-        return false;
-    }
-    let rounds = (loaded_s / wanted_s).floor().max(1.0);
-    // To the millisecond, as a record shows it.
-    cell.load = CellLoad::Closed((loaded_s / rounds * 1e3).round() / 1e3);
-    cell.factors.insert(ROUNDS_FACTOR.into(), format!("{rounds:.0}"));
-    true
-}
-
-/// How many of the planned blocks fit the time that is left, if one takes `block_s`; at least as many as a
-/// verdict needs.
-pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
-    planned.min(((left_s / block_s) as u32).max(LEAST_BLOCKS))
-}
 
 /// One side of a comparison: a subject that kqps starts, or a server that already runs.
 #[derive(Clone, Debug)]
@@ -305,31 +262,5 @@ mod tests {
         assert_eq!(binaries["sh"].version.as_deref(), Some("1.2"));
         assert_eq!(binaries["cat"].version.as_deref(), Some("1.3"));
         assert!(binaries["sh"].blake3.is_some() && binaries["cat"].blake3.is_some());
-    }
-
-    #[test]
-    fn trials_last_twenty_times_as_long_as_an_answer_takes() {
-        let lengthened = |latency_s: f64| {
-            let factors = [(ROUNDS_FACTOR.to_string(), "26".to_string())].into();
-            let mut cell = Cell { load: CellLoad::Closed(0.1), factors, ..Cell::default() };
-            let is_longer = lengthen(&mut cell, latency_s);
-            (is_longer, cell.load.clone(), rounds(&cell))
-        };
-        assert_eq!(lengthened(0.005), (false, CellLoad::Closed(0.1), 26));
-        assert_eq!(lengthened(0.03), (true, CellLoad::Closed(0.65), 4));
-        assert_eq!(lengthened(0.5), (true, CellLoad::Closed(2.6), 1), "no longer than was asked for");
-        let mut given =
-            Cell { load: CellLoad::Rates { rates_qps: vec![1.0], duration_s: 0.1 }, ..Cell::default() };
-        assert!(!lengthen(&mut given, 0.5));
-    }
-
-    #[test]
-    fn blocks_are_left_out_for_which_starts_take_too_long() {
-        // Two minutes for eight blocks of 14 s each, less 5 s that have passed.
-        assert_eq!(fitting(8, 115.0, 14.0), 8);
-        assert_eq!(fitting(8, 110.0, 14.0), 7);
-        assert_eq!(fitting(8, 115.0, 20.0), 6, "with fewer there is no verdict");
-        assert_eq!((fitting(8, 0.0, 20.0), fitting(20, 1e3, 0.0)), (6, 20));
-        assert_eq!(fitting(1, 0.0, 90.0), 1, "no more than was planned");
     }
 }

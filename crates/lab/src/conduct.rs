@@ -11,59 +11,18 @@ use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
-use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
+use kqps_observation::{Cell, Run, RunTrial, Store};
 use kqps_verdict::compare::{LEAST_BLOCKS, Pairing};
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
-use crate::load::Load;
+use crate::load::NoTrial;
 use crate::order;
+use crate::patience::Patience;
 use crate::reasons;
+use crate::started::Play;
 use crate::unit::{Ending, Next, Unit};
-
-pub use patience::Patience;
-
-/// Why a trial, or the start of a subject, has no result.
-#[derive(Debug)]
-pub enum NoTrial {
-    /// The user ended the run.
-    Interrupted,
-    /// It could not be measured, which is a result too.
-    Failed {
-        /// The reason in one sentence, without its full stop.
-        reason: String,
-        /// The last lines of the subject's or the player's output.
-        output: Vec<String>,
-    },
-}
-
-impl NoTrial {
-    /// A failure without output.
-    pub fn failed(reason: String) -> Self {
-        Self::Failed { reason, output: Vec::new() }
-    }
-}
-
-/// A started subject. Dropping it stops the subject.
-pub trait Started {
-    /// Plays one load at the subject.
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial>;
-
-    /// CPU seconds that the subject has used so far; `None` if that is not known.
-    fn cpu_s(&self) -> Option<f64> {
-        None
-    }
-}
-
-impl<F: FnMut(&Load) -> Result<Trial, NoTrial>> Started for F {
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
-        self(load)
-    }
-}
-
-/// A started subject of any kind, as a trait object.
-pub type Play<'a> = Box<dyn Started + 'a>;
 
 /// An event of a run, passed to [`Conductor::tell`].
 #[derive(Debug)]

@@ -8,15 +8,14 @@ use kqps_observation::Cell;
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 
+use crate::echo_io;
 use crate::materials::Wanted;
 use crate::path;
 use crate::placement::{CoreWish, Placement, place};
-use crate::study;
 use crate::study_file::common;
 use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, PATH_SYSCTL, SENDERS, WORKERS};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use kqps_files::toml_file::nearest;
 
 /// A subject with the user's settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,27 +158,15 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
         return common::accepts(name, value).map_err(wrong);
     }
     if name == IO && definition.takes_io() {
-        let known: Vec<&str> = study::models().collect();
+        let known: Vec<&str> = echo_io::models().collect();
         return common::one_of(name, value, &known).map_err(wrong);
     }
     definition.check_settings(&[(name.to_string(), value.to_string())].into()).map_err(|error| {
-        ConfiguredError::Setting { words: words.into(), error: Box::new(with_common(definition, error, [])) }
+        ConfiguredError::Setting {
+            words: words.into(),
+            error: Box::new(common::with_common(definition, error, [])),
+        }
     })
-}
-
-/// Adds a suggestion to the error about an unknown setting: a setting that every subject has, or one of `more`.
-pub(crate) fn with_common(
-    definition: &Definition,
-    error: SettingError,
-    more: impl IntoIterator<Item = String>,
-) -> SettingError {
-    let SettingError::Name { title, name, mut names, .. } = error else { return error };
-    names.extend(definition.takes_io().then(|| IO.to_string()));
-    names.extend(more);
-    names.extend(COMMON.map(str::to_string));
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let near = nearest(&name, &known).map(str::to_string);
-    SettingError::Name { title, name, near, names }
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::{Claim, StoreError};
 use kqps_observation::{Run, RunTrial, Store, Trial};
 
+use crate::claim::claim;
+use crate::clock::unix_ms;
+use crate::error::LabError;
 use crate::folder::Folder;
 use crate::record;
-use crate::session::{LabError, claim, unix_ms};
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "kqps find";

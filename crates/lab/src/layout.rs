@@ -1,59 +1,26 @@
 //! Lays out a new run on this host: from the request to cells, a plan and a record.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_kernel::probe;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, Question, Run, Target};
+use kqps_observation::{Cell, Question, Run};
 use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
 use crate::budget::{self, Spending, Work};
+use crate::clock::unix_ms;
 use crate::configured::Configured;
-use crate::materials::{self, RECIPE_FACTOR, RECORDS_FACTOR};
-use crate::running::{PlayerWish, Running};
-use crate::session::{LabError, unix_ms};
+use crate::error::LabError;
+use crate::materials::{self, RECIPE_FACTOR, RECORDS_FACTOR, file_name};
+use crate::request::RunRequest;
 use crate::study;
+use crate::study_file::offer::HostOffer;
 use crate::study_file::{StudyFile, cells};
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, builtin, programs, version};
-
-/// The request for a new run.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// The folder of the run. It must not hold a run yet.
-    pub folder: PathBuf,
-    /// The study; `None` for the default study.
-    pub study: Option<StudyFile>,
-    /// The subjects in the order in which they are shown. Those that cannot be started here are left out, with
-    /// the reason. In a study, each has the name that the study gives it, and no settings of its own.
-    pub subjects: Vec<Configured>,
-    /// Servers that already run: either all on this host, or none.
-    pub running: Vec<Running>,
-    /// The echo that runs beside the servers on another host.
-    pub echo_target: Option<Target>,
-    /// The user's query file, which all cells then play.
-    pub queries: Option<PathBuf>,
-    /// The user's settings of the player.
-    pub player: PlayerWish,
-    /// The I/O models of the echo for the default study; empty for all.
-    pub models: Vec<String>,
-    /// The budget, seconds; `None` for as long as the study takes.
-    pub budget_s: Option<f64>,
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// Number of records in the generated zone.
-    pub records: u64,
-    /// The command line, word by word.
-    pub command: Vec<String>,
-    /// The path of this kqps program.
-    pub kqps: PathBuf,
-    /// The version of this kqps program.
-    pub version: String,
-}
 
 /// The budget of the default study if the user gives none, seconds.
 pub const BUDGET_S: f64 = 120.0;
@@ -74,15 +41,15 @@ pub struct LaidOut {
 }
 
 /// Turns a request into cells and a plan of their time, with what this host offers.
-pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
-    let subjects = find_subjects(wish)?;
+pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
+    let subjects = find_subjects(request)?;
     let lacking = probe::probe()
         .into_iter()
         .filter_map(|capability| Some((capability.name.to_string(), capability.outcome.err()?)))
         .collect();
-    match &wish.study {
-        None => default_study(wish, &subjects, lacking),
-        Some(study) => study_file(wish, study, subjects, lacking),
+    match &request.study {
+        None => default_study(request, &subjects, lacking),
+        Some(study) => study_file(request, study, subjects, lacking),
     }
 }
 
@@ -106,11 +73,11 @@ impl Subjects {
     }
 }
 
-fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
-    check_names(wish)?;
+fn find_subjects(request: &RunRequest) -> Result<Subjects, LabError> {
+    check_names(request)?;
     let mut subjects = Subjects::default();
     let mut versions: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    for configured in &wish.subjects {
+    for configured in &request.subjects {
         let definition = &configured.definition;
         if let Some(program) = definition.programs.iter().find(|program| programs::find(program).is_none()) {
             let missing =
@@ -119,7 +86,7 @@ fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
             continue;
         }
         if !versions.contains_key(definition.name.as_str()) {
-            let version = version::ask(definition, &wish.kqps);
+            let version = version::ask(definition, &request.kqps);
             if let Err(error @ NoVersion::Unended { .. }) = &version {
                 subjects
                     .without_version
@@ -133,21 +100,21 @@ fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
 }
 
 /// Names must be unique, since files and cells are identified by them.
-fn check_names(wish: &Wish) -> Result<(), LabError> {
+fn check_names(request: &RunRequest) -> Result<(), LabError> {
     let echo = Configured::plain(builtin::echo());
-    let known: Vec<&Configured> = wish.subjects.iter().chain([&echo]).collect();
-    for (index, one) in wish.subjects.iter().enumerate() {
+    let known: Vec<&Configured> = request.subjects.iter().chain([&echo]).collect();
+    for (index, one) in request.subjects.iter().enumerate() {
         let is_same = |other: &&&Configured| {
             let (ours, theirs) = (&one.definition, &other.definition);
             ours.name == theirs.name && ours.text != theirs.text
         };
         let is_again = |other: &Configured| other.name == one.name;
-        if known.iter().any(|other| is_same(&other)) || wish.subjects[..index].iter().any(is_again) {
+        if known.iter().any(|other| is_same(&other)) || request.subjects[..index].iter().any(is_again) {
             return Err(LabError::SameName { name: one.definition.name.clone() });
         }
     }
-    for (index, running) in wish.running.iter().enumerate() {
-        let is_again = wish.running[..index].iter().any(|other| other.name == running.name);
+    for (index, running) in request.running.iter().enumerate() {
+        let is_again = request.running[..index].iter().any(|other| other.name == running.name);
         if is_again
             || known.iter().any(|other| [&other.name, &other.definition.name].contains(&&running.name))
         {
@@ -159,25 +126,25 @@ fn check_names(wish: &Wish) -> Result<(), LabError> {
 
 /// The default study. Its size determines the plan, and the plan determines whether latency is measured.
 fn default_study(
-    wish: &Wish,
+    request: &RunRequest,
     subjects: &Subjects,
     lacking: BTreeMap<String, String>,
 ) -> Result<LaidOut, LabError> {
     let topology = Topology::read();
-    let split = split(&topology, wish.player.cores(), 1);
+    let split = split(&topology, request.player.cores(), 1);
     let mut given = study::Given {
         lacking,
         topology,
         subjects: subjects.found.clone(),
-        running: wish.running.clone(),
-        echo_target: wish.echo_target,
-        queries: wish.queries.as_deref().map(file_name),
-        player: wish.player,
-        echo_version: Some(wish.version.clone()),
+        running: request.running.clone(),
+        echo_target: request.echo_target,
+        queries: request.queries.as_deref().map(file_name),
+        player: request.player,
+        echo_version: Some(request.version.clone()),
         player_cpus: split.player_cpus,
         subject_cpus: split.subject_cpus,
-        models: wish.models.clone(),
-        zone_records: wish.records,
+        models: request.models.clone(),
+        zone_records: request.records,
         latency: false,
     };
     let cells = study::layout(&given).cells;
@@ -189,12 +156,12 @@ fn default_study(
         reasons: are_reasons_told(),
         records: materials::records_of(&cells),
     };
-    let spending = budget::plan(wish.budget_s.unwrap_or(BUDGET_S), work);
+    let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     given.latency = spending.latency;
     let study::Layout { cells, mut skipped } = study::layout(&given);
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
-    enough(wish, &spending)?;
+    enough(request, &spending)?;
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
 }
 
@@ -205,17 +172,13 @@ fn in_rounds(cells: &[Cell]) -> u32 {
 }
 
 /// Refuses a budget that is too short for one block: the run would either measure nothing or exceed it.
-fn enough(wish: &Wish, spending: &Spending) -> Result<(), LabError> {
-    match wish.budget_s {
+fn enough(request: &RunRequest, spending: &Spending) -> Result<(), LabError> {
+    match request.budget_s {
         Some(budget_s) if spending.over_budget => {
             Err(LabError::Budget { budget_s, least_s: spending.estimate_s.ceil() })
         }
         _ => Ok(()),
     }
-}
-
-pub(crate) fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Whether the kernel's reasons for its drops can be counted.
@@ -225,17 +188,17 @@ fn are_reasons_told() -> bool {
 
 /// A study from a file: its cells, as often as it says or as the budget allows.
 fn study_file(
-    wish: &Wish,
+    request: &RunRequest,
     study: &StudyFile,
     subjects: Subjects,
     lacking: BTreeMap<String, String>,
 ) -> Result<LaidOut, LabError> {
     let definitions = subjects.definitions();
-    let mut given = cells::Given {
+    let mut given = HostOffer {
         topology: Topology::read(),
         lacking,
         definitions: [("echo".to_string(), builtin::echo())].into(),
-        versions: [("echo".to_string(), wish.version.clone())].into(),
+        versions: [("echo".to_string(), request.version.clone())].into(),
         absent: subjects.absent,
     };
     for (configured, version) in subjects.found {
@@ -246,16 +209,21 @@ fn study_file(
     layout.skipped.extend(subjects.without_version);
     for cell in &mut layout.cells {
         if !cell.factors.contains_key(RECIPE_FACTOR) {
-            cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| wish.records.to_string());
+            cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| request.records.to_string());
         }
     }
     if !layout.cells.iter().any(|cell| cell.role == Role::Subject) {
         let reasons = layout.skipped.iter().map(|(what, why)| format!("{what}: {why}"));
         return Err(LabError::NothingToMeasure(reasons.collect::<Vec<_>>().join("; ")));
     }
-    let spending =
-        budget::plan_study(wish.budget_s, study.repetitions, study.goal(), &layout.cells, are_reasons_told());
-    enough(wish, &spending)?;
+    let spending = budget::plan_study(
+        request.budget_s,
+        study.repetitions,
+        study.goal(),
+        &layout.cells,
+        are_reasons_told(),
+    );
+    enough(request, &spending)?;
     Ok(LaidOut {
         cells: layout.cells,
         skipped: layout.skipped,
@@ -265,7 +233,7 @@ fn study_file(
     })
 }
 
-pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
+pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut) -> Run {
     let mut fingerprint = fingerprint::read();
     for definition in laid_out.definitions.values() {
         let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
@@ -279,15 +247,15 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
     }
     Run {
         schema: kqps_observation::SCHEMA,
-        study: wish.study.as_ref().map_or(study::NAME, |study| &study.name).into(),
+        study: request.study.as_ref().map_or(study::NAME, |study| &study.name).into(),
         question: laid_out.question.clone(),
-        command: wish.command.clone(),
+        command: request.command.clone(),
         started_unix_ms: unix_ms(),
-        kqps_version: wish.version.clone(),
+        kqps_version: request.version.clone(),
         // Without a budget from the user, a long plan gets the time that it needs.
-        budget_s: wish
+        budget_s: request
             .budget_s
-            .or(wish.study.is_none().then_some(BUDGET_S.max(laid_out.spending.estimate_s.ceil()))),
+            .or(request.study.is_none().then_some(BUDGET_S.max(laid_out.spending.estimate_s.ceil()))),
         goal: laid_out.spending.goal.into(),
         goal_facts: laid_out
             .spending
@@ -296,7 +264,7 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
             .ok()
             .map(|preset| judge::facts_of(&preset.goal())),
         blocks: laid_out.spending.blocks,
-        seed: wish.seed,
+        seed: request.seed,
         fingerprint,
         skipped: laid_out.skipped.clone(),
         cells: laid_out.cells.clone(),

@@ -12,6 +12,9 @@ pub mod canary;
 pub mod comparison;
 pub mod conduct;
 pub mod configured;
+pub mod echo_io;
+pub mod error;
+pub mod factor;
 pub mod folder;
 pub mod gauged;
 pub mod kept;
@@ -21,13 +24,16 @@ pub mod materials;
 pub mod order;
 pub mod packages;
 pub mod path;
+pub mod patience;
 pub mod placement;
 pub mod player;
+pub mod request;
 pub mod running;
 pub mod search;
 pub mod session;
 pub mod setup;
 pub mod signing;
+pub mod started;
 pub mod study;
 pub mod study_file;
 pub mod subject;
@@ -37,9 +43,12 @@ pub mod words;
 
 // All crates read hand-written files in the same way.
 
+mod claim;
+mod clock;
 mod reasons;
 mod record;
 mod rig;
+mod rounds;
 
 #[cfg(test)]
 mod simulated;

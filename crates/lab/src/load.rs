@@ -59,3 +59,24 @@ impl Played {
 pub fn counted(played: &[Played]) -> Vec<&Played> {
     evidence::counted(played, Played::facts)
 }
+
+/// Why a trial, or the start of a subject, has no result.
+#[derive(Debug)]
+pub enum NoTrial {
+    /// The user ended the run.
+    Interrupted,
+    /// It could not be measured, which is a result too.
+    Failed {
+        /// The reason in one sentence, without its full stop.
+        reason: String,
+        /// The last lines of the subject's or the player's output.
+        output: Vec<String>,
+    },
+}
+
+impl NoTrial {
+    /// A failure without output.
+    pub fn failed(reason: String) -> Self {
+        Self::Failed { reason, output: Vec::new() }
+    }
+}

@@ -32,6 +32,11 @@ pub const NAMES_FACTOR: &str = "dataset.names";
 /// The factor with the name of the user's query file, which is played instead of generated queries.
 pub const FILE_FACTOR: &str = "dataset.file";
 
+/// The value of [`FILE_FACTOR`] for a query file: its name without its folder.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// The name of the copy of that file in the folder of a run.
 const KEPT: &str = "queries-of-the-user";
 

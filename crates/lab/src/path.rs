@@ -15,6 +15,7 @@ use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 
+pub(crate) use factors::word;
 pub use factors::{FactorError, PATH_FACTOR, kind, settings};
 
 /// A path that is ready for packets.

@@ -16,8 +16,7 @@ use kqps_observation::Trial;
 use kqps_player::Plan;
 use serde::{Deserialize, Serialize};
 
-use crate::conduct::NoTrial;
-use crate::load::Load;
+use crate::load::{Load, NoTrial};
 use crate::path::LaidPath;
 use crate::setup::Setup;
 

@@ -11,14 +11,16 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::silence::silence;
 
-use crate::conduct::{NoTrial, Patience, Play, Started};
+use crate::factor::{NICE_FACTOR, niceness};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::load::Load;
+use crate::load::{Load, NoTrial};
 use crate::materials::{Materials, NAMES_FACTOR, Wanted};
 use crate::path::LaidPath;
+use crate::patience::Patience;
 use crate::player::Player;
 use crate::setup::Setup;
+use crate::started::{Play, RunningSubject};
 use crate::subject::definition::ReadyKind;
 use crate::subject::{Definition, Setting, StartError, Subject};
 
@@ -137,7 +139,7 @@ struct AtStarted<'a> {
     subject: Stopped,
 }
 
-impl Started for AtStarted<'_> {
+impl RunningSubject for AtStarted<'_> {
     fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
         let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
         let player = Player {
@@ -188,15 +190,6 @@ fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> 
         ReadyKind::Reply => &materials.plain,
     };
     (queries, !(materials.is_file && definition.is_echo()))
-}
-
-/// The factor with a subject's niceness, a setting of the host that ends with its processes.
-pub(crate) const NICE_FACTOR: &str = "host.nice";
-
-/// Parses a niceness (setpriority(2)), or returns the accepted values as an error.
-pub(crate) fn niceness(word: &str) -> Result<i32, String> {
-    let number = word.parse().ok().filter(|number| (-20..=19).contains(number));
-    number.ok_or_else(|| format!("factor `{NICE_FACTOR}`: expected a number from -20 to 19, found `{word}`"))
 }
 
 fn renice(pid: u32, word: &str) -> Result<(), String> {

@@ -3,84 +3,38 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::question::Path as Kind;
-use kqps_observation::store::{Claim, StoreError};
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, Spending};
-use crate::conduct::{Conducted, Conductor, Event, Patience};
-use crate::folder::{Folder, FolderError, NoRun, store_in};
+use crate::claim::claim;
+use crate::clock::unix_ms;
+use crate::conduct::{Conducted, Conductor, Event};
+use crate::error::LabError;
+use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
 use crate::kept;
 use crate::layout::{LaidOut, lay_out, new_run};
-use crate::materials::{Materials, MaterialsError, Wanted};
+use crate::materials::{Materials, Wanted};
+use crate::patience::Patience;
 use crate::record;
+use crate::request::RunRequest;
 use crate::rig::Rig;
 use crate::subject::Definition;
 use crate::subject::remains;
-use kqps_files::toml_file::{FileError, TomlError};
-
-pub use crate::layout::Wish;
-
-/// Why a run could not begin or be resumed.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
-pub enum LabError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    NoRun(#[from] NoRun),
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    Materials(#[from] MaterialsError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("{path} already exists, and no run wrote it; name another folder", path = .path.display())]
-    Foreign { path: PathBuf },
-    #[error("the run was made with a goal that this version does not know: {0}")]
-    Goal(String),
-    #[error(
-        "{path} holds a search of kqps find, which did not start its server and cannot resume it; search again \
-         into another folder", path = .path.display()
-    )]
-    Search { path: PathBuf },
-    #[error("two subjects are called `{name}`: give each a name of its own")]
-    SameName { name: String },
-    #[error(transparent)]
-    Study(#[from] TomlError),
-    #[error(
-        "a budget of {} is too short: one block of this plan takes about {}; give it --budget {least_s:.0}s or more, \
-         or measure less", crate::words::time(*.budget_s), crate::words::time(*.least_s)
-    )]
-    Budget { budget_s: f64, least_s: f64 },
-    #[error("nothing of this study can be measured here: {0}")]
-    NothingToMeasure(String),
-}
-
-/// Claims a folder for a new run, and makes it if it is missing. It must be called before anything is written
-/// there, since the folder may hold another run, or files of the user's.
-pub(crate) fn claim(folder: &Path) -> Result<(Folder, Claim), LabError> {
-    let folder = Folder::make(folder)?;
-    if let Some(path) = folder.foreign() {
-        return Err(LabError::Foreign { path });
-    }
-    let claim = Claim::new(&folder.store())?;
-    Ok((folder, claim))
-}
 
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
 /// present subjects, or a folder that is taken.
-pub fn check(wish: &Wish) -> Result<(), LabError> {
-    if wish.folder.exists() {
-        claim(&wish.folder)?;
+pub fn check(request: &RunRequest) -> Result<(), LabError> {
+    if request.folder.exists() {
+        claim(&request.folder)?;
     }
-    match lay_out(wish) {
+    match lay_out(request) {
         Err(LabError::NothingToMeasure(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
@@ -102,20 +56,20 @@ pub struct Session {
 impl Session {
     /// Lays out a new run, generates its zones and queries, and makes its store. `began` is when its budget
     /// began.
-    pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
-        let laid_out = lay_out(wish)?;
-        let (folder, claim) = claim(&wish.folder)?;
+    pub fn begin(request: &RunRequest, began: Instant) -> Result<(Self, Spending), LabError> {
+        let laid_out = lay_out(request)?;
+        let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
         }
-        if let Some(queries) = &wish.queries {
+        if let Some(queries) = &request.queries {
             Materials::keep(&folder, queries)?;
         }
-        let run = new_run(wish, &laid_out);
+        let run = new_run(request, &laid_out);
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
-        let materials = Materials::of_all(&folder, &laid_out.cells, wish.seed, deadline)?;
+        let materials = Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?;
         // The text of a study can be run again; the default study has none.
-        let text = wish.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
+        let text = request.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
         let store = claim.create(&run)?;
         let LaidOut { definitions, spending, .. } = laid_out;
@@ -125,7 +79,7 @@ impl Session {
             folder,
             store,
             run,
-            kqps: wish.kqps.clone(),
+            kqps: request.kqps.clone(),
             materials,
             definitions,
             clock,
@@ -205,8 +159,4 @@ impl Session {
 
 fn goal_of(run: &Run) -> Result<Goal, LabError> {
     judge::goal_of(run).filter(|goal| goal.check().is_ok()).ok_or_else(|| LabError::Goal(run.goal.clone()))
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

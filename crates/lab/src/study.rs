@@ -7,10 +7,11 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, Target};
 
 use crate::configured::Configured;
+use crate::echo_io;
+use crate::factor::LATENCY_FACTOR;
 use crate::materials::{FILE_FACTOR, RECORDS_FACTOR};
 use crate::running::{self, PlayerWish, Running};
 use crate::setup::Setup;
-use crate::unit::LATENCY_FACTOR;
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "default";
@@ -20,60 +21,6 @@ const WORKERS: u32 = 1;
 
 /// Shares of a subject's figure at which its latency is measured, in percent.
 const LATENCY_AT: &str = "25 50 75 90";
-
-/// An I/O model of the echo, and the capabilities that it needs from the host, as `kqps probe` names them.
-struct Model {
-    name: &'static str,
-    needs: &'static [&'static str],
-}
-
-const MODELS: [Model; 9] = [
-    Model { name: "blocking", needs: &[] },
-    Model { name: "spin", needs: &[] },
-    Model { name: "poll", needs: &[] },
-    Model { name: "select", needs: &[] },
-    Model { name: "epoll", needs: &[] },
-    Model { name: "event", needs: &[] },
-    Model { name: "mmsg", needs: &["recvmmsg"] },
-    Model { name: "segment", needs: &["recvmmsg", "gso", "gro"] },
-    Model { name: "uring", needs: &["uring"] },
-];
-
-/// The names of the echo's I/O models, in the order in which they are measured.
-pub fn models() -> impl Iterator<Item = &'static str> {
-    MODELS.iter().map(|model| model.name)
-}
-
-/// The echo's I/O models that can show the player's own ceiling, the cheapest first. The first one that works
-/// does.
-pub fn cheapest_first() -> impl Iterator<Item = &'static str> {
-    CHEAPEST.into_iter()
-}
-
-/// The cheapest I/O models, in order. The player against the first that works is the player's own ceiling.
-const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
-
-/// The default I/O model of the echo.
-pub(crate) const ECHO_IO: &str = "blocking";
-
-/// Why the echo cannot have an I/O model here; `None` if it can.
-pub(crate) fn why_not(io: &str, lacking: &BTreeMap<String, String>) -> Option<String> {
-    let Some(model) = MODELS.iter().find(|model| model.name == io) else {
-        let known = models().collect::<Vec<_>>().join(", ");
-        return Some(format!("the echo has no I/O model `{io}` (known: {known})"));
-    };
-    lacks(model, lacking).map(|(need, reason)| format!("no {need}: {reason}"))
-}
-
-/// A capability that a model needs and the host lacks, with the reason.
-fn lacks<'a>(model: &Model, lacking: &'a BTreeMap<String, String>) -> Option<(&'static str, &'a String)> {
-    model.needs.iter().find_map(|need| Some((*need, lacking.get(*need)?)))
-}
-
-/// The I/O model with which the echo costs a player least.
-pub(crate) fn cheapest(lacking: &BTreeMap<String, String>) -> &'static str {
-    CHEAPEST.into_iter().find(|name| why_not(name, lacking).is_none()).unwrap_or(ECHO_IO)
-}
 
 /// The input of the default study.
 #[derive(Clone, Debug, Default)]
@@ -147,19 +94,18 @@ const NO_ECHO_THERE: &str = "no echo runs beside the server, so nothing shows th
 
 /// Adds the player's own ceiling, and the echo under each requested model.
 fn echoes(given: &Given, layout: &mut Layout) {
-    let wanted =
-        |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
+    let wanted = |model: &&str| given.models.is_empty() || given.models.iter().any(|name| name == model);
     let mut models = Vec::new();
-    for model in MODELS.iter().filter(wanted) {
-        match why_not(model.name, &given.lacking) {
-            None => models.push(model.name),
+    for model in echo_io::models().filter(wanted) {
+        match echo_io::why_not(model, &given.lacking) {
+            None => models.push(model),
             Some(reason) => {
-                layout.skipped.insert(format!("echo {}", model.name), reason);
+                layout.skipped.insert(format!("echo {model}"), reason);
             }
         }
     }
     // The player has one ceiling, whatever other echoes are requested.
-    let cheapest = cheapest(&given.lacking);
+    let cheapest = echo_io::cheapest(&given.lacking);
     layout.cells.push(Cell {
         name: "player ceiling".into(),
         role: Role::PlayerCeiling,
@@ -223,7 +169,7 @@ mod tests {
         let subjects = vec![(Configured::plain(kqps_auth), Some("4.6.1".into()))];
         let topology = Topology::read();
         let layout = layout(&Given { subjects, topology, latency: true, ..Given::default() });
-        assert_eq!(layout.cells.len(), 1 + MODELS.len() + 1);
+        assert_eq!(layout.cells.len(), 1 + echo_io::models().count() + 1);
         assert!(layout.skipped.is_empty());
         assert_eq!(
             (layout.cells[0].name.as_str(), layout.cells[0].io.as_str()),

@@ -6,6 +6,7 @@ mod ceilings;
 pub mod cells;
 mod check;
 pub(crate) mod common;
+pub mod offer;
 mod place;
 mod possible;
 pub mod values;

@@ -7,9 +7,10 @@ use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::comparison::{self, LATENCIES};
+use crate::factor::LATENCY_FACTOR;
 use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
+use crate::rounds::{self, LATENCIES};
 use crate::search::{self, Wanted};
 
 /// The trial that finds a ceiling.
@@ -18,9 +19,6 @@ const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpo
 /// Seconds of an echo's trial beside others. It only gives a rate. The shorter it is, the less the host changes
 /// meanwhile.
 const BESIDE_OTHERS_S: f64 = 0.1;
-
-/// The factor of a cell with the shares of its figure at which latency is measured, in percent.
-pub const LATENCY_FACTOR: &str = "latency_at_percent";
 
 /// The next step of a unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +83,7 @@ impl Unit {
         Self {
             role: facts.role,
             load: facts.load.clone(),
-            rounds: comparison::rounds(facts),
+            rounds: rounds::rounds(facts),
             goal: goal.clone(),
             start: Start { bounds_qps },
             // Once is enough, and the first block is never dropped.
@@ -382,7 +380,7 @@ mod tests {
             let subject = Simulated { knee_qps, spoiled_above_qps: 80_000.0 };
             let mut run = run_of(Role::Subject);
             run.cells[0].load = load;
-            run.cells[0].factors.insert(comparison::ROUNDS_FACTOR.into(), "4".into());
+            run.cells[0].factors.insert(crate::factor::ROUNDS_FACTOR.into(), "4".into());
             play(&mut run, 0, subject, 3);
             assert_eq!(run.trials.len(), 3);
             play(&mut run, 0, subject, 10);

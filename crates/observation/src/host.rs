@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::NetworkFacts;
+use crate::network::{NetworkFacts, UdpFacts};
 
 /// The host over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,18 +48,4 @@ pub struct CpuFacts {
     /// control it, as in most virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_mhz: Option<f64>,
-}
-
-/// Differences of `/proc/net/snmp` and `snmp6`, UDP over IPv4 and IPv6 together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names are the kernel's
-pub struct UdpFacts {
-    pub in_datagrams: u64,
-    pub out_datagrams: u64,
-    pub no_ports: u64,
-    pub in_errors: u64,
-    pub rcvbuf_errors: u64,
-    pub sndbuf_errors: u64,
-    pub in_csum_errors: u64,
-    pub mem_errors: u64,
 }

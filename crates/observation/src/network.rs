@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::UdpFacts;
-
 /// A network namespace over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkFacts {
@@ -54,6 +52,20 @@ pub struct IpFacts {
     pub out_transmits: Option<u64>,
     /// Packets that IP refused on the way out: no memory, no route.
     pub out_discards: u64,
+}
+
+/// Differences of `/proc/net/snmp` and `snmp6`, UDP over IPv4 and IPv6 together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names are the kernel's
+pub struct UdpFacts {
+    pub in_datagrams: u64,
+    pub out_datagrams: u64,
+    pub no_ports: u64,
+    pub in_errors: u64,
+    pub rcvbuf_errors: u64,
+    pub sndbuf_errors: u64,
+    pub in_csum_errors: u64,
+    pub mem_errors: u64,
 }
 
 /// One interface over a trial.

@@ -22,6 +22,7 @@ mod more;
 mod scatter;
 mod sentence;
 mod student;
+mod trials;
 
 use std::fmt;
 

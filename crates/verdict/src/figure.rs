@@ -2,6 +2,7 @@
 //! of a run and the verdicts on its cells. A refused figure is absent.
 
 mod absence;
+mod factor;
 mod grid;
 pub mod links;
 mod measured;
@@ -18,7 +19,8 @@ use crate::interval::Interval;
 use crate::judge::CellVerdict;
 
 pub use absence::Absence;
-pub use grid::{Grid, GridRow, Slot, charts_of, factor, tables_of};
+pub use factor::factor;
+pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
 pub use measured::{Latency, Memory, Spread};
 pub use published::{Best, PublishedFigure, best_of};
 

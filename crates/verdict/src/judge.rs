@@ -1,7 +1,9 @@
 //! The judgement of a whole run, or of one search: figures with their intervals, each with the trials behind
 //! it, its share of the echo ceiling, its bottleneck, its warnings and its grade.
 
+mod case;
 mod ceiling;
+mod cell;
 mod doubt;
 mod given;
 mod points;
@@ -13,22 +15,18 @@ mod start;
 mod weigh;
 mod wording;
 
-use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Run, RunTrial, Trial};
+use kqps_observation::Run;
+use kqps_observation::run::Role;
 use serde::{Deserialize, Serialize};
 
-use crate::advice::Advice;
-use crate::bottleneck::Bottleneck;
 use crate::compare::{self, Comparison};
-use crate::estimate::{self, Speed};
 use crate::figure::{self, Figures};
-use crate::grade::Grade;
-use crate::interval::Interval;
-use crate::search::{Goal, Preset};
-use crate::speed::{self, Spoiled};
-use crate::warning::{self, Setting, Warning};
+use crate::search::Goal;
+use cell::{goal_to_judge_by, judge_cell};
 
 pub use ceiling::{Ceiling, Ceilings};
+pub use cell::CellVerdict;
+pub(crate) use cell::judge_cell_of;
 pub use points::{LoadPoint, Losses, PlaceLoss};
 pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
@@ -53,79 +51,6 @@ pub struct RunVerdict {
     pub comparisons: Vec<Comparison>,
 }
 
-/// The verdict on one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellVerdict {
-    /// Index into the run's cells.
-    pub cell: u32,
-    /// The cell's name.
-    pub name: String,
-    /// The goal that the figure meets.
-    pub goal: Goal,
-    /// Queries a second at the host's usual speed. It is the estimate of the load that half of the trials meet,
-    /// or of the rate that is answered in a closed loop. It rests on the trials of all starts, without spoiled
-    /// and without long ones. If the goal allows another share of bad trials, or if no load or every load met
-    /// it, the figure is the median of the starts' conditional throughputs, and its range reaches up to their
-    /// upper bounds. `None` if the figure is refused (grade F).
-    pub figure_qps: Option<Interval>,
-    /// The figure at the speed that the cores had, with the trials that the host spoiled. `None` if it is not
-    /// known.
-    #[serde(default)]
-    pub as_it_came_qps: Option<Interval>,
-    /// The usual speed of the cell's cores as a multiple of the reference. All rates here are stated at the
-    /// usual speed.
-    #[serde(default = "one")]
-    pub usual_speed: f64,
-    /// How many trials the host spoiled, by cause.
-    #[serde(default)]
-    pub spoiled: Spoiled,
-    /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and met
-    /// the goal, while other starts met it at more. `None` if the figure is refused.
-    pub lower_bound_qps: Option<f64>,
-    /// The greatest upper bound of these starts, queries a second: no start met the goal there. `None` if a
-    /// start found none, or if the figure is refused.
-    pub upper_bound_qps: Option<f64>,
-    /// Ceiling (a): what the player with the same settings reaches against the cheapest echo, correct answers a
-    /// second. `None` if no echo was played with these settings.
-    #[serde(default)]
-    pub player_ceiling_qps: Option<f64>,
-    /// `player_ceiling_qps` divided by the figure. `None` without a ceiling or a figure.
-    pub player_headroom: Option<f64>,
-    /// Ceiling (b): the name of the echo cell with the subject's I/O model.
-    pub ceiling: Option<String>,
-    /// The figure as a share of that ceiling, 0 to 1 and rarely above.
-    pub ceiling_share: Option<f64>,
-    /// The same share with its interval, over the rounds and starts of both.
-    #[serde(default)]
-    pub share: Option<Interval>,
-    /// The resource that ended the climb.
-    pub bottleneck: Bottleneck,
-    /// How far the figure can be trusted.
-    pub grade: Grade,
-    /// The reasons for the grade, the gravest first, each a sentence.
-    pub reasons: Vec<String>,
-    /// The action for each of the reasons, in their order; `None` if no action helps.
-    #[serde(default)]
-    pub advice: Vec<Option<Advice>>,
-    /// The warnings about the figure.
-    pub warnings: Vec<Warning>,
-    /// Every start of the subject.
-    pub starts: Vec<StartVerdict>,
-    /// Numbers of the trials behind the figure: those at the starts' bounds.
-    pub trials: Vec<u64>,
-    /// Latency at every load that was played, start by start, in rising order.
-    pub latency: Vec<LoadPoint>,
-    /// Where queries were lost, over all trials of the search.
-    pub losses: Losses,
-    /// Why the kernel dropped packets, from a trial that was repeated to find out.
-    #[serde(default)]
-    pub drop_reasons: Option<DropReasons>,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
 /// Judges a run, finished or not. The result depends on the run alone.
 pub fn judge(run: &Run) -> RunVerdict {
     let goal = goal_to_judge_by(run);
@@ -135,91 +60,4 @@ pub fn judge(run: &Run) -> RunVerdict {
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
     RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
-}
-
-/// The goal of a run. A run whose goal this version does not know is judged by the default goal.
-fn goal_to_judge_by(run: &Run) -> Goal {
-    goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })
-}
-
-/// Judges one subject's cell of a run, without the comparisons of the run.
-pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
-    judge_cell(run, index, &goal_to_judge_by(run), &ceiling::of(run))
-}
-
-fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {
-    let cell = &run.cells[index];
-    let mut starts = start::of_cell(run, index, goal);
-    let setting = Setting {
-        one_host: cell.target.map(|target| target.on_this_host),
-        subject_cpus: cell.subject_cpus.clone(),
-        workers: (cell.workers > 0).then_some(cell.workers),
-        ..Setting::default()
-    };
-    let echo = ceilings.for_cell(run, index);
-    let estimate = estimate::of_cell(run, index, goal, Speed::Reference);
-    let case = weigh::Case {
-        setting: &setting,
-        hidden_most: goal.hidden_most(),
-        starts: &starts,
-        estimate: estimate.as_ref(),
-        echo: echo.and_then(|echo| ceiling::estimate(run, echo)),
-        player_qps: ceiling::player_qps(run, cell),
-        echo_qps: echo.and_then(Ceiling::median_qps),
-        canary: warning::canary(run, index),
-        was_running: cell.target.is_some(),
-        names_flags: false,
-    };
-    let weighed = weigh::weigh(&case);
-    let usual_speed = speed::usual(run, index);
-    let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
-    for start in &mut starts {
-        start.tell_at(usual_speed);
-    }
-    let (lower_bound_qps, upper_bound_qps) =
-        if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
-    let as_it_came = estimate::of_cell(run, index, goal, Speed::AsItCame).map(|estimate| estimate.interval());
-    CellVerdict {
-        cell: index as u32,
-        name: cell.name.clone(),
-        goal: goal.clone(),
-        figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
-        as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
-        usual_speed,
-        spoiled: Spoiled::count(judged_trials(run, index)),
-        lower_bound_qps,
-        upper_bound_qps,
-        player_ceiling_qps,
-        player_headroom: weighed.player_headroom,
-        ceiling: echo.map(|ceiling| ceiling.name.clone()),
-        ceiling_share: weighed.share.map(|share| share.median),
-        share: weighed.share,
-        bottleneck: weighed.bottleneck,
-        grade: weighed.grade,
-        reasons: weighed.reasons,
-        advice: weighed.advice,
-        warnings: weighed.warnings,
-        trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
-        latency: points::latency(run, index, goal, usual_speed),
-        losses: points::losses(run, index),
-        drop_reasons: reasons::of(run, index),
-        starts: starts.into_iter().map(|start| start.verdict).collect(),
-    }
-}
-
-/// The trials of a cell that a figure rests on, including those that were meant to be such. Warm-ups are left
-/// out.
-fn judged_trials(run: &Run, index: usize) -> impl Iterator<Item = &Trial> {
-    let judged = run.trials_of(index).filter(|one| one.purpose != Purpose::WarmUp);
-    judged.filter_map(RunTrial::measured)
-}
-
-/// The least lower bound, and the greatest upper bound if all starts have one. A start without a figure is left
-/// out: its upper bound would lie below the lower bounds of others.
-fn outer_bounds(starts: &[start::Start<'_>]) -> (Option<f64>, Option<f64>) {
-    let counting = starts.iter().filter(|start| start.throughput_qps().is_some());
-    let bounds: Vec<_> = counting.filter_map(|start| start.bounds()).collect();
-    let lower_qps = bounds.iter().filter_map(|one| one.lower_qps).reduce(f64::min);
-    let upper: Option<Vec<f64>> = bounds.iter().map(|one| one.upper_qps).collect();
-    (lower_qps, upper.and_then(|upper| upper.into_iter().reduce(f64::max)))
 }

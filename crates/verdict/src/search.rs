@@ -3,6 +3,7 @@
 //! The caller calls [`next_trial`] after every trial. It returns the trial to make next, or the bounds once
 //! they are found. It keeps no state between calls, so a stored run can be searched again, trial by trial.
 
+mod at_load;
 mod bounds;
 mod buffer;
 mod class;

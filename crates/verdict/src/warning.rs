@@ -2,6 +2,7 @@
 //! They are the table of `docs/METHOD.md`, "The verdict".
 
 mod canary;
+mod effect;
 mod host;
 mod limit;
 mod player;
@@ -13,10 +14,10 @@ use std::fmt::{self, Write as _};
 use kqps_observation::Trial;
 use serde::{Deserialize, Serialize};
 
-use crate::grade::Grade;
 use crate::rate::plain;
 
 pub use canary::canary;
+pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
 pub(crate) use player::BUSY;
@@ -120,23 +121,6 @@ impl fmt::Display for Code {
         f.write_str(self.name())
     }
 }
-
-/// The effect of a warning on the grade, the mildest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// One grade lower.
-    DownOne,
-    /// No better than this grade.
-    Cap(Grade),
-    /// The trial is repeated, at most twice; if the warning stays, the figure is refused.
-    RedoThenRefuse,
-    /// The figure is refused.
-    Refuse,
-}
-
-/// A trial with [`Effect::RedoThenRefuse`] is repeated at most this often.
-pub const REDOS: u32 = 2;
 
 /// A doubt about a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 mod chain;
 mod fault;
 mod gather;
+mod held;
 mod lines;
 mod occlusion;
 mod parallel;

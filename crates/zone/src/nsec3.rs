@@ -2,7 +2,8 @@
 
 use sha1::{Digest, Sha1};
 
-use crate::zone::denial::HASH_BYTES;
+/// The bytes of a hash: the 160 bits of SHA-1.
+pub(crate) const HASH_BYTES: usize = 20;
 
 const LETTERS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 

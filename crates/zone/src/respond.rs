@@ -9,6 +9,7 @@ mod edns;
 mod foresee;
 mod proof;
 mod query;
+mod record;
 mod referral;
 mod shape;
 mod transfer;

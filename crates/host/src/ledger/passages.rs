@@ -3,25 +3,11 @@
 //! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on either
 //! side) are one packet to most counters. So if any did, the stages that count packets are left out.
 
-use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::{Merged, Stage, StageName};
-use kqps_observation::network::IpFacts;
+use kqps_observation::network::{IpFacts, UdpFacts};
 
-use super::stretch::places_between;
+use super::way::{WAY, places_between};
 use super::{Evidence, SubjectSide};
-
-/// The stages from sent to answered, in order.
-pub(super) const WAY: [StageName; 9] = [
-    StageName::Sent,
-    StageName::SubjectReceived,
-    StageName::SubjectDelivered,
-    StageName::SubjectRead,
-    StageName::SubjectReplied,
-    StageName::SubjectTransmitted,
-    StageName::PlayerReceived,
-    StageName::PlayerDelivered,
-    StageName::Answered,
-];
 
 /// The counts of what passed, by stage.
 #[derive(Clone, Debug)]

@@ -1,33 +1,12 @@
-//! The stretches of the way between two stages, the places on each, and how the losses of a stretch are
-//! divided among its places.
+//! How the losses of a stretch of the way are divided among its places.
 
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::network::DeviceFacts;
 use kqps_observation::{NetworkFacts, Place, Placed};
 
-use super::passages::{Passages, WAY};
+use super::passages::Passages;
+use super::way::{STRETCHES, places_between};
 use super::{Evidence, SubjectSide, placed};
-
-/// The places between a stage of [`WAY`] and the next. The last place takes the losses that no counter of
-/// drops explains.
-const STRETCHES: [&[Place]; WAY.len() - 1] = [
-    &[Place::Softnet, Place::NicIn, Place::NicOut, Place::PathOut],
-    &[Place::FilterIn],
-    &[Place::SubjectSocketBuffer],
-    &[Place::SubjectSend, Place::SubjectUnanswered],
-    &[Place::FilterOut],
-    &[Place::SubjectSend, Place::Softnet, Place::PathBack],
-    &[Place::PathBack],
-    &[Place::PlayerSocketBuffer],
-];
-
-/// All places between two stages, in the order in which a packet passes them.
-pub(super) fn places_between(from: usize, to: usize) -> Vec<Place> {
-    let mut places: Vec<Place> = STRETCHES[from..to].concat();
-    places.sort_unstable();
-    places.dedup();
-    places
-}
 
 /// The counters of drops.
 #[derive(Clone, Debug)]

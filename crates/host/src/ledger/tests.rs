@@ -1,7 +1,6 @@
 use kqps_observation::NetworkFacts;
-use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::StageName;
-use kqps_observation::network::{DeviceFacts, IpFacts};
+use kqps_observation::network::{DeviceFacts, IpFacts, UdpFacts};
 
 use super::*;
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
 use kqps_lab::conduct::{Conducted, Event};
+use kqps_lab::factor::ROUNDS_FACTOR;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
 use kqps_lab::words::{counted, time};
@@ -76,7 +77,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             folder.display()
         )));
     }
-    if session.run().cells.iter().any(|cell| !cell.factors.contains_key(comparison::ROUNDS_FACTOR)) {
+    if session.run().cells.iter().any(|cell| !cell.factors.contains_key(ROUNDS_FACTOR)) {
         return Err(bad_input(format!(
             "{} was begun by an earlier version, which started A and B one after the other; begin a new comparison",
             folder.display()

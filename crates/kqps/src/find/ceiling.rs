@@ -8,10 +8,10 @@ use std::time::Duration;
 use kqps_dataset::Dataset;
 use kqps_files::unfinished::Unfinished;
 use kqps_host::SubjectWatched;
+use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace};
 use kqps_lab::path::LaidPath;
-use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -103,7 +103,7 @@ pub(super) fn measure(
         });
         Some(Measured { io: io.to_owned(), trial: trial.ok()? })
     };
-    let mut cheapest = study::cheapest_first();
+    let mut cheapest = echo_io::cheapest_first();
     let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
     match player {
         // One echo serves for both, and has one figure.

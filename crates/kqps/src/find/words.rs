@@ -7,7 +7,7 @@ use std::time::Duration;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::visible::visible_line;
-use kqps_verdict::advice::of_search;
+use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
-use kqps_lab::session::Wish;
+use kqps_lab::request::RunRequest;
 use kqps_lab::words::{counted, time};
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
@@ -30,7 +30,7 @@ struct Plan<'a> {
 }
 
 /// The whole output, as text or as JSON.
-pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
+pub(super) fn of(wish: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
     let LaidOut { cells, skipped, spending, .. } = laid_out;
     let canary = cells.iter().position(|cell| cell.role == Role::Canary);
     let of_block = |block| {
@@ -57,7 +57,7 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
 }
 
 /// The question, the cells, what is left out, the order of each block, and the duration.
-fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
+fn in_words(wish: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
     let LaidOut { cells, skipped, question, spending, .. } = laid_out;
     let mut text = String::new();
     if let Some(question) = question {

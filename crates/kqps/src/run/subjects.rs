@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::configured::{Configured, with_names_of_their_own};
-use kqps_lab::study;
+use kqps_lab::echo_io;
 use kqps_lab::subject::{Definition, builtin};
 
 use super::labels;
@@ -68,7 +68,7 @@ pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>
 
 /// Checks the names of the echo's I/O models.
 pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
-    let known: Vec<&str> = study::models().collect();
+    let known: Vec<&str> = echo_io::models().collect();
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
         let hint = did_you_mean(nearest(word, &known));
         return Err(bad_input(format!(

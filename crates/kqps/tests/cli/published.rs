@@ -2,7 +2,8 @@
 //! runs are made up, on a topology of four cores.
 
 use kqps_host::Topology;
-use kqps_lab::study_file::cells::{Given, lay_out};
+use kqps_lab::study_file::cells::lay_out;
+use kqps_lab::study_file::offer::HostOffer;
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
@@ -16,10 +17,10 @@ const ANSWERED_QPS: f64 = 123_000.0;
 /// A run of a study in which every cell of a closed loop answered once.
 fn run(study: &StudyFile) -> Run {
     let core = |cpu| CoreFacts { cpu, core: cpu, smt: vec![cpu], ..CoreFacts::default() };
-    let given = Given {
+    let given = HostOffer {
         topology: Topology { cores: (0..4).map(core).collect(), ..Topology::default() },
         definitions: study.subjects().unwrap().into_iter().collect(),
-        ..Given::default()
+        ..HostOffer::default()
     };
     let layout = lay_out(study, &given).unwrap();
     let load =

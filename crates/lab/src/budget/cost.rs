@@ -4,8 +4,8 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 
 use crate::canary;
-use crate::comparison::{self, ROUNDS_FACTOR};
-use crate::unit::LATENCY_FACTOR;
+use crate::factor::{LATENCY_FACTOR, ROUNDS_FACTOR};
+use crate::rounds;
 use crate::warm_up;
 
 /// Before the first trial: reading the host, and generating small files.
@@ -64,7 +64,7 @@ pub(super) fn of_goal(goal: &str) -> &'static Cost {
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
-        _ if cell.factors.contains_key(ROUNDS_FACTOR) => comparison::trials_s(cell),
+        _ if cell.factors.contains_key(ROUNDS_FACTOR) => rounds::trials_s(cell),
         (_, CellLoad::Closed(seconds)) => *seconds,
         (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
         (_, CellLoad::Search) if block == 0 => of_goal(goal).first_s,

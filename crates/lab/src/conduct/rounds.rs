@@ -14,10 +14,10 @@ use kqps_verdict::compare::Part;
 use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
-use super::patience::Patience;
-use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
-use crate::load::{Load, Played};
+use super::{Conducted, Conductor, Event, Place, seconds};
+use crate::load::{Load, NoTrial, Played};
 use crate::order;
+use crate::patience::Patience;
 use crate::unit::{self, Next, Unit};
 use member::Member;
 

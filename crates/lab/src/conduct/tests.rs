@@ -15,6 +15,7 @@ use kqps_observation as observation;
 use kqps_observation::CellLoad;
 
 use super::*;
+use crate::load::Load;
 use crate::running::Running;
 use crate::simulated::Simulated;
 use crate::study::{self, Given};

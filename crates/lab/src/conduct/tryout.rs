@@ -9,8 +9,9 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::compare::Pairing;
 
-use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
-use crate::comparison;
+use super::{Conducted, Conductor, Event, Place, seconds};
+use crate::load::NoTrial;
+use crate::rounds;
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this many times in succession is hopeless.
@@ -76,7 +77,7 @@ impl Conductor<'_> {
     /// Adapts the duration of trials to the latency, now that it is known.
     fn lengthen(&mut self, run: &mut Run, latency_s: f64) -> Result<(), StoreError> {
         for number in 0..run.cells.len() {
-            if comparison::lengthen(&mut run.cells[number], latency_s) {
+            if rounds::lengthen(&mut run.cells[number], latency_s) {
                 self.store.set_cell(number, &run.cells[number])?;
             }
         }
@@ -87,9 +88,9 @@ impl Conductor<'_> {
     /// start, to warm up and to stop.
     fn fit_blocks(&mut self, run: &mut Run, tried_s: f64) -> Result<(), StoreError> {
         let Some((clock, began)) = self.clock else { return Ok(()) };
-        let block_s: f64 = run.cells.iter().map(|cell| tried_s + comparison::trials_s(cell)).sum();
+        let block_s: f64 = run.cells.iter().map(|cell| tried_s + rounds::trials_s(cell)).sum();
         let planned = run.blocks;
-        let fitting = comparison::fitting(planned, clock.left_s(seconds(began)), block_s);
+        let fitting = rounds::fitting(planned, clock.left_s(seconds(began)), block_s);
         if fitting < planned {
             run.blocks = fitting;
             self.store.set_blocks(run.blocks)?;

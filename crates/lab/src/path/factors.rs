@@ -61,6 +61,14 @@ pub fn kind(factors: &BTreeMap<String, String>) -> Result<Option<Kind>, FactorEr
     }
 }
 
+/// The value of [`PATH_FACTOR`] for a kind of path.
+pub(crate) fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Loopback => "loopback",
+        Kind::Veth => "veth",
+    }
+}
+
 /// The settings of a veth path, from the factors whose names begin with `path.`; other factors are ignored.
 pub fn settings(factors: &BTreeMap<String, String>) -> Result<VethSettings, FactorError> {
     let mut settings = VethSettings::default();

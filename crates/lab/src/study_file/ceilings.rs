@@ -6,10 +6,10 @@ use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, question};
 
-use super::cells::{Given, path_word};
+use super::offer::HostOffer;
 use super::values::{CORES, Settings};
-use crate::path::PATH_FACTOR;
-use crate::study;
+use crate::echo_io;
+use crate::path::{self, PATH_FACTOR};
 use crate::subject::Definition;
 
 /// The canary is the simplest server, since any server could answer its rate.
@@ -23,14 +23,14 @@ const SOCKETS: &str = "sockets";
 
 /// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
 /// their I/O model, workers, way of sharing sockets and cores. The ceilings come first.
-pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
+pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
     let mut ceilings: Vec<Cell> = Vec::new();
     for cell in cells.iter() {
         let setup = surroundings(cell);
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
-            let io = study::cheapest(&given.lacking);
+            let io = echo_io::cheapest(&given.lacking);
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
             let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
@@ -40,7 +40,7 @@ pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
                 ..echo_beside(given, cell)
             });
         }
-        let is_echo = cell.subject == "echo" || study::why_not(&cell.io, &given.lacking).is_some();
+        let is_echo = cell.subject == "echo" || echo_io::why_not(&cell.io, &given.lacking).is_some();
         let sockets = sockets(given, cell);
         let key = (cell.io.clone(), cell.workers, sockets.clone(), cell.subject_cpus.clone(), setup);
         if !is_echo && echoes.insert(key) {
@@ -62,7 +62,7 @@ pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
 }
 
 /// Adds the echo at a fixed rate as the canary.
-pub(super) fn add_canary(given: &Given, rate_qps: f64, cells: &mut Vec<Cell>) {
+pub(super) fn add_canary(given: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>) {
     let Some(first) = cells.first() else { return };
     let canary = Cell {
         name: "canary".into(),
@@ -75,7 +75,7 @@ pub(super) fn add_canary(given: &Given, rate_qps: f64, cells: &mut Vec<Cell>) {
 }
 
 /// An echo with one worker on the cores of a cell, with the same player.
-fn echo_beside(given: &Given, cell: &Cell) -> Cell {
+fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
     factors.insert(CORES.into(), write_list(&cell.subject_cpus));
     Cell {
@@ -97,7 +97,7 @@ fn surroundings(cell: &Cell) -> Settings {
 
 /// `player ceiling, sockets 8, window 500`, with the cores if the player has others in other cells.
 fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
-    let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
+    let shown = setup.iter().filter(|(_, value)| *value != path::word(question::Path::Loopback));
     let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
     let cores = cpus.map(|cpus| format!(", player on {}", write_list(cpus)));
     words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
@@ -105,7 +105,7 @@ fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
 
 /// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
 /// shares with none.
-fn sockets(given: &Given, cell: &Cell) -> String {
+fn sockets(given: &HostOffer, cell: &Cell) -> String {
     let definition = given.definitions.values().find(|definition| definition.name == cell.subject);
     match definition {
         Some(definition) if cell.workers > 1 => {

@@ -3,38 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::Topology;
 use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Question, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
+use super::offer::HostOffer;
 use super::values::{self, CORES, IO, ONE_PER_CORE, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
+use crate::echo_io;
+use crate::factor::LATENCY_FACTOR;
 use crate::materials::{RECIPE_FACTOR, Wanted};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::{self, CoreWish, Placed, place};
-use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::unit::LATENCY_FACTOR;
 use kqps_files::toml_file::TomlError;
-
-/// The machine and the subjects that a study is laid out for.
-#[derive(Clone, Debug, Default)]
-pub struct Given {
-    /// The cores and what they share.
-    pub topology: Topology,
-    /// Capability → the reason why the host lacks it.
-    pub lacking: BTreeMap<String, String>,
-    /// The subjects that can be started, by the words that the study uses for them.
-    pub definitions: BTreeMap<String, Definition>,
-    /// Subject → its version, if known.
-    pub versions: BTreeMap<String, String>,
-    /// The other subjects → the reason.
-    pub absent: BTreeMap<String, String>,
-}
 
 /// The cells of a study on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +37,7 @@ pub struct StudyLayout {
 /// # Errors
 ///
 /// A mistake in the file that shows only with the machine and the subjects.
-pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlError> {
+pub fn lay_out(study: &StudyFile, given: &HostOffer) -> Result<StudyLayout, TomlError> {
     let question = Question {
         title: study.title.clone(),
         question: study.question.clone(),
@@ -75,7 +60,7 @@ pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlErro
 struct Matrix<'a> {
     study: &'a StudyFile,
     experiment: &'a Experiment,
-    given: &'a Given,
+    given: &'a HostOffer,
 }
 
 impl Matrix<'_> {
@@ -173,7 +158,7 @@ impl Matrix<'_> {
         }
         settings.insert(SUBJECT.into(), subject.into());
         let path = experiment.path.unwrap_or(study.path);
-        settings.entry(PATH_FACTOR.into()).or_insert_with(|| path_word(path).into());
+        settings.entry(PATH_FACTOR.into()).or_insert_with(|| path::word(path).into());
         settings
     }
 
@@ -188,7 +173,7 @@ impl Matrix<'_> {
             return Ok(Err(reason));
         }
         let io = io_of(definition, settings);
-        if let Some(reason) = definition.takes_io().then(|| study::why_not(&io, &given.lacking)).flatten() {
+        if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &given.lacking)).flatten() {
             return Ok(Err(reason));
         }
         let cores = given.topology.cores.len();
@@ -326,13 +311,6 @@ fn cell_load(load: &Load) -> CellLoad {
             CellLoad::Rates { rates_qps: rates.clone(), duration_s: load.seconds.unwrap_or(1.0) }
         }
         (None, None) => CellLoad::Search,
-    }
-}
-
-pub(super) fn path_word(path: question::Path) -> &'static str {
-    match path {
-        question::Path::Loopback => "loopback",
-        question::Path::Veth => "veth",
     }
 }
 

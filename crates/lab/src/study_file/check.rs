@@ -7,10 +7,9 @@ use kqps_verdict::search::Preset;
 use super::possible::{self, Settings};
 use super::values::{COMMON, IO, ONE_PER_CORE, PATH_SYSCTL, SUBJECT};
 use super::{Experiment, Load, Published, StudyFile, common};
-use crate::configured::with_common;
+use crate::echo_io;
 use crate::path::PATH_FACTOR;
 use crate::setup;
-use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
@@ -70,13 +69,13 @@ pub(super) fn beside(
             };
             for value in one.samples(name).map_err(wrong)? {
                 if name == IO && definition.takes_io() {
-                    let known: Vec<&str> = study::models().collect();
+                    let known: Vec<&str> = echo_io::models().collect();
                     common::one_of(name, &value, &known).map_err(wrong)?;
                 } else {
                     let alone = [(name.to_string(), value)].into();
                     definition.check_settings(&alone).map_err(|error| match error {
                         SettingError::Name { .. } => {
-                            let error = with_common(definition, error, study.bundles.keys().cloned());
+                            let error = common::with_common(definition, error, study.bundles.keys().cloned());
                             study.wrong_key(name, format!("experiment `{}`: {error}", experiment.name))
                         }
                         other => wrong(other.to_string()),

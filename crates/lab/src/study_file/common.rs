@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use kqps_verdict::steady::BINS;
 
-use super::values::{CORES, ONE_PER_CORE, SENDERS, WORKERS};
+use super::values::{COMMON, CORES, IO, ONE_PER_CORE, SENDERS, WORKERS};
+use crate::factor::{self, NICE_FACTOR};
 use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::CoreWish;
-use crate::rig::{self, NICE_FACTOR};
 use crate::setup;
+use crate::subject::Definition;
+use crate::subject::setting::SettingError;
 use crate::warm_up::{self, STEADY_FACTOR};
 use kqps_files::toml_file::{did_you_mean, nearest};
 
@@ -56,7 +58,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
                 warm_up::seconds(value).is_some_and(|s| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&s));
             right(is_right, name, value, "a duration from 11s, below which none can be judged, to 60s")
         }
-        NICE_FACTOR => rig::niceness(value).map(|_| ()),
+        NICE_FACTOR => factor::niceness(value).map(|_| ()),
         _ => {
             let alone = [(name.to_string(), value.to_string())].into();
             path::settings(&alone).map(|_| ()).map_err(|error| error.to_string())
@@ -73,4 +75,19 @@ pub(crate) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), Stri
 
 fn right(is_right: bool, name: &str, value: &str, expected: &str) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("factor `{name}`: expected {expected}, found `{value}`")) }
+}
+
+/// Adds a suggestion to the error about an unknown setting: a setting that every subject has, or one of `more`.
+pub(crate) fn with_common(
+    definition: &Definition,
+    error: SettingError,
+    more: impl IntoIterator<Item = String>,
+) -> SettingError {
+    let SettingError::Name { title, name, mut names, .. } = error else { return error };
+    names.extend(definition.takes_io().then(|| IO.to_string()));
+    names.extend(more);
+    names.extend(COMMON.map(str::to_string));
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = nearest(&name, &known).map(str::to_string);
+    SettingError::Name { title, name, near, names }
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::study_file::cells::{Given, StudyLayout, lay_out};
+use crate::study_file::cells::{StudyLayout, lay_out};
+use crate::study_file::offer::HostOffer;
 use crate::subject::builtin as subjects;
 use kqps_host::Topology;
 use kqps_observation::fingerprint::CoreFacts;
@@ -34,12 +35,12 @@ across = "processes"
 rates_qps = [10, 20]
 "#;
 
-fn given(cores: u32) -> Given {
+fn given(cores: u32) -> HostOffer {
     let core = |cpu| CoreFacts { cpu, core: cpu, smt: vec![cpu], ..CoreFacts::default() };
-    Given {
+    HostOffer {
         topology: Topology { cores: (0..cores).map(core).collect(), ..Topology::default() },
         definitions: [("echo".to_string(), subjects::echo())].into(),
-        ..Given::default()
+        ..HostOffer::default()
     }
 }
 
@@ -263,7 +264,7 @@ fn of_server(subject: &str, factors: &str) -> StudyLayout {
          title = \"E\"\nsubjects = [\"{subject}\"]\n[experiment.factors]\n{factors}\n"
     );
     let study = StudyFile::read("s.toml", &text).unwrap();
-    let given = Given { definitions: study.subjects().unwrap().into_iter().collect(), ..given(4) };
+    let given = HostOffer { definitions: study.subjects().unwrap().into_iter().collect(), ..given(4) };
     lay_out(&study, &given).unwrap()
 }
 

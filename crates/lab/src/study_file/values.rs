@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use super::{StudyFile, Word};
+use crate::factor::NICE_FACTOR;
 use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
 use crate::path::PATH_FACTOR;
-use crate::rig::NICE_FACTOR;
 use crate::setup;
 use crate::warm_up::STEADY_FACTOR;
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::setting::{Declared, SettingError};
 use super::template::{self, Values};
-use crate::study;
+use crate::echo_io;
 use kqps_files::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
@@ -240,7 +240,7 @@ impl Definition {
     /// this is the default one.
     pub fn echo_io(&self, given: &BTreeMap<String, String>) -> String {
         if self.takes_io() {
-            return self.io_default.clone().unwrap_or_else(|| study::ECHO_IO.into());
+            return self.io_default.clone().unwrap_or_else(|| echo_io::ECHO_IO.into());
         }
         self.settle(given, Values::default()).fill(&self.io)
     }

@@ -9,7 +9,7 @@ use kqps_observation::run::CellLoad;
 use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::judge::RunVerdict;
 
-use super::study::{settings, title};
+use super::words::{settings, title};
 use crate::format;
 
 #[derive(Debug)]

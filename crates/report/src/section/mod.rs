@@ -17,6 +17,7 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod trials;
+mod words;
 
 use kqps_observation::run::Role;
 

@@ -2,13 +2,14 @@
 
 use kqps_observation::question::{Experiment, Path};
 use kqps_observation::{Question, Run};
-use kqps_verdict::figure::{Figures, factor, tables_of};
+use kqps_verdict::figure::tables_of;
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
 use super::finding::{self, Finding};
 use super::plot::{self, Plot};
 use super::table::{self, Table};
+use super::words::title;
 
 #[derive(Debug)]
 pub(crate) struct Study {
@@ -67,18 +68,4 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
         tables,
         plots: plot::of_experiment(run, verdict, experiment, index),
     }
-}
-
-pub(super) fn title(experiment: &Experiment) -> String {
-    let title = if experiment.title.is_empty() { &experiment.name } else { &experiment.title };
-    title.clone()
-}
-
-/// The values of the factors that an experiment varies: `io mmsg, workers 2`.
-pub(super) fn settings(run: &Run, experiment: &Experiment, figures: &Figures) -> String {
-    let cell = &run.cells[figures.cell as usize];
-    let varied = experiment.factors.iter().filter(|factor| factor.values.len() > 1);
-    let told: Vec<String> =
-        varied.filter_map(|one| Some(format!("{} {}", one.name, factor(cell, &one.name)?))).collect();
-    if told.is_empty() { figures.name.clone() } else { told.join(", ") }
 }

@@ -8,7 +8,7 @@ use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
-use super::study::settings;
+use super::words::settings;
 use crate::format;
 
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::CoreFacts;
-use kqps_observation::host::{CpuFacts, UdpFacts};
+use kqps_observation::host::CpuFacts;
 use kqps_observation::ledger::{FoundBy, Placed};
+use kqps_observation::network::UdpFacts;
 use kqps_observation::run::Purpose;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{DatasetFacts, Load, LoadMode, PlayerFacts};

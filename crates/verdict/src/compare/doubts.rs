@@ -5,7 +5,7 @@
 use kqps_observation::run::{Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
 
-use super::facts::{is_compared, told};
+use super::trials::{figure_trials, is_compared};
 use super::{Case, Figure};
 use crate::bottleneck::{Resource, SATURATED};
 use crate::disturbed::rounds_with;
@@ -104,7 +104,7 @@ impl Objections {
     /// The objections to a closed loop or to fixed rates, from the trials behind the figures.
     fn to_given(run: &Run, cell: usize, verdict: &CellVerdict, name: &str) -> Self {
         let Self { mut refusals, mut doubts } = Self::default();
-        let starts: Vec<Vec<&Trial>> = told(run, cell).into_values().collect();
+        let starts: Vec<Vec<&Trial>> = figure_trials(run, cell).into_values().collect();
         let told: Vec<&Trial> = starts.concat();
         let often = |is_so: fn(&Trial) -> bool| {
             let count = told.iter().filter(|trial| is_so(trial)).count();

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::run::{CellLoad, Purpose, Role, RunTrial};
+use kqps_observation::run::{CellLoad, Role};
 use kqps_observation::{Cell, Run, Trial};
 
 use super::doubts::Objections;
 use super::middle::middle;
+use super::trials::figure_trials;
 use super::{Case, Comparison, Figure, compare, conditions};
-use crate::disturbed::disturbed;
 use crate::estimate::Speed;
-use crate::evidence::{self, counted_at_last, is_spoiled};
+use crate::evidence;
 use crate::judge::judge_cell_of;
 
 /// The cells of a run that was made for a comparison, as indices.
@@ -181,48 +181,12 @@ fn of_starts(run: &Run, cell: usize, figure: Figure, at: Speed) -> BTreeMap<u32,
             .filter_map(|start| Some((start.block, start.bounds.as_ref()?.throughput_qps?)))
             .collect();
     }
-    told(run, cell)
+    figure_trials(run, cell)
         .into_iter()
         .filter_map(|(block, trials)| {
             let figures: Vec<f64> = trials.iter().filter_map(|trial| of_trial(trial, figure, at)).collect();
             Some((block, middle(&figures)?))
         })
-        .collect()
-}
-
-/// Block → the trials that give the figure of the cell's start in it, for a given load. A start that failed has
-/// none. Trials that the player or the host spoiled count only if all trials of the start are spoiled.
-pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
-    let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in run.trials_of(cell) {
-        blocks.entry(trial.block).or_default().push(trial);
-    }
-    blocks
-        .into_iter()
-        .map(|(block, trials)| (block, told_of(&trials)))
-        .filter(|(_, told)| !told.is_empty())
-        .collect()
-}
-
-fn told_of<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
-    if trials.iter().any(|trial| trial.failure().is_some()) {
-        return Vec::new();
-    }
-    let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
-    let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-    // Of several rates, the highest says most about a subject.
-    let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
-    let highest_qps = measured.iter().map(|(_, trial)| load_qps(trial)).fold(0.0, f64::max);
-    let highest: Vec<_> = measured.into_iter().filter(|(_, trial)| load_qps(trial) >= highest_qps).collect();
-    let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
-    let sound: Vec<&Trial> =
-        highest.iter().map(|(_, trial)| *trial).filter(|trial| is_sound(trial)).collect();
-    if !sound.is_empty() {
-        return sound;
-    }
-    counted_at_last(&highest, |(purpose, trial)| (*purpose, *trial))
-        .into_iter()
-        .map(|(_, trial)| *trial)
         .collect()
 }
 
@@ -239,11 +203,6 @@ fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
         Figure::P99Latency => trial.latency_us.p99? as f64,
     };
     (value.is_finite() && value > 0.0).then_some(value)
-}
-
-/// Whether a figure is taken from trials of this purpose; trials of a search are a case of their own.
-pub(super) fn is_compared(purpose: Purpose) -> bool {
-    matches!(purpose, Purpose::Ceiling | Purpose::Closed | Purpose::Rate)
 }
 
 /// A case without ratios, with the objections from the trials of both cells, refusals first.

@@ -8,6 +8,7 @@ use kqps_observation::{Cell, Run};
 
 use super::Figures;
 use super::absence::{self, Absence};
+use super::factor::factor;
 use super::published::{self, PublishedFigure};
 
 /// One table, or one chart.
@@ -49,24 +50,6 @@ pub struct Slot {
 
 /// The value that is shown for a factor that a cell does not have.
 const WITHOUT: &str = "–";
-
-/// The value of a cell's factor. The cell's own properties count as factors too: `subject`, `io`, `workers`,
-/// `cores`.
-pub fn factor(cell: &Cell, name: &str) -> Option<String> {
-    if let Some(value) = cell.factors.get(name) {
-        return Some(value.clone());
-    }
-    match name {
-        "subject" => Some(cell.subject.clone()),
-        "io" => Some(cell.io.clone()),
-        "workers" => Some(cell.workers.to_string()),
-        "cores" => {
-            let cores: Vec<String> = cell.subject_cpus.iter().map(u32::to_string).collect();
-            Some(cores.join(","))
-        }
-        _ => None,
-    }
-}
 
 /// The tables that an experiment asks for. If it asks for none, one table with all of its factors as rows.
 pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {

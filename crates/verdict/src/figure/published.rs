@@ -5,7 +5,7 @@ use kqps_observation::{Cell, Run};
 use serde::{Deserialize, Serialize};
 
 use super::Figures;
-use super::grid::factor;
+use super::factor::factor;
 
 /// A figure that others published for the factors of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The doubts about a figure: its warnings, its starts, its echo and its range.
 
+use super::case::{Case, is_estimated};
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
-use super::weigh::{Case, is_estimated};
 use crate::advice::{Action, Advice};
 use crate::grade::Grade;
 use crate::interval::Interval;

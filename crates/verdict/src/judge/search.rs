@@ -4,8 +4,9 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use serde::{Deserialize, Serialize};
 
+use super::case::Case;
 use super::start::{Played, Start};
-use super::weigh::{Case, weigh};
+use super::weigh::weigh;
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
 use crate::estimate::{self, Estimate, Speed};

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Trial;
 
+use super::case::{Case, is_estimated};
 use super::doubt::Doubt;
 use super::start::Start;
 use crate::advice::Advice;
@@ -15,26 +16,6 @@ use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
 use crate::search::Bounds;
 use crate::warning::{self, Code, Effect, Setting, Warning};
-
-/// The facts that decide the figure and its grade.
-pub(super) struct Case<'a> {
-    pub(super) setting: &'a Setting,
-    /// The share of a load that buffers may hide if trials are as long as the goal asks.
-    pub(super) hidden_most: f64,
-    pub(super) starts: &'a [Start<'a>],
-    /// The estimate of the rate from all trials together; `None` if they do not bound it.
-    pub(super) estimate: Option<&'a Estimate>,
-    /// The estimate of its echo's rate from all trials of the echo, if there were any.
-    pub(super) echo: Option<Estimate>,
-    pub(super) player_qps: Option<f64>,
-    pub(super) echo_qps: Option<f64>,
-    /// The warning from the canaries of its run.
-    pub(super) canary: Option<Warning>,
-    /// Whether the server already ran, so that a start is a session with the same process.
-    pub(super) was_running: bool,
-    /// Whether the advice names the flags of `kqps find`.
-    pub(super) names_flags: bool,
-}
 
 /// A figure with its grade and the reasons.
 pub(super) struct Weighed {
@@ -87,13 +68,6 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
         reasons: doubts.into_iter().map(|doubt| doubt.reason).collect(),
         warnings,
     }
-}
-
-/// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no
-/// other load does any better.
-pub(super) fn is_estimated(starts: &[Start<'_>]) -> bool {
-    let is_searched = starts.iter().any(|start| start.verdict.is_searched);
-    is_searched && starts.iter().filter_map(Start::bounds).all(|bounds| bounds.futile.is_none())
 }
 
 /// The figure as a share of its echo's rate. If the trials of both give an estimate, the interval covers the

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::at_load::AtLoad;
 use super::class::{Class, classify};
 use super::futile::Futile;
 use super::goal::Goal;
-use super::probe::Probe;
 
 /// The result of a search. All rates are at one core speed, the reference speed at first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -86,37 +86,6 @@ impl Bounds {
 /// One bad trial of a re-test may be momentary noise. With more bad trials the load drifted, whether or not the
 /// goal allows them.
 const BAD_RETESTS_MOST: usize = 1;
-
-/// The trials at one load.
-pub(super) struct AtLoad<'a> {
-    pub(super) load_qps: f64,
-    pub(super) probes: Vec<&'a Probe>,
-}
-
-impl AtLoad<'_> {
-    /// The number of its good trials, and of its bad ones.
-    pub(super) fn good_and_bad(&self, goal: &Goal) -> (usize, usize) {
-        let bad = self.probes.iter().filter(|probe| probe.is_bad(goal)).count();
-        (self.probes.len() - bad, bad)
-    }
-
-    /// The trial with the least share of bad queries.
-    pub(super) fn best(&self) -> Option<&Probe> {
-        self.probes.iter().copied().min_by(|a, b| a.bad_ratio.total_cmp(&b.bad_ratio))
-    }
-}
-
-/// The wanted probes grouped by load, in rising order.
-pub(super) fn by_load(probes: &[Probe], wanted: impl Fn(&Probe) -> bool) -> Vec<AtLoad<'_>> {
-    let mut loads: Vec<AtLoad<'_>> = Vec::new();
-    for probe in probes.iter().filter(|probe| probe.load_qps > 0.0 && wanted(probe)) {
-        match loads.binary_search_by(|at| at.load_qps.total_cmp(&probe.load_qps)) {
-            Ok(index) => loads[index].probes.push(probe),
-            Err(index) => loads.insert(index, AtLoad { load_qps: probe.load_qps, probes: vec![probe] }),
-        }
-    }
-    loads
-}
 
 /// The Relevant Lower and Upper Bounds: the smallest upper bound, and the largest lower bound below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ use std::fmt;
 use kqps_observation::run::Purpose;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::AtLoad;
+use super::at_load::AtLoad;
 use super::goal::Goal;
 use super::probe::Probe;
 

@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::BUFFERS_OUTLASTED;
-
 /// A search goal: RFC 9971, section 4.6, with the range of loads and kqps' own limit on latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +113,10 @@ impl fmt::Display for Preset {
         f.write_str(self.name())
     }
 }
+
+/// A final trial lasts this many times as long as the time in which buffers could hide a relative loss of the
+/// width.
+pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
 impl Goal {
     /// Checks that every figure is in its range; [`super::next_trial`] relies on it.

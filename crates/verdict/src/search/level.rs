@@ -1,16 +1,13 @@
 //! One level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load with
 //! fewer trials. From the trials so far, a level knows its bounds, or which load to try next.
 
-use super::bounds::{AtLoad, Pair};
+use super::at_load::AtLoad;
+use super::bounds::Pair;
 use super::class::{Class, bad_s_wanted, classify, good_s_wanted};
-use super::goal::Goal;
+use super::goal::{BUFFERS_OUTLASTED, Goal};
 
 /// Duration sums of the coarse levels, on a logarithmic scale from one trial (0) to the goal's sum (1).
 const COARSE_SUMS: [f64; 2] = [0.0, 0.5];
-
-/// A final trial lasts this many times as long as the time in which buffers could hide a relative loss of the
-/// width.
-pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
 /// The longest step of an expansion, as a factor.
 pub(super) const LONGEST_STEP: f64 = 4.0;

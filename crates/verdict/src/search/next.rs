@@ -5,7 +5,8 @@
 use kqps_observation::run::Purpose;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{AtLoad, Bounds, Pair, by_load};
+use super::at_load::{AtLoad, by_load};
+use super::bounds::{Bounds, Pair};
 use super::buffer::buffer_packets;
 use super::class::{Class, conditional_throughput};
 use super::futile::{Futile, futile};

@@ -6,7 +6,7 @@ use kqps_message::rtype;
 
 use crate::batch::{Batch, Record};
 use crate::compile::fault::Faults;
-use crate::compile::gather::Held;
+use crate::compile::held::Held;
 use crate::compile::scatter::Entry;
 use crate::compile::{parallel, rrsets};
 use crate::name::same;

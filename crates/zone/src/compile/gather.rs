@@ -1,8 +1,9 @@
 //! The second step. It sorts the entries of one part by their hashes, brings the records of each name
 //! together, and writes nodes and their index from front to back.
 
-use crate::batch::{Batch, Record};
+use crate::batch::Batch;
 use crate::compile::fault::Faults;
+use crate::compile::held::Held;
 use crate::compile::rrsets;
 use crate::compile::scatter::{Apex, Entry};
 use crate::name::same;
@@ -37,13 +38,6 @@ pub(crate) struct Gathered {
     pub has_wildcards: bool,
     pub records: u64,
     pub faults: Faults,
-}
-
-/// A record, and its place in the file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'a> {
-    pub record: Record<'a>,
-    pub sequence: u64,
 }
 
 /// Builds the part to which these entries belong.

@@ -1,45 +1,10 @@
-//! Data of types that are hardly used any more, in the form that BIND reads: A6 (RFC 2874), WKS (RFC 1035, section
-//! 3.4.2), NXT (RFC 2535), NSAP (RFC 1706), ATMA (ATM Forum, af-saa-0069), SINK and DOA (two drafts).
-
-use std::net::Ipv6Addr;
+//! Data of types that are hardly used any more, in the form that BIND reads: WKS (RFC 1035, section 3.4.2), NXT (RFC
+//! 2535), NSAP (RFC 1706), ATMA (ATM Forum, af-saa-0069), SINK and DOA (two drafts).
 
 use super::error::{Parsed, Trouble};
-use super::fields::{self, Field};
 use super::lexer::{Lexer, Token};
 use super::mnemonic::{PROTOCOLS, SERVICES, TCP, UDP, mnemonic};
-use super::{binary, number, types, wire};
-
-/// Reads the length of a prefix, the rest of the address, and the name that holds the prefix. The length decides
-/// whether the last two are present.
-pub(super) fn read_a6(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
-    let expected = "the length of a prefix, from 0 to 128";
-    let prefix = number::decimal(&lexer.need(expected)?, 128, expected)? as u8;
-    out.push(prefix);
-    if prefix < 128 {
-        let expected = "an IPv6 address";
-        let token = lexer.plain(expected)?;
-        let mut address =
-            fields::ipv6(token.text).ok_or_else(|| Trouble::expected(expected, token.text, token.at))?;
-        let first = usize::from(prefix / 8);
-        // The bits of the prefix are not sent, or sent as zeros (RFC 2874, section 3.1.1).
-        address[first] &= 0xff >> (prefix % 8);
-        out.extend_from_slice(&address[first..]);
-    }
-    if prefix > 0 { fields::read(Field::Name, lexer, origin, out) } else { Ok(()) }
-}
-
-/// The position at which the name in A6 data begins, or would begin.
-pub(super) fn a6_name_at(data: &[u8]) -> Option<usize> {
-    let prefix = usize::from(*data.first()?);
-    (prefix <= 128).then_some(1 + size_of::<Ipv6Addr>() - prefix / 8)
-}
-
-/// Whether these bytes are data of A6.
-pub(super) fn is_a6(data: &[u8]) -> bool {
-    let Some(name) = a6_name_at(data).and_then(|at| data.get(at..)) else { return false };
-    let is_masked = data[0].is_multiple_of(8) || data[1] & !(0xff >> (data[0] % 8)) == 0;
-    is_masked && if data[0] == 0 { name.is_empty() } else { wire::name_bytes(name) == Some(name.len()) }
-}
+use super::{binary, types};
 
 /// Reads a protocol and its ports up to the entry's end. Appends the protocol's number and a bit for each port.
 pub(super) fn services(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {

@@ -7,13 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use kqps_message::text::without_mark;
+use super::harvest::File;
 
-use super::parallel;
-use super::reader::{File, Harvest, Start};
-
-/// Reads the file with this name, and returns the state at its end; or the reason why it cannot be read.
-pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>> {
+/// The path and the content of the file with this name, or the reason why it cannot be included.
+pub(super) fn open(file: &File<'_>, name: &[u8]) -> Result<(Arc<Path>, Vec<u8>), Box<str>> {
     let folder = file.path.parent().unwrap_or(Path::new(""));
     let path = tidied(&folder.join(OsStr::from_bytes(name)));
     let chain = || std::iter::successors(Some(file), |file| file.includer);
@@ -25,9 +22,7 @@ pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harves
         return Err(format!("files are included {depth_max} deep already").into());
     }
     let content = (file.options.open)(&path).map_err(|error| error.to_string())?;
-    let text = without_mark(&content).map_err(|encoding| encoding.to_string())?;
-    let included = File { path: Arc::from(path), options: file.options, includer: Some(file) };
-    Ok(parallel::read(&included, text, start))
+    Ok((Arc::from(path), content))
 }
 
 /// The path without `.` and without `x/..`, so that a file has one name here. Symbolic links need no care,

@@ -7,12 +7,14 @@
 //! Nothing here opens a file; the caller passes a function for it. Whether the records make a zone is decided where
 //! they are compiled.
 
+mod a6;
 mod binary;
 mod directive;
 mod error;
 mod fields;
 mod gateway;
 mod generate;
+mod harvest;
 mod heading;
 mod historic;
 mod include;
@@ -41,7 +43,9 @@ pub use error::{ERRORS_MAX, Remark, Wrong};
 pub(crate) use wire::{canonical, same_data};
 
 use crate::batch::Batch;
-use reader::{File, LastTtl, Reader, Start, State};
+use harvest::{File, LastTtl, Start, State};
+use parallel::Expander;
+use reader::Reader;
 
 /// How to read a master file.
 #[derive(Clone, Copy)]
@@ -107,7 +111,7 @@ pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> R
 /// before the first `$ORIGIN`.
 pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Option<Box<[u8]>> {
     let text = without_mark(text).ok()?;
-    let batch = Reader::new(&file(path, options), text, 1, start(origin)).first_record()?;
+    let batch = Reader::new(&file(path, options), text, 1, start(origin), &Expander).first_record()?;
     let (_, record) = batch.records().next()?;
     (record.rtype == rtype::SOA).then(|| record.owner.into())
 }

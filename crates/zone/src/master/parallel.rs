@@ -8,9 +8,14 @@ use std::iter::Take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kqps_message::text::without_mark;
+
+use super::error::Parsed;
+use super::harvest::{Ended, File, Harvest, LastTtl, Start};
 use super::lexer::Lexer;
-use super::reader::{Ended, File, Harvest, LastTtl, Reader, Start};
+use super::reader::{Directives, Reader};
 use super::splitter::{Piece, Splitter};
+use super::{generate, include};
 
 /// Reads a text from this state. Also returns the state at its end.
 pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Start) {
@@ -36,6 +41,22 @@ pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Star
         }
     }
     (whole.harvest, whole.start)
+}
+
+/// Expands directives: `$INCLUDE` by reading the file in pieces as well, `$GENERATE` record by record.
+pub(super) struct Expander;
+
+impl Directives for Expander {
+    fn include(&self, file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>> {
+        let (path, content) = include::open(file, name)?;
+        let text = without_mark(&content).map_err(|encoding| encoding.to_string())?;
+        let included = File { path, options: file.options, includer: Some(file) };
+        Ok(read(&included, text, start))
+    }
+
+    fn generate(&self, reader: &mut Reader<'_>, line: u32) -> Parsed<()> {
+        generate::run(reader, line)
+    }
 }
 
 /// The result up to a position, and the state there.
@@ -88,7 +109,7 @@ fn read_pieces(
             };
             let bytes = &text[piece.range.clone()];
             let is_last = piece.range.end == text.len();
-            let ended = Reader::new(file, bytes, piece.line, begins).run(is_last);
+            let ended = Reader::new(file, bytes, piece.line, begins, &Expander).run(is_last);
             if ended.unfinished.is_some() || ended.harvest.gave_up {
                 stop.store(true, Ordering::Relaxed);
             }

@@ -5,12 +5,12 @@ use kqps_message::rtype;
 use super::error::{Parsed, Trouble, Wrong};
 use super::fields::{self, Field};
 use super::lexer::Lexer;
-use super::{binary, gateway, historic, location, number, svcb, wire};
+use super::types::A6;
+use super::{a6, binary, gateway, location, number, svcb, wire};
 
 const HIP: u16 = 55;
 const IPSECKEY: u16 = 45;
 const LOC: u16 = 29;
-pub(super) const A6: u16 = 38;
 const APL: u16 = 42;
 const AMTRELAY: u16 = 260;
 
@@ -40,7 +40,7 @@ pub(super) fn read(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut V
 fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     match rtype {
         LOC => location::read(lexer, out),
-        A6 => historic::read_a6(lexer, origin, out),
+        A6 => a6::read(lexer, origin, out),
         APL => gateway::read_apl(lexer, out),
         IPSECKEY => gateway::read_ipseckey(lexer, origin, out),
         HIP => gateway::read_hip(lexer, origin, out),
@@ -73,7 +73,7 @@ fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
 fn is_data(rtype: u16, data: &[u8]) -> bool {
     match rtype {
         LOC => data.len() == location::BYTES,
-        A6 => historic::is_a6(data),
+        A6 => a6::is(data),
         APL => gateway::is_apl(data),
         IPSECKEY => gateway::is_ipseckey(data),
         HIP => gateway::is_hip(data),

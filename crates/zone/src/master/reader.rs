@@ -1,15 +1,15 @@
 //! Reads a piece of a master file, entry by entry. Records go into batches, and directives change the state.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use kqps_message::rtype;
 
 use super::directive::{Directive, origin};
 use super::error::{ERRORS_MAX, Parsed, Remark, Trouble, Wrong, quoted};
+use super::harvest::{Ended, File, Harvest, LastTtl, Start, State};
 use super::heading::{Heading, TTL_MAX_S, Ttl, default_ttl};
 use super::lexer::Lexer;
-use super::{Options, generate, include, name, rdata, text};
+use super::{name, rdata, text};
 use crate::batch::{Batch, Record, TTL_OPEN};
 use crate::position::line_and_column;
 
@@ -17,81 +17,6 @@ use crate::position::line_and_column;
 const BATCH_BYTES: usize = 4 << 20;
 /// The most records of a batch, so that each stays a small part of a big zone.
 const BATCH_RECORDS_MAX: usize = 1 << 16;
-
-/// A file that is being read, and the files that include it.
-pub(super) struct File<'a> {
-    pub(super) path: Arc<Path>,
-    pub(super) options: &'a Options<'a>,
-    /// The file that includes it.
-    pub(super) includer: Option<&'a File<'a>>,
-}
-
-/// What directives set for the entries after them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) origin: Vec<u8>,
-    /// `$TTL`, or the SOA's MINIMUM in its place (RFC 2308, section 4).
-    pub(super) default_ttl_s: Option<u32>,
-}
-
-/// The last explicit TTL of an earlier record (RFC 1035, section 5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LastTtl {
-    /// No earlier record has one.
-    None,
-    /// It is in an earlier piece, which another thread is reading.
-    Elsewhere,
-    Known(u32),
-}
-
-/// How a piece begins.
-#[derive(Clone, Debug)]
-pub(super) struct Start {
-    pub(super) state: State,
-    pub(super) last_ttl: LastTtl,
-    /// The owner that a line inherits if it begins with a blank; empty if there is none.
-    pub(super) owner: Vec<u8>,
-}
-
-/// The content of a text.
-#[derive(Debug, Default)]
-pub(super) struct Harvest {
-    pub(super) batches: Vec<Batch>,
-    pub(super) errors: Vec<Remark>,
-    /// Whether reading stopped early because there were too many errors.
-    pub(super) gave_up: bool,
-    pub(super) warnings: Vec<Remark>,
-    /// The number of further warnings.
-    pub(super) more_warnings: u64,
-    /// Whether some records have [`TTL_OPEN`].
-    pub(super) ttl_open: bool,
-}
-
-impl Harvest {
-    pub(super) fn has_records(&self) -> bool {
-        self.batches.iter().any(|batch| !batch.is_empty())
-    }
-
-    pub(super) fn add(&mut self, other: Self) {
-        self.batches.extend(other.batches);
-        self.errors.extend(other.errors);
-        self.warnings.extend(other.warnings);
-        self.more_warnings += other.more_warnings + self.warnings.len().saturating_sub(ERRORS_MAX) as u64;
-        self.warnings.truncate(ERRORS_MAX);
-        self.ttl_open |= other.ttl_open;
-        self.gave_up |= other.gave_up || self.errors.len() > ERRORS_MAX;
-        self.errors.truncate(ERRORS_MAX);
-    }
-}
-
-/// How a piece ended.
-pub(super) struct Ended {
-    pub(super) harvest: Harvest,
-    /// The state for the next piece.
-    pub(super) next: Start,
-    /// The position and line of the last entry, if the piece ends before that entry does.
-    pub(super) unfinished: Option<(usize, u32)>,
-}
 
 pub(super) struct Reader<'a> {
     pub(super) file: &'a File<'a>,
@@ -104,11 +29,29 @@ pub(super) struct Reader<'a> {
     pub(super) data: Vec<u8>,
     pub(super) harvest: Harvest,
     batch: Batch,
+    directives: &'a dyn Directives,
+}
+
+/// The directives that bring further entries. The code that carries them out needs a reader itself.
+pub(super) trait Directives {
+    /// `$INCLUDE`: reads the file with this name.
+    ///
+    /// Returns its content and the state at its end, or the reason why it cannot be read.
+    fn include(&self, file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>>;
+
+    /// `$GENERATE` on this line: reads the rest of the directive and adds its records.
+    fn generate(&self, reader: &mut Reader<'_>, line: u32) -> Parsed<()>;
 }
 
 impl<'a> Reader<'a> {
     /// Reads this text, which begins with an entry, on this line of the file.
-    pub(super) fn new(file: &'a File<'a>, text: &'a [u8], first_line: u32, start: Start) -> Self {
+    pub(super) fn new(
+        file: &'a File<'a>,
+        text: &'a [u8],
+        first_line: u32,
+        start: Start,
+        directives: &'a dyn Directives,
+    ) -> Self {
         Self {
             file,
             text,
@@ -121,6 +64,7 @@ impl<'a> Reader<'a> {
             harvest: Harvest::default(),
             // A short record takes a little more room than its line.
             batch: Batch::with_capacity((text.len() + text.len() / 2).min(BATCH_BYTES)),
+            directives,
         }
     }
 
@@ -280,7 +224,7 @@ impl<'a> Reader<'a> {
                 self.state.default_ttl_s = Some(self.limited(ttl));
             }
             Some(Directive::Include) => self.include()?,
-            Some(Directive::Generate) => generate::run(self, line)?,
+            Some(Directive::Generate) => self.directives.generate(self, line)?,
             None => {
                 let expected = "$ORIGIN, $TTL, $INCLUDE or $GENERATE";
                 return Err(Trouble::expected(expected, directive.text, directive.at));
@@ -304,7 +248,9 @@ impl<'a> Reader<'a> {
             owner: self.owner.clone(),
         };
         self.close_batch();
-        let (harvest, end) = include::read(self.file, &path, start)
+        let (harvest, end) = self
+            .directives
+            .include(self.file, &path, start)
             .map_err(|reason| Trouble::new(token.at, Wrong::Include { path: quoted(&path), reason }))?;
         self.harvest.add(harvest);
         self.state.default_ttl_s = end.state.default_ttl_s;

@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use super::directive::{Directive, origin};
+use super::harvest::State;
 use super::heading::{TTL_MAX_S, default_ttl};
 use super::lexer::Lexer;
-use super::reader::State;
 
 /// A piece of a file.
 pub(super) struct Piece {

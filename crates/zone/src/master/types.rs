@@ -5,6 +5,8 @@ use kqps_message::rtype;
 use super::error::{Parsed, Trouble};
 use super::lexer::Lexer;
 
+pub(super) const A6: u16 = 38;
+
 /// Packs up to seven bytes, with letters in upper case, into one number. It begins with a 1, so that zero
 /// bytes count.
 const fn packed(text: &[u8]) -> u64 {

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use kqps_message::name;
 
 use super::fields::{self, Field};
-use super::rdata::A6;
-use super::{historic, types};
+use super::historic;
+use super::types::{self, A6};
 
 /// Whether two data of a type are the same. If the type is older than RFC 3597, the case of letters in names does not
 /// matter (RFC 4343, section 3). Names in later types are compared byte by byte (RFC 3597, section 6).
@@ -28,7 +28,7 @@ pub(crate) fn canonical(rtype: u16, data: &[u8]) -> Cow<'_, [u8]> {
 fn with_names_folded(rtype: u16, data: &[u8]) -> Option<Vec<u8>> {
     let mut folded = data.to_vec();
     if rtype == A6 {
-        folded.get_mut(historic::a6_name_at(data)?..)?.make_ascii_lowercase();
+        folded.get_mut(a6_name_at(data)?..)?.make_ascii_lowercase();
         return Some(folded);
     }
     let mut at = 0;
@@ -42,6 +42,12 @@ fn with_names_folded(rtype: u16, data: &[u8]) -> Option<Vec<u8>> {
         at += bytes;
     }
     Some(folded)
+}
+
+/// The position at which the name in A6 data begins, or would begin.
+pub(super) fn a6_name_at(data: &[u8]) -> Option<usize> {
+    let prefix = usize::from(*data.first()?);
+    (prefix <= 128).then_some(1 + size_of::<Ipv6Addr>() - prefix / 8)
 }
 
 /// Whether the case of names in the data of a type does not matter: the list of RFC 4034, section 6.2, without NSEC

@@ -1,10 +1,11 @@
 //! Reads a query: its question, and the records after it.
 
-use kqps_message::record::{self, Record};
+use kqps_message::record::Record;
 use kqps_message::{HEADER_BYTES, Header, question, rcode, rtype};
 
 use crate::name::Name;
 use crate::respond::edns::{self, Edns};
+use crate::respond::record::record;
 use crate::respond::tsig;
 
 /// The bytes of a question after its name.
@@ -123,54 +124,7 @@ fn read_records(message: &[u8], header: Header<'_>, mut at: usize, query: &mut Q
     (at == message.len()).then_some(())
 }
 
-/// The record at `at`, if every pointer of its name leads back to a name.
-#[inline]
-pub(crate) fn record(message: &[u8], at: usize) -> Option<Record<'_>> {
-    end_of_name(message, at)?;
-    record::read(message, at)
-}
-
 /// The end of a record, if it may stand outside the additional section.
 fn elsewhere(record: &Record<'_>) -> Option<usize> {
     (record.rtype != rtype::OPT && record.rtype != rtype::TSIG).then_some(record.end)
-}
-
-/// The position after the name at `at`, if every pointer of it leads back to a name (RFC 1035, section 4.1.4).
-#[inline]
-fn end_of_name(message: &[u8], at: usize) -> Option<usize> {
-    if *message.get(at)? == 0 {
-        return Some(at + 1);
-    }
-    let mut wire = [0; 255];
-    copy_name(message, at, &mut wire).map(|(_, end)| end)
-}
-
-/// Copies the name at `at`, without pointers, and returns its length and the position after it.
-pub(crate) fn copy_name(message: &[u8], at: usize, wire: &mut [u8; 255]) -> Option<(usize, usize)> {
-    let (mut here, mut before, mut length) = (at, at, 0);
-    let mut end = None;
-    loop {
-        match *message.get(here)? {
-            0 => {
-                *wire.get_mut(length)? = 0;
-                return Some((length + 1, end.unwrap_or(here + 1)));
-            }
-            label @ 1..=63 => {
-                let bytes = message.get(here..=here + usize::from(label))?;
-                wire.get_mut(length..length + bytes.len())?.copy_from_slice(bytes);
-                length += bytes.len();
-                here += bytes.len();
-            }
-            high @ 192.. => {
-                let target = usize::from(high & 63) << 8 | usize::from(*message.get(here + 1)?);
-                end.get_or_insert(here + 2);
-                // Each pointer leads further back than the one before, so this ends.
-                if target >= before || target < HEADER_BYTES {
-                    return None;
-                }
-                (here, before) = (target, target);
-            }
-            _ => return None,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use kqps_message::record::Record;
 use kqps_message::rtype;
 
 use crate::respond::CLASS_ANY;
-use crate::respond::query::{copy_name, record};
+use crate::respond::record::{copy_name, record};
 
 /// The rcode of a reply to a signature that cannot be checked.
 pub(crate) const NOTAUTH: u16 = 9;

@@ -1,12 +1,12 @@
 //! The records that prove that something does not exist: names with NSEC records in canonical order (RFC 4034,
 //! section 6.1), or NSEC3 records in the order of their hashes (RFC 5155).
 
+use crate::nsec3::{self, HASH_BYTES};
 use crate::zone::NodeRef;
 use crate::zone::node::{ALIGNMENT, Rrset, Rrsets};
 
 /// The bytes of an NSEC3 owner's first label: its length and 32 letters for the 160 bits of SHA-1.
 pub(crate) const LABEL_BYTES: usize = 33;
-pub(crate) const HASH_BYTES: usize = 20;
 
 /// How a zone proves that something does not exist.
 #[derive(Debug, Default, PartialEq)]
@@ -52,7 +52,7 @@ impl Chain {
 
     /// The hash of a name in wire form (RFC 5155, section 5).
     pub(crate) fn hash(&self, name: &[u8]) -> [u8; HASH_BYTES] {
-        crate::nsec3::hash(name, &self.salt, self.iterations)
+        nsec3::hash(name, &self.salt, self.iterations)
     }
 
     /// The record at a place of the order.
@@ -81,7 +81,7 @@ impl Chain {
     pub(crate) fn matching(&self, hash: &[u8; HASH_BYTES]) -> Option<u32> {
         let place = self.first_after(hash).checked_sub(1)?;
         let link = self.link(place as u32)?;
-        link.label[1..].eq_ignore_ascii_case(&crate::nsec3::letters(hash)).then_some(place as u32)
+        link.label[1..].eq_ignore_ascii_case(&nsec3::letters(hash)).then_some(place as u32)
     }
 
     /// The place of the record with the nearest hash before this one, or the same hash. Before the first record
@@ -96,7 +96,7 @@ impl Chain {
     fn first_after(&self, hash: &[u8; HASH_BYTES]) -> usize {
         let [h0, h1, h2, h3, ..] = *hash;
         let prefix = u32::from_be_bytes([h0, h1, h2, h3]);
-        let letters = crate::nsec3::letters(hash);
+        let letters = nsec3::letters(hash);
         let is_after = |place: usize| {
             let known = self.order[place].0;
             known > prefix

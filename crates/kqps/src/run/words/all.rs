@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use kqps_observation::Run;
-use kqps_verdict::advice::{Action, of_subjects};
+use kqps_verdict::advice::Action;
+use kqps_verdict::advice::summary::of_subjects;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 use kqps_verdict::left_open;

@@ -5,9 +5,11 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
-use super::super::{Conductor, Patience, Place, Play};
+use super::super::{Conductor, Place};
 use crate::load::Load;
+use crate::patience::Patience;
 use crate::search;
+use crate::started::Play;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 

@@ -1,6 +1,9 @@
 //! Subjects that cannot be measured, and comparisons with one.
 
+use kqps_observation::Trial;
+
 use super::*;
+use crate::started::RunningSubject;
 
 #[test]
 fn what_failed_three_times_in_succession_is_not_started_again() {
@@ -67,7 +70,7 @@ struct Only<'a> {
     subject: Simulated,
 }
 
-impl Started for Only<'_> {
+impl RunningSubject for Only<'_> {
     fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
         Ok(self.subject.play(load).unwrap_or_else(|never| match never {}))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Definition;
-use crate::study;
+use crate::echo_io;
 use crate::subject::setting::Declared;
 use crate::subject::template;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
@@ -34,9 +34,9 @@ impl Definition {
             return wrong("name", "a name is made of letters, digits, `-` and `_`".into());
         }
         if let Some(io) = &self.io_default
-            && !(self.takes_io() && study::models().any(|model| model == io))
+            && !(self.takes_io() && echo_io::models().any(|model| model == io))
         {
-            let known: Vec<&str> = study::models().collect();
+            let known: Vec<&str> = echo_io::models().collect();
             return wrong("io_default", format!("with io = \"{{io}}\" it is one of {}", known.join(", ")));
         }
         if self.start.command.is_empty() {

@@ -1,0 +1,45 @@
+//! The errors of beginning, storing and resuming a run.
+
+use std::path::PathBuf;
+
+use kqps_observation::store::StoreError;
+
+use crate::folder::{FolderError, NoRun};
+use crate::materials::MaterialsError;
+use kqps_files::toml_file::{FileError, TomlError};
+
+/// Why a run could not begin or be resumed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum LabError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    NoRun(#[from] NoRun),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Materials(#[from] MaterialsError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{path} already exists, and no run wrote it; name another folder", path = .path.display())]
+    Foreign { path: PathBuf },
+    #[error("the run was made with a goal that this version does not know: {0}")]
+    Goal(String),
+    #[error(
+        "{path} holds a search of kqps find, which did not start its server and cannot resume it; search again \
+         into another folder", path = .path.display()
+    )]
+    Search { path: PathBuf },
+    #[error("two subjects are called `{name}`: give each a name of its own")]
+    SameName { name: String },
+    #[error(transparent)]
+    Study(#[from] TomlError),
+    #[error(
+        "a budget of {} is too short: one block of this plan takes about {}; give it --budget {least_s:.0}s or more, \
+         or measure less", crate::words::time(*.budget_s), crate::words::time(*.least_s)
+    )]
+    Budget { budget_s: f64, least_s: f64 },
+    #[error("nothing of this study can be measured here: {0}")]
+    NothingToMeasure(String),
+}

@@ -1,0 +1,32 @@
+//! The facts from which a figure and its grade follow.
+
+use super::start::Start;
+use crate::estimate::Estimate;
+use crate::warning::{Setting, Warning};
+
+/// The facts that decide the figure and its grade.
+pub(super) struct Case<'a> {
+    pub(super) setting: &'a Setting,
+    /// The share of a load that buffers may hide if trials are as long as the goal asks.
+    pub(super) hidden_most: f64,
+    pub(super) starts: &'a [Start<'a>],
+    /// The estimate of the rate from all trials together; `None` if they do not bound it.
+    pub(super) estimate: Option<&'a Estimate>,
+    /// The estimate of its echo's rate from all trials of the echo, if there were any.
+    pub(super) echo: Option<Estimate>,
+    pub(super) player_qps: Option<f64>,
+    pub(super) echo_qps: Option<f64>,
+    /// The warning from the canaries of its run.
+    pub(super) canary: Option<Warning>,
+    /// Whether the server already ran, so that a start is a session with the same process.
+    pub(super) was_running: bool,
+    /// Whether the advice names the flags of `kqps find`.
+    pub(super) names_flags: bool,
+}
+
+/// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no
+/// other load does any better.
+pub(super) fn is_estimated(starts: &[Start<'_>]) -> bool {
+    let is_searched = starts.iter().any(|start| start.verdict.is_searched);
+    is_searched && starts.iter().filter_map(Start::bounds).all(|bounds| bounds.futile.is_none())
+}
