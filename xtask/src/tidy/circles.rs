@@ -9,14 +9,10 @@ use std::path::Path;
 use super::Source;
 use names::{Names, Path as Module, Written};
 
-/// The circles that are still there: the folder of a crate, and how many files each of its circles has. The list may only
-/// shrink.
-const KNOWN: &[(&str, &[usize])] = &[];
-
 /// A path is followed through so many re-exports at most.
 const HOPS_MOST: usize = 6;
 
-/// Every circle that is not known, and every known one that is gone or has another size.
+/// Every circle.
 pub(super) fn faults(sources: &[Source]) -> Vec<String> {
     let mut crates: BTreeMap<&Path, Vec<&Source>> = BTreeMap::new();
     for source in sources {
@@ -26,19 +22,10 @@ pub(super) fn faults(sources: &[Source]) -> Vec<String> {
     }
     let of_crate = |(folder, sources): (&Path, Vec<&Source>)| {
         let circles = Crate::read(folder, &sources).circles();
-        let sizes: Vec<usize> = circles.iter().map(Vec::len).collect();
-        let known =
-            KNOWN.iter().find(|(name, _)| Path::new(name) == folder).map_or(&[][..], |(_, sizes)| sizes);
-        (sizes != known).then(|| {
-            let shown: Vec<String> = circles.iter().map(|circle| shown(circle)).collect();
-            format!(
-                "{}: circles of {sizes:?} files, and {known:?} are known (xtask/src/tidy/circles.rs): {}",
-                folder.display(),
-                shown.join("; ")
-            )
-        })
+        let fault = |circle| format!("{}: these files import each other: {}", folder.display(), shown(circle));
+        circles.iter().map(|circle| fault(circle)).collect::<Vec<_>>()
     };
-    crates.into_iter().filter_map(of_crate).collect()
+    crates.into_iter().flat_map(of_crate).collect()
 }
 
 fn shown(circle: &[Module]) -> String {
