@@ -1,9 +1,10 @@
 //! `cargo xtask test`: all checks of continuous integration, step by step, each timed. The first failure ends
-//! it. The last line has the numbers of passed and failed tests.
+//! it. The last line has the numbers of tests that passed, that failed, and that skipped something.
 
 mod cargo_test;
 mod directions;
 mod packages;
+mod skips;
 mod venv;
 
 use std::process::ExitCode;
@@ -22,6 +23,9 @@ pub struct Options {
     /// Run only these steps, in their usual order (repeatable)
     #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(STEPS.map(|step| step.name)))]
     only: Vec<String>,
+    /// Fail if a capability is missing that continuous integration must have, as it does where CI is set
+    #[arg(long)]
+    strict: bool,
 }
 
 /// One check.
@@ -46,6 +50,7 @@ const STEPS: [Step; 8] = [
 /// Runs the chosen steps, or all, and prints the results. The sum is the last line.
 pub fn run(options: &Options) -> ExitCode {
     let chosen = |step: &&Step| options.only.is_empty() || options.only.iter().any(|name| name == step.name);
+    let is_strict = skips::is_strict(options.strict);
     let mut done = Vec::new();
     let mut sum = Tally::default();
     let mut failure = None;
@@ -58,6 +63,9 @@ pub fn run(options: &Options) -> ExitCode {
             Ok(tally) => sum.add(tally),
             Err(error) => failure = Some(format!("{error:#}")),
         }
+        if is_strict {
+            failure = failure.or_else(|| skips::lacking(&sum.skips));
+        }
         if sum.failed > 0 {
             failure = Some(format!("{} tests failed", sum.failed));
         }
@@ -65,6 +73,7 @@ pub fn run(options: &Options) -> ExitCode {
             break;
         }
     }
+    skips::print(&sum.skips);
     summarise(&done, failure.is_some());
     if let (Some(failure), Some((name, _))) = (&failure, done.last()) {
         eprintln!("\nThe step `{name}` failed: {failure}");
@@ -72,7 +81,7 @@ pub fn run(options: &Options) -> ExitCode {
         // A step that failed before it could count its tests still counts as one failure.
         sum.failed = sum.failed.max(1);
     }
-    println!("{} passed, {} failed", sum.passed, sum.failed);
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, skips::tests(&sum.skips));
     if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
