@@ -101,11 +101,11 @@ fn no_tests(outcome: Result<()>) -> Result<Tally> {
     outcome.map(|()| Tally::default())
 }
 
-/// All tests except those in docs. Some of them run examples, which cargo does not build when it is given
-/// kinds of tests.
+/// All tests except those in docs, and each bench once. Some of the tests run examples, which cargo does not build
+/// when it is given kinds of tests.
 fn tests() -> Result<Tally> {
     shell::run(cargo().args(["build", "--quiet", "--workspace", "--examples"]))?;
-    cargo_test::run(&["--lib", "--bins", "--tests"])
+    cargo_test::run(&["--lib", "--bins", "--tests", "--benches"])
 }
 
 /// Lints, with every warning an error.
