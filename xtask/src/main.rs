@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use xtask::{fuzz, peers, prove, relay, test, tidy};
+use xtask::{deny, fuzz, peers, prove, relay, test, tidy};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -13,6 +13,8 @@ enum Command {
     Test(test::Options),
     /// Checks beyond a compiler's: sizes, dead files, forbidden words, docs that drifted
     Tidy,
+    /// Advisories, licences, duplicate versions and sources of all dependencies, by cargo-deny
+    Deny,
     /// Measure kqps beside other programs, in interleaved blocks
     Peers(peers::Options),
     /// The long proofs: known answers that kqps must reproduce
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Test(options) => return test::run(&options),
         Command::Tidy => tidy::run(),
+        Command::Deny => deny::run(),
         Command::Peers(options) => peers::run(&options),
         Command::Prove(options) => prove::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use kqps_skips::{Capability, Skip};
 
 use crate::workspace::cargo;
-use crate::{shell, tidy};
+use crate::{deny, shell, tidy};
 
 use cargo_test::Tally;
 
@@ -36,12 +37,13 @@ struct Step {
 }
 
 /// All steps. Cheap ones come first, so that a slip shows before the minutes of the others.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "packages", run: || no_tests(packages::install()) },
     Step { name: "python", run: || no_tests(venv::make()) },
     Step { name: "format", run: || no_tests(shell::run(cargo().args(["fmt", "--all", "--check"]))) },
     Step { name: "directions", run: || no_tests(directions::check()) },
     Step { name: "tidy", run: || no_tests(tidy::run()) },
+    Step { name: "deny", run: denied },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
     Step { name: "doctests", run: || cargo_test::run(&["--doc"]) },
@@ -99,6 +101,17 @@ fn summarise(done: &[(&str, Duration)], last_failed: bool) {
 /// A step without tests.
 fn no_tests(outcome: Result<()>) -> Result<Tally> {
     outcome.map(|()| Tally::default())
+}
+
+/// Licences and sources of dependencies. The step is skipped if cargo-deny is missing, since building it takes minutes.
+fn denied() -> Result<Tally> {
+    if deny::is_installed() {
+        return no_tests(deny::check_fixed());
+    }
+    let reason = format!("cargo-deny is not installed: {}", deny::INSTALL);
+    let skip = Skip { test: "the step deny".into(), reason, capability: Capability::CargoDeny };
+    eprintln!("{skip}");
+    Ok(Tally { skips: [skip].into(), ..Tally::default() })
 }
 
 /// All tests except those in docs, and each bench once. Some of the tests run examples, which cargo does not build
