@@ -31,6 +31,12 @@ pub enum Target {
     QueryFile,
     /// Reading master files
     ZoneFile,
+    /// Reading the file of a run
+    Store,
+    /// Reading and laying out study files
+    StudyFile,
+    /// Reading definitions of subjects
+    SubjectFile,
     /// The whole path from a query to its answer
     Answer,
     /// Framing of the replies on a back end's connection
