@@ -1,4 +1,5 @@
-//! The examples in the docs: kqps accepts every command line of its own that stands in a block of shell commands.
+//! The examples in the docs: kqps accepts every command line of its own that stands in a block of shell commands, or in
+//! the column `type` of a table.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const SHELLS: [&str; 2] = ["sh", "bash"];
 const CONSOLE: &str = "console";
 const PROMPT: &str = "$ ";
+
+/// The heading of the column of a table that holds commands.
+const TYPED: &str = "type";
 
 /// The least number of examples: fewer mean that the docs are read wrongly.
 const EXAMPLES_LEAST: usize = 30;
@@ -60,10 +64,33 @@ fn commands(document: &str) -> Vec<Example> {
     found
 }
 
-/// The command lines of kqps among those of a document.
+/// The command lines in the column [`TYPED`] of a document's tables.
+fn in_tables(document: &str) -> Vec<Example> {
+    let mut found = Vec::new();
+    // Whether the line before belongs to a table, and the place of its column.
+    let mut table: Option<Option<usize>> = None;
+    for (line, text) in (1..).zip(document.lines()) {
+        let Some(row) = text.strip_prefix("| ") else {
+            table = None;
+            continue;
+        };
+        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+        match table {
+            None => table = Some(cells.iter().position(|cell| *cell == TYPED)),
+            Some(column) => {
+                let cell = column.and_then(|column| cells.get(column));
+                let code = cell.and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
+                found.extend(code.map(|code| Example { line, text: code.into() }));
+            }
+        }
+    }
+    found
+}
+
+/// The command lines of kqps in a document.
 fn of_kqps(document: &str) -> impl Iterator<Item = Example> {
     let is_ours = |example: &Example| example.text.split_whitespace().next() == Some("kqps");
-    commands(document).into_iter().filter(is_ours)
+    commands(document).into_iter().chain(in_tables(document)).filter(is_ours)
 }
 
 /// The documents in the root and in `docs`.
@@ -95,9 +122,10 @@ fn every_example_in_the_docs_can_be_typed() {
 #[test]
 fn examples_are_found_in_blocks_of_shell_commands() {
     let document = "kqps in prose\n```\nkqps in a picture\n```\n```sh\ncargo run\nkqps run \\\n    --why  # reasons\n\
-                    # kqps in a remark\nkqps man >kqps.1\n```\n```console\n$ kqps probe\nkqps 0.1.0\n```\n";
+                    # kqps in a remark\nkqps man >kqps.1\n```\n```console\n$ kqps probe\nkqps 0.1.0\n```\n\
+                    | to | type |\n| --- | --- |\n| see | `kqps host` |\n| `kqps wait` | |\n";
     let found: Vec<_> = of_kqps(document).collect();
-    assert_eq!(found.iter().map(|example| example.line).collect::<Vec<_>>(), [7, 10, 13]);
+    assert_eq!(found.iter().map(|example| example.line).collect::<Vec<_>>(), [7, 10, 13, 18]);
     let typed: Vec<_> = found.iter().map(|example| words(&example.text).join(" ")).collect();
-    assert_eq!(typed, ["kqps run --why", "kqps man", "kqps probe"]);
+    assert_eq!(typed, ["kqps run --why", "kqps man", "kqps probe", "kqps host"]);
 }
