@@ -22,6 +22,7 @@ use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record
 
 pub use answer::answer;
 pub use kqps_server::front::fuzz::{framing as front_framing, reply as front_reply};
+pub use kqps_server::tcp::fuzz::connection;
 pub use store::store;
 pub use study_file::study_file;
 pub use subject_file::subject_file;

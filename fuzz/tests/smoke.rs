@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations of each target, and of one that parses a long text or opens files.
+/// Mutations of each target, and of one that parses a long text, or opens files or sockets.
 const ROUNDS: u32 = 15_000;
-const ROUNDS_OF_FILES: u32 = 1_500;
+const ROUNDS_OF_SLOW: u32 = 1_500;
 
 fn pass(name: &str, target: fn(&[u8])) {
     pass_for(ROUNDS, name, target);
@@ -72,6 +72,11 @@ fn query_file() {
 }
 
 #[test]
+fn connection() {
+    pass_for(ROUNDS_OF_SLOW, "connection", kqps_fuzz::connection);
+}
+
+#[test]
 fn front_framing() {
     pass("front_framing", kqps_fuzz::front_framing);
 }
@@ -83,17 +88,17 @@ fn front_reply() {
 
 #[test]
 fn store() {
-    pass_for(ROUNDS_OF_FILES, "store", kqps_fuzz::store);
+    pass_for(ROUNDS_OF_SLOW, "store", kqps_fuzz::store);
 }
 
 #[test]
 fn study_file() {
-    pass_for(ROUNDS_OF_FILES, "study_file", kqps_fuzz::study_file);
+    pass_for(ROUNDS_OF_SLOW, "study_file", kqps_fuzz::study_file);
 }
 
 #[test]
 fn subject_file() {
-    pass_for(ROUNDS_OF_FILES, "subject_file", kqps_fuzz::subject_file);
+    pass_for(ROUNDS_OF_SLOW, "subject_file", kqps_fuzz::subject_file);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub enum Target {
     SubjectFile,
     /// The whole path from a query to its answer
     Answer,
+    /// A client's connection, cut anywhere
+    Connection,
     /// Framing of the replies on a back end's connection
     FrontFraming,
     /// A front's handling of a back end's reply

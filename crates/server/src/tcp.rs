@@ -10,6 +10,7 @@ mod clients;
 mod connection;
 mod counts;
 pub(crate) mod frame;
+pub mod fuzz;
 mod house;
 mod listener;
 mod places;
