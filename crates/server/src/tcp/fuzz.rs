@@ -128,7 +128,7 @@ impl Rig {
     }
 }
 
-/// The messages of a stream up to the first that is too short for a header, the rest, and whether there was such a one.
+/// The messages of a stream up to the first that is too short for a header, the rest, and whether all were long enough.
 fn split(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8], bool) {
     let mut found = Vec::new();
     while let Some(message) = first_message(stream) {
@@ -147,9 +147,9 @@ fn split(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8], bool) {
 pub fn connection(bytes: &[u8]) {
     let Some((&[piece_bytes, pieces], stream)) = bytes.split_first_chunk() else { return };
     let mut rig = Rig::new();
-    for (number, piece) in (1..).zip(stream.chunks(usize::from(piece_bytes).max(1))) {
+    for (number, piece) in (1_u32..).zip(stream.chunks(usize::from(piece_bytes).max(1))) {
         rig.say(piece);
-        if pieces > 0 && number % u32::from(pieces) == 0 {
+        if number.is_multiple_of(pieces.into()) {
             rig.hear();
             rig.go_on(false, false);
         }
