@@ -125,8 +125,8 @@ impl Books<'_> {
     }
 }
 
-/// The time of `act` over `queries` queries, in rounds of at most [`OUTSTANDING`] queries. Preparing a round and clearing
-/// up after it do not count.
+/// The time of `act` over `queries` queries, in rounds of at most [`OUTSTANDING`] queries. Preparing a round and
+/// clearing up after it do not count.
 fn in_rounds<T>(
     books: &mut Books<'_>,
     queries: u64,

@@ -142,8 +142,8 @@ fn split(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8], bool) {
 }
 
 /// Feeds arbitrary bytes into a connection, in pieces whose length is the first byte. The client reads after as many
-/// pieces as the second byte says, or only at the end. Every query must get all messages of its reply, however the bytes
-/// are cut, and the counts must agree.
+/// pieces as the second byte says, or only at the end. Every query must get all messages of its reply, however the
+/// bytes are cut, and the counts must agree.
 pub fn connection(bytes: &[u8]) {
     let Some((&[piece_bytes, pieces], stream)) = bytes.split_first_chunk() else { return };
     let mut rig = Rig::new();
