@@ -53,7 +53,8 @@ fn machine() -> Topology {
 fn combinations(study: &StudyFile) -> usize {
     let of_words = |words: &[Word]| words.iter().map(values).fold(0, usize::saturating_add);
     let of_experiments = study.experiments.iter().map(|experiment| {
-        let excluded = experiment.exclude.iter().flat_map(|words| words.values()).map(values).max().unwrap_or(1);
+        let excluded =
+            experiment.exclude.iter().flat_map(|words| words.values()).map(values).max().unwrap_or(1);
         let factors = experiment.factors.values().map(|words| of_words(words));
         factors.chain([experiment.subjects.len(), excluded]).fold(1, usize::saturating_mul)
     });

@@ -32,7 +32,8 @@ struct Example {
 /// The words of a command line as a shell passes them, up to a redirection or the next command.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let words = shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
-    let is_end = |word: &String| word.starts_with(['>', '<']) || ["|", "&&", ";", "&"].contains(&word.as_str());
+    let is_end =
+        |word: &String| word.starts_with(['>', '<']) || ["|", "&&", ";", "&"].contains(&word.as_str());
     words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 

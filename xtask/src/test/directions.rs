@@ -93,7 +93,8 @@ fn violations(packages: &[Package]) -> Vec<String> {
             found.push(format!("{name} is not in the table of xtask/src/test/directions.rs"));
             continue;
         };
-        let is_for_tests = |dependency: &Dependency| dependency.name == FOR_TESTS && dependency.is_for_tests();
+        let is_for_tests =
+            |dependency: &Dependency| dependency.name == FOR_TESTS && dependency.is_for_tests();
         let ours = package
             .dependencies
             .iter()
@@ -157,7 +158,9 @@ mod tests {
 
     #[test]
     fn an_arrow_against_the_line_is_named() {
-        assert!(violations(&[verdict_on("kqps-player", None)]).contains(&"kqps-verdict → kqps-player".to_owned()));
+        assert!(
+            violations(&[verdict_on("kqps-player", None)]).contains(&"kqps-verdict → kqps-player".to_owned())
+        );
     }
 
     /// The crate `kqps-verdict` with one dependency.

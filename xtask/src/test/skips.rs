@@ -21,7 +21,8 @@ pub(super) fn read(file: &Path) -> Result<BTreeSet<Skip>> {
 }
 
 fn parse(text: &str) -> Result<BTreeSet<Skip>> {
-    let read = |line| Skip::of_line(line).with_context(|| format!("a test left a line that is no skip: {line}"));
+    let read =
+        |line| Skip::of_line(line).with_context(|| format!("a test left a line that is no skip: {line}"));
     text.lines().map(read).collect()
 }
 
@@ -104,7 +105,10 @@ skipped: kqps-player every_io: uring: not permitted (uring)
 
     #[test]
     fn ci_is_set_unless_it_says_no() {
-        assert_eq!(["true", "1", "yes", "false", "0", ""].map(is_set), [true, true, true, false, false, false]);
+        assert_eq!(
+            ["true", "1", "yes", "false", "0", ""].map(is_set),
+            [true, true, true, false, false, false]
+        );
         assert!(is_strict(true));
     }
 }
