@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use kqps_skips::Skip;
+use kqps_skips::{Capability, Skip};
 
 /// The variable that continuous integration sets.
 const CI: &str = "CI";
@@ -38,7 +38,7 @@ fn is_set(value: &str) -> bool {
 /// The expected capabilities that were missing, as a sentence; `None` if none was.
 pub(super) fn lacking(skips: &BTreeSet<Skip>) -> Option<String> {
     let expected = skips.iter().map(|skip| skip.capability).filter(|capability| capability.is_expected());
-    let names: BTreeSet<&str> = expected.map(|capability| capability.name()).collect();
+    let names: BTreeSet<&str> = expected.map(Capability::name).collect();
     let list = names.into_iter().collect::<Vec<_>>().join(", ");
     (!list.is_empty()).then(|| format!("tests were skipped for want of what this host must have: {list}"))
 }
