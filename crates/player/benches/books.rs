@@ -46,7 +46,8 @@ impl Desk {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("queries");
-        let text: String = (0..QUERIES).map(|number| format!("n{number}.example.test A\n")).collect();
+        let add = |text: String, number| text + &format!("n{number}.example.test A\n");
+        let text = (0..QUERIES).fold(String::new(), add);
         std::fs::write(&file, text).expect("a file");
         let options = Options { cache_dir: Some(folder.path().into()), ..Options::default() };
         let dataset = Dataset::open(&file, &options).expect("a dataset");
