@@ -132,14 +132,14 @@ fn in_rounds<T>(
     books: &mut Books<'_>,
     queries: u64,
     prepare: impl Fn(&mut Books<'_>, u64) -> T,
-    act: impl Fn(&mut Books<'_>, T),
+    act: impl Fn(&mut Books<'_>, &T),
 ) -> Duration {
     let (mut left, mut took) = (queries, Duration::ZERO);
     while left > 0 {
         let count = left.min(OUTSTANDING);
         let prepared = prepare(books, count);
         let began = Instant::now();
-        act(books, prepared);
+        act(books, &prepared);
         took += began.elapsed();
         books.lose();
         left -= count;
@@ -152,7 +152,7 @@ fn measure<T>(
     criterion: &mut Criterion,
     name: &str,
     prepare: impl Fn(&mut Books<'_>, u64) -> T,
-    act: impl Fn(&mut Books<'_>, T),
+    act: impl Fn(&mut Books<'_>, &T),
 ) {
     let desk = Desk::new();
     let mut group = criterion.benchmark_group(name);
@@ -181,26 +181,26 @@ fn measure_tick(criterion: &mut Criterion) {
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
-    let deal = |books: &mut Books<'_>, count: u64| {
-        for _ in 0..count {
+    let deal = |books: &mut Books<'_>, count: &u64| {
+        for _ in 0..*count {
             books.deal();
         }
     };
     measure(&mut criterion, "deal", |_, count| count, deal);
     let dealt = |books: &mut Books<'_>, count| books.dealt(count);
-    measure(&mut criterion, "sent", dealt, |books, dealt| books.send(&dealt));
+    measure(&mut criterion, "sent", dealt, |books, dealt| books.send(dealt));
     let answered = |books: &mut Books<'_>, count| {
         let sent = books.sent(count);
         books.replies(&sent)
     };
-    let arrived = |books: &mut Books<'_>, replies: Vec<(usize, Vec<u8>)>| {
-        for (socket, reply) in &replies {
+    let arrived = |books: &mut Books<'_>, replies: &Vec<(usize, Vec<u8>)>| {
+        for (socket, reply) in replies {
             books.deck.arrived(*socket, reply, books.now_ns + LATENCY_NS);
         }
     };
     measure(&mut criterion, "arrived", answered, arrived);
     let sent = |books: &mut Books<'_>, count| drop(books.sent(count));
-    measure(&mut criterion, "expire all", sent, |books, ()| books.lose());
+    measure(&mut criterion, "expire all", sent, |books, &()| books.lose());
     measure_tick(&mut criterion);
     criterion.final_summary();
 }
