@@ -7,6 +7,10 @@
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
 mod answer;
+mod store;
+mod study_file;
+mod subject_file;
+mod text;
 mod zone_file;
 
 use std::io::Cursor;
@@ -18,6 +22,10 @@ use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record
 
 pub use answer::answer;
 pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
+pub use kqps_server::connections::fuzz::connection;
+pub use store::store;
+pub use study_file::study_file;
+pub use subject_file::subject_file;
 pub use zone_file::zone_file;
 
 /// Takes any bytes as a message, and as a name in presentation form.

@@ -3,10 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations of each target.
+/// Mutations of each target, and of one that parses a long text, or opens files or sockets.
 const ROUNDS: u32 = 15_000;
+const ROUNDS_OF_SLOW: u32 = 1_500;
 
 fn pass(name: &str, target: fn(&[u8])) {
+    pass_for(ROUNDS, name, target);
+}
+
+fn pass_for(rounds: u32, name: &str, target: fn(&[u8])) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut paths: Vec<_> =
         fs::read_dir(directory).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
@@ -17,7 +22,7 @@ fn pass(name: &str, target: fn(&[u8])) {
         target(bytes);
     }
     let mut random = fastrand::Rng::with_seed(1);
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let bytes = mutated(&corpus, &mut random);
         let outcome = std::panic::catch_unwind(|| target(&bytes));
         assert!(outcome.is_ok(), "round {round} of {name} fails on b\"{}\"", bytes.escape_ascii());
@@ -67,6 +72,11 @@ fn query_file() {
 }
 
 #[test]
+fn connection() {
+    pass_for(ROUNDS_OF_SLOW, "connection", kqps_fuzz::connection);
+}
+
+#[test]
 fn front_framing() {
     pass("front_framing", kqps_fuzz::front_framing);
 }
@@ -74,6 +84,21 @@ fn front_framing() {
 #[test]
 fn front_reply() {
     pass("front_reply", kqps_fuzz::front_reply);
+}
+
+#[test]
+fn store() {
+    pass_for(ROUNDS_OF_SLOW, "store", kqps_fuzz::store);
+}
+
+#[test]
+fn study_file() {
+    pass_for(ROUNDS_OF_SLOW, "study_file", kqps_fuzz::study_file);
+}
+
+#[test]
+fn subject_file() {
+    pass_for(ROUNDS_OF_SLOW, "subject_file", kqps_fuzz::subject_file);
 }
 
 #[test]

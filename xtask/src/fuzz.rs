@@ -33,8 +33,16 @@ pub enum Target {
     QueryFile,
     /// Reading master files
     ZoneFile,
+    /// Reading the file of a run
+    Store,
+    /// Reading and laying out study files
+    StudyFile,
+    /// Reading definitions of subjects
+    SubjectFile,
     /// The whole path from a query to its answer
     Answer,
+    /// A client's connection, cut anywhere
+    Connection,
     /// Framing of the replies on a back end's connection
     FrontFraming,
     /// A front's handling of a back end's reply

@@ -1,10 +1,12 @@
 //! The project's chores.
 //!
-//! For: what continuous integration runs (`test`, `tidy`), fuzzing (`fuzz`), and building what the proofs and the
-//! measurements beside other programs run (`proofs`). Not for: anything that a user of kqps needs.
+//! For: what continuous integration runs (`test`, `tidy`), fuzzing (`fuzz`), what is known against dependencies (`deny`),
+//! and building what the proofs and the measurements beside other programs run (`proofs`). Not for: anything that a user
+//! of kqps needs.
 //!
 //! Invariant: every check is as strict as its description. A chore that cannot be done says why and fails.
 
+pub mod deny;
 pub mod fuzz;
 pub mod test;
 pub mod tidy;

@@ -8,7 +8,7 @@ use clap::Parser;
 use kqps_faults::relay;
 use kqps_proofs::peers::Programs;
 use kqps_proofs::{peers, prove};
-use xtask::{fuzz, test, tidy, workspace};
+use xtask::{deny, fuzz, test, tidy, workspace};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -18,6 +18,8 @@ enum Command {
     Test(test::Options),
     /// Checks beyond a compiler's: sizes, dead files, forbidden words, docs that drifted
     Tidy,
+    /// Advisories, licences, duplicate versions and sources of all dependencies, by cargo-deny
+    Deny,
     /// Measure kqps beside other programs, in interleaved blocks
     Peers(peers::Options),
     /// The long proofs: known answers that kqps must reproduce
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Test(options) => return test::run(&options),
         Command::Tidy => tidy::run(),
+        Command::Deny => deny::run(),
         Command::Peers(options) => measure(&options),
         Command::Prove(options) => {
             workspace::program(options.program()).and_then(|program| prove::run(&options, &program))

@@ -35,6 +35,15 @@ pub struct Dependency {
     pub name: String,
     /// Its folder, if it is one of this workspace; `None` otherwise.
     pub path: Option<PathBuf>,
+    /// `dev` or `build`; `None` for a dependency of the package itself.
+    pub kind: Option<String>,
+}
+
+impl Dependency {
+    /// Whether only tests, examples and benches use it.
+    pub fn is_for_tests(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
 }
 
 /// A library, program or test.

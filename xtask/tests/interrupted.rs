@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{Signal, signal, tie};
+use kqps_skips::{Capability, skip};
 
 #[test]
 fn an_interrupted_proof_leaves_no_folder() {
@@ -61,7 +62,7 @@ fn an_interrupted_proof_leaves_no_control_group() {
         assert!(before > 0, "the group is in none of the places that were looked at");
         assert_eq!(groups(), 0);
     } else {
-        println!("skipped: no control group can be made here");
+        skip(Capability::ControlGroups, "no control group can be made here");
     }
 }
 

@@ -8,6 +8,7 @@ use std::thread;
 use kqps_host::Witness;
 use kqps_kernel::{affinity, clock, priority};
 use kqps_observation::{Stall, StallFacts};
+use kqps_skips::{Capability, skip};
 
 /// How long a thread that runs first holds the core, how often, and the time from one start to the next.
 const HOLD_NS: u64 = 3_000_000;
@@ -37,7 +38,7 @@ fn witness_of(cpu: u32, subject: &[u32]) -> Option<Witness> {
         Err(error) => {
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
             assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}");
-            println!("skipped: {error}");
+            skip(Capability::RealTime, error);
             None
         }
     }
@@ -159,7 +160,7 @@ fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
     let held = on(cpu, move || crowd(pid));
     let facts = witness.end();
     if held.is_empty() {
-        println!("skipped: the program always got something");
+        skip(Capability::Chance, "the program always got something");
     }
     let period_ns = facts.period_us * 1000;
     for (from_ns, to_ns) in held {
@@ -186,7 +187,7 @@ fn plausible(facts: &StallFacts, cpu: u32) {
 fn all_allowed_cores_are_watched_unless_some_are_named() {
     match Witness::begin(&[], &[]) {
         Ok(witness) => assert_eq!(witness.end().cores, affinity::allowed().unwrap()),
-        Err(error) => println!("skipped: {error}"),
+        Err(error) => skip(Capability::RealTime, error),
     }
 }
 

@@ -22,6 +22,8 @@ pub fn stay_awake() -> io::Result<Awake> {
 mod tests {
     use std::io::Read as _;
 
+    use kqps_skips::{Capability, skip};
+
     use super::*;
 
     /// The latency that the kernel grants at present, in microseconds.
@@ -35,7 +37,7 @@ mod tests {
     fn a_wish_is_granted_while_it_lasts() {
         match stay_awake() {
             Ok(_awake) => assert_eq!(granted_us(), 0),
-            Err(error) => println!("skipped: cores cannot be kept awake: {error}"),
+            Err(error) => skip(Capability::IdleStates, format!("cores cannot be kept awake: {error}")),
         }
     }
 }

@@ -111,6 +111,8 @@ pub fn had_no_room(outcome: &io::Result<()>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kqps_skips::{Capability, skip};
+
     use super::*;
     use crate::udp::{Peer, UdpOptions, Wait};
 
@@ -118,7 +120,7 @@ mod tests {
     fn a_ring_that_failed_sends_nothing_more() {
         // A ring that is not enabled yet refuses submissions.
         let Ok(ring) = IoUring::builder().setup_r_disabled().build(8) else {
-            eprintln!("skipped: this kernel offers no io_uring");
+            skip(Capability::Uring, "this kernel offers no io_uring");
             return;
         };
         let mut ring = SendRing { ring: Some(ring) };
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn a_batch_that_is_larger_than_the_ring_is_refused() {
         let Ok(mut ring) = SendRing::new(1) else {
-            eprintln!("skipped: this kernel offers no io_uring");
+            skip(Capability::Uring, "this kernel offers no io_uring");
             return;
         };
         let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn a_batch_leaves_whole_and_a_refused_message_is_told() {
         let Ok(mut ring) = SendRing::new(8) else {
-            eprintln!("skipped: this kernel offers no io_uring");
+            skip(Capability::Uring, "this kernel offers no io_uring");
             return;
         };
         let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();

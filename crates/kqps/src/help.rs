@@ -4,6 +4,7 @@
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::Cli;
+use crate::documented::words;
 
 /// The most flags that a list may have without groups.
 const UNGROUPED_MOST: usize = 9;
@@ -29,12 +30,11 @@ fn commands() -> Vec<(String, Command)> {
     found
 }
 
-/// The command lines among a command's examples, each cut where a shell redirects its output.
+/// The words of the command lines among a command's examples.
 fn examples(command: &Command) -> Vec<Vec<String>> {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with("  kqps"));
-    let words = |line: &str| shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
-    lines.map(|line| words(line).into_iter().take_while(|word| !word.starts_with('>')).collect()).collect()
+    lines.map(words).collect()
 }
 
 fn flags(command: &Command) -> impl Iterator<Item = &Arg> {

@@ -9,6 +9,8 @@ mod print;
 mod advice;
 mod compare;
 mod completions;
+#[cfg(test)]
+mod documented;
 mod exit;
 mod find;
 mod r#gen;

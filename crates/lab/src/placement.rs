@@ -79,13 +79,16 @@ impl CoreWish {
     }
 }
 
-/// Parses `0,2-3` into cores in rising order; `None` if it is malformed.
+/// No core of a machine has this number or a greater one: the most cores that Linux can be built for (`NR_CPUS`).
+const CPUS_MOST: u32 = 8192;
+
+/// Parses `0,2-3` into cores in rising order; `None` if it is malformed, or if no machine has such a core.
 fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last).then(|| cpus.extend(first..=last))?;
+        (first <= last && last < CPUS_MOST).then(|| cpus.extend(first..=last))?;
     }
     Some(cpus.into_iter().collect())
 }
@@ -227,7 +230,7 @@ mod tests {
         assert_eq!(CoreWish::read("each core", 8), Ok(CoreWish::EverySet(1, 1)));
         assert_eq!(CoreWish::read("every pair", 8), Ok(CoreWish::EverySet(2, 2)));
         assert_eq!(CoreWish::read("every set of 3..cores", 8), Ok(CoreWish::EverySet(3, 8)));
-        for wrong in ["", "0", "every", "cores 3-1", "cores x", "every set of 0"] {
+        for wrong in ["", "0", "every", "cores 3-1", "cores x", "cores 0-4294967295", "every set of 0"] {
             assert!(CoreWish::read(wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
         }
     }

@@ -15,13 +15,14 @@ use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_lab::subject::{Definition, Setting, Subject, Zone};
+use kqps_skips::{Capability, skip};
 
 /// A path, if this process has the rights to lay one.
 fn laid() -> Option<LaidPath> {
     match kqps_kernel::probe::probe_one("veth") {
         Ok(()) => Some(LaidPath::Veth(VethPath::lay(&VethSettings::default()).unwrap())),
         Err(reason) => {
-            println!("skipped: {reason}");
+            skip(Capability::Networks, reason);
             None
         }
     }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Cell, Run, RunTrial, Store, StoreError};
+use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 fn a_run() -> Run {
@@ -70,12 +71,12 @@ fn a_full_disk_loses_nothing() {
         .env(FOLDER, folder.path())
         .output();
     let output = match child {
-        Err(error) => return println!("skipped: unshare cannot be run: {error}"),
+        Err(error) => return skip(Capability::Mounts, format!("unshare cannot be run: {error}")),
         Ok(output) => output,
     };
     let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) || told.contains("unshare failed") {
-        return println!("skipped: {told}");
+        return skip(Capability::Mounts, told);
     }
     assert!(output.status.success() && told.contains("held"), "{told}");
 }

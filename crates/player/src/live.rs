@@ -51,7 +51,8 @@ impl Live {
         Self { threads: (0..threads).map(|_| ThreadLive::default()).collect() }
     }
 
-    pub(crate) fn thread(&self, number: usize) -> &ThreadLive {
+    /// The counters of one thread, by its number from 0. Panics if there is no such thread.
+    pub fn thread(&self, number: usize) -> &ThreadLive {
         &self.threads[number]
     }
 

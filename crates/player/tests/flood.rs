@@ -1,6 +1,7 @@
 //! Another program floods the player's socket faster than the player can read it. The trial goes on, and ends
 //! on time.
 
+mod offered;
 mod support;
 
 use std::net::UdpSocket;
@@ -12,6 +13,7 @@ use kqps_kernel::batch::{SEGMENTS, SendBatch};
 use kqps_kernel::{UdpOptions, UdpSocket as Sender};
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
+use offered::offered_io;
 use support::{Queries, no_subject, plan};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -55,11 +57,7 @@ fn flooded(load: LoadPlan, io: Io) -> Trial {
 #[test]
 fn a_trial_ends_though_its_socket_is_never_empty() {
     let open = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
-    for io in [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring] {
-        if let Err(reason) = kqps_player::offers(io) {
-            println!("skipped: {}: {reason}", io.name());
-            continue;
-        }
+    for io in offered_io() {
         for load in [open, LoadPlan::Closed { outstanding: 10 }] {
             let trial = flooded(load, io);
             let accounts = trial.accounts;

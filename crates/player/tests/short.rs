@@ -1,6 +1,7 @@
 //! Replies that are not a whole answer, or no answer at all, under every I/O model: how the player books each
 //! of them.
 
+mod offered;
 mod support;
 
 use std::io::ErrorKind;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
+use offered::offered_io;
 use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -46,16 +48,6 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
         let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject);
         stop.store(true, Relaxed);
         trial.unwrap()
-    })
-}
-
-fn offered_io() -> impl Iterator<Item = Io> {
-    [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring].into_iter().filter(|io| {
-        let offered = kqps_player::offers(*io);
-        if let Err(reason) = &offered {
-            println!("skipped: {}: {reason}", io.name());
-        }
-        offered.is_ok()
     })
 }
 

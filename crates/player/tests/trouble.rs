@@ -1,6 +1,7 @@
 //! Sends that the kernel refuses, and threads that cannot start. Every query is still accounted for, and no thread waits
 //! forever.
 
+mod offered;
 mod support;
 
 use std::io::ErrorKind;
@@ -13,6 +14,8 @@ use kqps_dataset::Format;
 use kqps_kernel::namespace::enter_new_network;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+use kqps_skips::{Capability, skip};
+use offered::offered_io;
 use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -73,22 +76,12 @@ fn answered_as(
     })
 }
 
-fn offered_io() -> impl Iterator<Item = Io> {
-    [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring].into_iter().filter(|io| {
-        let offered = kqps_player::offers(*io);
-        if let Err(reason) = &offered {
-            println!("skipped: {}: {reason}", io.name());
-        }
-        offered.is_ok()
-    })
-}
-
 /// Calls `act` in a new network namespace that these lines of shell set up, if the host allows it.
 fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             if let Err(error) = enter_new_network() {
-                println!("skipped: no network of its own: {error}");
+                skip(Capability::Networks, error);
                 return;
             }
             let output = Command::new("sh").args(["-ec", setup]).output().unwrap();

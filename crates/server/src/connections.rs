@@ -11,6 +11,7 @@ mod connection;
 mod counts;
 mod event_loop;
 pub mod frame;
+pub mod fuzz;
 mod listener;
 mod slots;
 mod stream;

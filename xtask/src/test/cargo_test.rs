@@ -1,24 +1,30 @@
 //! `cargo test`. Its output goes to the user line by line, and its results are added up.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail};
+use kqps_skips::Skip;
 
+use super::skips;
 use crate::workspace::cargo;
+use kqps_proofs::scratch::Scratch;
 
-/// Counts of tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts of tests, and what they skipped. A test that skipped something has also passed or failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) passed: u64,
     pub(super) failed: u64,
+    pub(super) skips: BTreeSet<Skip>,
 }
 
 impl Tally {
     pub(super) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skips.extend(other.skips);
     }
 
     /// Reads a line such as `test result: ok. 3 passed; 0 failed; 0 ignored; …`; `None` for any other line.
@@ -27,7 +33,7 @@ impl Tally {
         let count = |word: &str| {
             counts.split(';').find_map(|part| part.trim().strip_suffix(word)?.trim().parse::<u64>().ok())
         };
-        Some(Self { passed: count("passed")?, failed: count("failed")? })
+        Some(Self { passed: count("passed")?, failed: count("failed")?, ..Self::default() })
     }
 }
 
@@ -43,10 +49,13 @@ pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
         Some(threads) => threads,
         None => (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string().into(),
     };
+    let folder = Scratch::new()?;
+    let skipped = folder.path().join("skips");
     let mut child = cargo()
         .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
         .args(kinds)
         .env(THREADS, threads)
+        .env(kqps_skips::FILE, &skipped)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -64,6 +73,7 @@ pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
     if !status.success() && sum.failed == 0 {
         bail!("cargo test failed before or between its tests: {status}");
     }
+    sum.skips = skips::read(&skipped)?;
     Ok(sum)
 }
 
@@ -74,7 +84,7 @@ mod tests {
     #[test]
     fn results_are_read_from_cargos_words() {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(Tally::of_line(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(Tally::of_line(line), Some(Tally { passed: 12, failed: 3, ..Tally::default() }));
         assert_eq!(Tally::of_line("test it_says_test_result ... ok"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::workspace::{self, Package};
+use crate::workspace::{self, Dependency, Package};
 
 /// Crate → the crates that it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -36,7 +36,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("kqps", &[ANY]),
-    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-front"]),
+    ("kqps-skips", &[]),
+    // The targets read what every crate with a reader reads, and a study is laid out for a machine.
+    (
+        "kqps-fuzz",
+        &[
+            "kqps-dataset",
+            "kqps-files",
+            "kqps-front",
+            "kqps-host",
+            "kqps-lab",
+            "kqps-message",
+            "kqps-observation",
+            "kqps-server",
+            "kqps-zone",
+        ],
+    ),
     ("kqps-faults", &["kqps-kernel", "kqps-observation"]),
     // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
     // starts them.
@@ -51,11 +66,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-message",
             "kqps-observation",
             "kqps-recipe",
+            "kqps-skips",
             "kqps-verdict",
         ],
     ),
-    ("xtask", &["kqps-faults", "kqps-kernel", "kqps-proofs"]),
+    ("xtask", &["kqps-faults", "kqps-kernel", "kqps-proofs", "kqps-skips"]),
 ];
+
+/// The crate by which tests report what they skip. The tests of every crate may use it.
+const FOR_TESTS: &str = "kqps-skips";
 
 /// Stands for every crate, since the program calls them all.
 const ANY: &str = "*";
@@ -67,7 +86,7 @@ const MAP: &str = "docs/ARCHITECTURE.md";
 const ALL: &str = "all of them";
 
 /// Crates that the picture leaves out: the project's own tools.
-const TOOLS: [&str; 4] = ["kqps-faults", "kqps-fuzz", "kqps-proofs", "xtask"];
+const TOOLS: [&str; 5] = ["kqps-faults", "kqps-fuzz", "kqps-proofs", "kqps-skips", "xtask"];
 
 pub(super) fn check() -> Result<()> {
     let packages = workspace::metadata()?.packages;
@@ -94,7 +113,12 @@ fn violations(packages: &[Package]) -> Vec<String> {
             found.push(format!("{name} is not in the table of xtask/src/test/directions.rs"));
             continue;
         };
-        let ours = package.dependencies.iter().filter(|dependency| dependency.path.is_some());
+        let is_for_tests =
+            |dependency: &Dependency| dependency.name == FOR_TESTS && dependency.is_for_tests();
+        let ours = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.path.is_some() && !is_for_tests(dependency));
         for dependency in ours.map(|dependency| dependency.name.as_str()) {
             if !allowed.contains(&dependency) && !allowed.contains(&ANY) {
                 found.push(format!("{name} → {dependency}"));
@@ -151,14 +175,26 @@ fn differences(drawn: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Dependency;
 
     #[test]
     fn an_arrow_against_the_line_is_named() {
-        let dependency = Dependency { name: "kqps-player".into(), path: Some("crates/player".into()) };
-        let verdict =
-            Package { name: "kqps-verdict".into(), dependencies: vec![dependency], targets: Vec::new() };
-        assert!(violations(&[verdict]).contains(&"kqps-verdict → kqps-player".to_owned()));
+        assert!(
+            violations(&[verdict_on("kqps-player", None)]).contains(&"kqps-verdict → kqps-player".to_owned())
+        );
+    }
+
+    /// The crate `kqps-verdict` with one dependency.
+    fn verdict_on(name: &str, kind: Option<&str>) -> Package {
+        let path = Some("crates/other".into());
+        let dependency = Dependency { name: name.into(), path, kind: kind.map(str::to_owned) };
+        Package { name: "kqps-verdict".into(), dependencies: vec![dependency], targets: Vec::new() }
+    }
+
+    #[test]
+    fn only_tests_report_skips() {
+        let arrow = "kqps-verdict → kqps-skips".to_owned();
+        assert!(!violations(&[verdict_on(FOR_TESTS, Some("dev"))]).contains(&arrow));
+        assert!(violations(&[verdict_on(FOR_TESTS, None)]).contains(&arrow));
     }
 
     #[test]

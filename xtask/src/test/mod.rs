@@ -1,20 +1,21 @@
 //! `cargo xtask test`: all checks of continuous integration, step by step, each timed. The first failure ends
-//! it. The last line has the numbers of passed and failed tests.
+//! it. The last line has the numbers of tests that passed, that failed, and that skipped something.
 
 mod cargo_test;
 mod directions;
 mod packages;
+mod skips;
 mod venv;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use kqps_proofs::shell;
+use kqps_skips::{Capability, Skip};
 
 use crate::workspace::cargo;
-use kqps_proofs::shell;
-
-use crate::tidy;
+use crate::{deny, tidy};
 
 use cargo_test::Tally;
 
@@ -24,6 +25,9 @@ pub struct Options {
     /// Run only these steps, in their usual order (repeatable)
     #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(STEPS.map(|step| step.name)))]
     only: Vec<String>,
+    /// Fail if a capability is missing that continuous integration must have, as it does where CI is set
+    #[arg(long)]
+    strict: bool,
 }
 
 /// One check.
@@ -34,12 +38,13 @@ struct Step {
 }
 
 /// All steps. Cheap ones come first, so that a slip shows before the minutes of the others.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "packages", run: || no_tests(packages::install()) },
     Step { name: "python", run: || no_tests(venv::make()) },
     Step { name: "format", run: || no_tests(shell::run(cargo().args(["fmt", "--all", "--check"]))) },
     Step { name: "directions", run: || no_tests(directions::check()) },
     Step { name: "tidy", run: || no_tests(tidy::run()) },
+    Step { name: "deny", run: denied },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
     Step { name: "doctests", run: || cargo_test::run(&["--doc"]) },
@@ -48,6 +53,7 @@ const STEPS: [Step; 8] = [
 /// Runs the chosen steps, or all, and prints the results. The sum is the last line.
 pub fn run(options: &Options) -> ExitCode {
     let chosen = |step: &&Step| options.only.is_empty() || options.only.iter().any(|name| name == step.name);
+    let is_strict = skips::is_strict(options.strict);
     let mut done = Vec::new();
     let mut sum = Tally::default();
     let mut failure = None;
@@ -60,6 +66,9 @@ pub fn run(options: &Options) -> ExitCode {
             Ok(tally) => sum.add(tally),
             Err(error) => failure = Some(format!("{error:#}")),
         }
+        if is_strict {
+            failure = failure.or_else(|| skips::lacking(&sum.skips));
+        }
         if sum.failed > 0 {
             failure = Some(format!("{} tests failed", sum.failed));
         }
@@ -67,6 +76,7 @@ pub fn run(options: &Options) -> ExitCode {
             break;
         }
     }
+    skips::print(&sum.skips);
     summarise(&done, failure.is_some());
     if let (Some(failure), Some((name, _))) = (&failure, done.last()) {
         eprintln!("\nThe step `{name}` failed: {failure}");
@@ -74,7 +84,7 @@ pub fn run(options: &Options) -> ExitCode {
         // A step that failed before it could count its tests still counts as one failure.
         sum.failed = sum.failed.max(1);
     }
-    println!("{} passed, {} failed", sum.passed, sum.failed);
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, skips::tests(&sum.skips));
     if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -94,11 +104,22 @@ fn no_tests(outcome: Result<()>) -> Result<Tally> {
     outcome.map(|()| Tally::default())
 }
 
-/// All tests except those in docs. Some of them run examples, which cargo does not build when it is given
-/// kinds of tests.
+/// Licences and sources of dependencies. The step is skipped if cargo-deny is missing, since building it takes minutes.
+fn denied() -> Result<Tally> {
+    if deny::is_installed() {
+        return no_tests(deny::check_fixed());
+    }
+    let reason = format!("cargo-deny is not installed: {}", deny::INSTALL);
+    let skip = Skip { test: "the step deny".into(), reason, capability: Capability::CargoDeny };
+    eprintln!("{skip}");
+    Ok(Tally { skips: [skip].into(), ..Tally::default() })
+}
+
+/// All tests except those in docs, and each bench once. Some of the tests run examples, which cargo does not build
+/// when it is given kinds of tests.
 fn tests() -> Result<Tally> {
     shell::run(cargo().args(["build", "--quiet", "--workspace", "--examples"]))?;
-    cargo_test::run(&["--lib", "--bins", "--tests"])
+    cargo_test::run(&["--lib", "--bins", "--tests", "--benches"])
 }
 
 /// Lints, with every warning an error.

@@ -22,7 +22,8 @@ pub(super) fn faults(sources: &[Source]) -> Vec<String> {
     }
     let of_crate = |(folder, sources): (&Path, Vec<&Source>)| {
         let circles = Crate::read(folder, &sources).circles();
-        let fault = |circle| format!("{}: these files import each other: {}", folder.display(), shown(circle));
+        let fault =
+            |circle| format!("{}: these files import each other: {}", folder.display(), shown(circle));
         circles.iter().map(|circle| fault(circle)).collect::<Vec<_>>()
     };
     crates.into_iter().flat_map(of_crate).collect()

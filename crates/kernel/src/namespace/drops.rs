@@ -46,6 +46,8 @@ fn name(index: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_skips::{Capability, skip};
+
     use super::*;
     use crate::namespace::NetNs;
     use crate::namespace::veth::{DEVICE, End, VethSettings, join};
@@ -53,7 +55,7 @@ mod tests {
     #[test]
     fn devices_tell_what_they_dropped() {
         if let Err(reason) = crate::probe::probe_one("veth") {
-            println!("skipped: {reason}");
+            skip(Capability::Networks, reason);
             return;
         }
         let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());

@@ -174,6 +174,8 @@ mod tests {
     use std::fs;
     use std::net::SocketAddr;
 
+    use kqps_skips::{Capability, skip};
+
     use super::*;
     use crate::sys::get_option;
     use crate::udp::{Peer, UdpOptions, UdpSocket};
@@ -184,7 +186,7 @@ mod tests {
     /// Two connected namespaces, if this process may create them.
     fn joined(settings: &VethSettings) -> Option<(NetNs, NetNs)> {
         if let Err(reason) = crate::probe::probe_one("veth") {
-            println!("skipped: {reason}");
+            skip(Capability::Networks, reason);
             return None;
         }
         let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
@@ -241,7 +243,7 @@ mod tests {
             ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
         ] {
             let Ok(socket) = UdpSocket::bind(address.parse().unwrap(), &UdpOptions::default()) else {
-                println!("skipped: {address}: this host lacks its family");
+                skip(Capability::Ipv6, format!("{address}: this host lacks its family"));
                 continue;
             };
             socket.never_fragment().unwrap();

@@ -1,5 +1,7 @@
 //! Rings on real loopback sockets.
 
+use kqps_skips::{Capability, skip};
+
 use super::*;
 use crate::udp::{Peer, UdpOptions, Wait};
 
@@ -38,7 +40,7 @@ fn echo(ring: &mut Ring, socket: &UdpSocket, count: usize) {
 #[test]
 fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
     let Ok(mut ring) = Ring::new(4, 512) else {
-        eprintln!("skipped: this kernel offers no io_uring");
+        skip(Capability::Uring, "this kernel offers no io_uring");
         return;
     };
     let server = bind(UdpOptions { pktinfo: true, ..UdpOptions::default() });
@@ -60,7 +62,7 @@ fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
 #[test]
 fn a_ring_is_told_when_readers_are_woken() {
     let Ok(mut ring) = Ring::new(4, 512) else {
-        eprintln!("skipped: this kernel offers no io_uring");
+        skip(Capability::Uring, "this kernel offers no io_uring");
         return;
     };
     let server = bind(UdpOptions::default());

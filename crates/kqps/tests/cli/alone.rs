@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 /// A program that is killed when the test has read enough of its output.
@@ -129,8 +130,7 @@ within_s = 1
         assert!(said.contains("These packages are missing: no-such-package-of-kqps"), "{said}");
         assert!(said.contains("--no-install leaves them out"), "{said}");
     } else {
-        println!(
-            "skipped: what is announced before packages are installed, which only root on Debian may do"
-        );
+        let what = "what is announced before packages are installed, which only root on Debian may do";
+        skip(Capability::Root, what);
     }
 }

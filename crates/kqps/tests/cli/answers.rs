@@ -13,6 +13,7 @@ use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use kqps_recipe::{LIST, Recipe, recipe_names};
+use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 /// The authoritative subjects.
@@ -55,9 +56,8 @@ impl Materials {
         if is_signed
             && ["dnssec-signzone", "ldns-signzone"].iter().all(|program| programs::find(program).is_none())
         {
-            println!(
-                "skipped: {name}: neither dnssec-signzone nor ldns-signzone is installed (bind9-dnsutils)"
-            );
+            let lacking = "neither dnssec-signzone nor ldns-signzone is installed (bind9-dnsutils)";
+            skip(Capability::Programs, format!("{name}: {lacking}"));
             return None;
         }
         let recipe = [&["--recipe", name], settings(name)].concat();
@@ -92,7 +92,7 @@ fn name_servers_answer_as_the_recipes_expect() {
                     continue;
                 }
                 if server.programs.iter().any(|program| programs::find(program).is_none()) {
-                    println!("skipped: {} is not installed", server.title);
+                    skip(Capability::Programs, format!("{} is not installed", server.title));
                     continue;
                 }
                 scope.spawn(move || answers_rightly(name, &server, materials));
@@ -142,7 +142,7 @@ fn servers_take_the_lists_that_are_made_for_them() {
     let materials = Materials::make("hosting").expect("it is not signed");
     for (list, include, checker) in CATALOGUES {
         let Some(program) = programs::find(checker[0]) else {
-            println!("skipped: {} is not installed", checker[0]);
+            skip(Capability::Programs, format!("{} is not installed", checker[0]));
             continue;
         };
         let path = materials.folder.path().join("zones").join(list);

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use kqps_kernel::process::Signal;
 use kqps_kernel::{Address, SendBatch, UdpOptions, Wait, probe};
+use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 use crate::serve::available;
@@ -186,8 +187,7 @@ pub(crate) fn ask_in_segments(server: SocketAddr) {
 #[test]
 fn a_segmented_message_of_queries_gets_all_its_replies() {
     if let Err(reason) = probe::probe_one("gso") {
-        println!("skipped: {reason}");
-        return;
+        return skip(Capability::Segmentation, reason);
     }
     let rig = Rig::new();
     for model in available() {

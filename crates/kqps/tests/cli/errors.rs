@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kqps_observation::{Run, SCHEMA, Store};
+use kqps_skips::{Capability, skip};
 
 /// The ID of a user without privileges.
 const NOBODY: u32 = 65_534;
@@ -96,8 +97,8 @@ fn what_may_not_be_read_or_written_is_told_as_such() {
         command
     };
     if !command().arg("--version").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: nobody else may start {}", env!("CARGO_BIN_EXE_kqps"));
-        return;
+        let program = env!("CARGO_BIN_EXE_kqps");
+        return skip(Capability::OtherUsers, format!("no other user may start {program}"));
     }
     for (status, arguments, wanted) in [
         (2, "load 127.0.0.1 -Q 1 -d closed/queries", "cannot open closed/queries: Permission denied"),

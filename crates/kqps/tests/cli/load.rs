@@ -25,15 +25,13 @@ use bench::{Bench, Echo, kqps, words};
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, idle, priority};
 use kqps_observation::Trial;
+use kqps_skips::{Capability, skip};
+use trouble::offered_io;
 
 #[test]
 fn the_record_says_what_was_really_used() {
     let bench = Bench::new();
-    for io in ["plain", "mmsg", "gso", "uring"] {
-        if let Err(reason) = kqps_player::offers(io.parse().unwrap()) {
-            println!("skipped: {io}: {reason}");
-            continue;
-        }
+    for io in offered_io() {
         let trial =
             bench.trial(&["-Q", "2k", "-l", "0.3s", "--io", io, "-T", "2", "-c", "6", "--burst", "8"]);
         trial.accounts.check().unwrap();
@@ -100,12 +98,12 @@ fn the_record_says_what_shaped_the_load() {
     assert_eq!(trial.targets, [trial.target]);
 }
 
-/// A core for the player and another for the subject, as flags take them. `None`, with a note, if there is
-/// only one.
+/// A core for the player and another for the subject, as flags take them. `None` if there is only one, which is
+/// reported as a skip.
 fn two_cores() -> Option<(String, String)> {
     let cpus = affinity::allowed().unwrap();
     let [one, .., other] = &*cpus else {
-        println!("skipped: one core only");
+        skip(Capability::Cores, "one core only");
         return None;
     };
     Some((one.to_string(), other.to_string()))
@@ -179,8 +177,7 @@ fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
 fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
     let Some((one, other)) = two_cores() else { return };
     if std::thread::spawn(priority::run_first).join().unwrap().is_err() {
-        println!("skipped: no thread may run before all others");
-        return;
+        return skip(Capability::RealTime, "no thread may run before all others");
     }
     let bench = Bench::new();
     let own = ["--cpus", &*one, "--subject-cpus", &*other, "--coalesce", "100us"];

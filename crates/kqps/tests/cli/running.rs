@@ -10,6 +10,7 @@ use kqps_kernel::namespace::veth::VethSettings;
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Run, Store, Target};
+use kqps_skips::{Capability, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -249,12 +250,13 @@ struct Far {
 }
 
 impl Far {
-    /// `None`, with a note, if the privileges for it are missing.
+    /// `None` if the privileges for it are missing, which is reported as a skip.
     fn new() -> Option<Self> {
         match VethPath::lay(&VethSettings::default()) {
             Ok(path) => Some(Self { path: LaidPath::Veth(path) }),
             Err(error) => {
-                eprintln!("not tried: a server on another host, since no veth path can be laid: {error}");
+                let what = "a server on another host, since no veth path can be laid";
+                skip(Capability::Networks, format!("{what}: {error}"));
                 None
             }
         }

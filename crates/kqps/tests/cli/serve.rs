@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{namespace, probe};
 use kqps_server::{Model, Report};
+use kqps_skips::{Capability, skip};
 
 use running::{Running, serve};
 use sent::{Sent, flow, kernel_counts, query, reply, send_raw, wait_until_read};
@@ -28,17 +29,20 @@ pub(crate) fn own_network() -> bool {
     match namespace::enter_new_network() {
         Ok(()) => true,
         Err(error) => {
-            println!("skipped: no private network ({error}), so the kernel's counters are not compared");
+            skip(Capability::Networks, format!("the kernel's counters, without a private network: {error}"));
             false
         }
     }
 }
 
+/// The models that this host supports. The others are reported as skipped.
 pub(crate) fn available() -> impl Iterator<Item = Model> {
     Model::ALL.into_iter().filter(|model| match model.available() {
         Ok(()) => true,
         Err(reason) => {
-            println!("skipped: {}: {reason}", model.name());
+            let is_uring = *model == Model::Uring;
+            let capability = if is_uring { Capability::Uring } else { Capability::Segmentation };
+            skip(capability, format!("{}: {reason}", model.name()));
             false
         }
     })
@@ -120,8 +124,7 @@ fn every_model_counts_every_datagram_whatever_its_workers() {
 fn a_segmented_query_is_answered_datagram_by_datagram() {
     use kqps_kernel::{Address, SendBatch, UdpOptions};
     if let Err(reason) = probe::probe_one("gso") {
-        println!("skipped: {reason}");
-        return;
+        return skip(Capability::Segmentation, reason);
     }
     for model in available() {
         let server = Running::start(&["--io", model.name(), "--listen", "127.0.0.1:0"]);

@@ -11,6 +11,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin, programs, version};
+use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 const NOERROR: u8 = 0;
@@ -103,17 +104,15 @@ fn processes_of(folder: &Path) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_of).collect()
 }
 
-/// The definitions that can be tried here. Prints a note for each other.
+/// The definitions that can be tried here. The others are reported as skipped.
 fn installed() -> Vec<Definition> {
     let all = builtin::servers().into_iter().chain([builtin::echo()]);
     all.filter(|definition| {
         let missing = definition.programs.iter().find(|program| programs::find(program).is_none());
         if let Some(program) = missing {
             let package = definition.package.as_deref().unwrap_or_default();
-            eprintln!(
-                "not tried: {}, since `{program}` is missing (apt install {package})",
-                definition.title
-            );
+            let title = &definition.title;
+            skip(Capability::Programs, format!("{title}: `{program}` is missing (apt install {package})"));
         }
         missing.is_none()
     })
@@ -183,7 +182,8 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
             let mut started = match rig.start(&definition, 1, &settings) {
                 // A front needs another program, as its back end or beside it.
                 Err(error) if error.output().iter().any(|line| line.contains("is not on the PATH")) => {
-                    eprintln!("not tried: {} with {settings:?}: {:?}", definition.title, error.output());
+                    let what = format!("{} with {settings:?}: {:?}", definition.title, error.output());
+                    skip(Capability::Programs, what);
                     continue;
                 }
                 Err(error) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kqps_lab::subject::programs;
 use kqps_proofs::peers::{Extent, Name, Programs, measure};
+use kqps_skips::{Capability, skip};
 use serde_json::Value;
 
 fn measured(name: Name, file: &str) -> Value {
@@ -54,7 +55,7 @@ fn echoes_are_laid_beside_each_other() {
 fn a_front_is_laid_beside_what_stands_behind_it() {
     for (only, told) in [("by a stream", "ratio"), ("latency", "difference_us")] {
         if only == "latency" && programs::find("nsd").is_none() {
-            eprintln!("not tried: a front before NSD, since `nsd` is missing (apt install nsd)");
+            skip(Capability::Programs, "a front before NSD: `nsd` is missing (apt install nsd)");
             continue;
         }
         let front = measured_of(Name::Front, Some(only), "front.json");

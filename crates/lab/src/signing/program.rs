@@ -129,6 +129,8 @@ fn all() -> Vec<Program> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_skips::{Capability, skip};
+
     use super::*;
 
     const ZONE: &str = "\
@@ -144,7 +146,7 @@ child IN NS ns.elsewhere.test.
     fn every_program_that_is_installed_signs_in_every_way() {
         let programs = all();
         if programs.is_empty() {
-            println!("skipped: {}", ProgramError::None);
+            skip(Capability::Programs, ProgramError::None);
         }
         for (program, denial) in programs
             .iter()
@@ -189,7 +191,7 @@ child IN NS ns.elsewhere.test.
     #[test]
     fn what_a_program_says_is_told() {
         let Ok(program) = Program::installed() else {
-            println!("skipped: {}", ProgramError::None);
+            skip(Capability::Programs, ProgramError::None);
             return;
         };
         let scratch = tempfile::tempdir().unwrap();

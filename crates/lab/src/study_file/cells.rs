@@ -301,7 +301,8 @@ fn agrees(settings: &Settings, excluded: &BTreeMap<String, Word>, cores: usize) 
 /// The number of workers that settings mean; 1 until the number of cores is known.
 fn workers(settings: &Settings) -> u32 {
     let number = |name: &str| settings.get(name).and_then(|word| word.parse::<u32>().ok());
-    number("workers").unwrap_or_else(|| number("processes").unwrap_or(1) * number("threads").unwrap_or(1))
+    let of_echo = || number("processes").unwrap_or(1).saturating_mul(number("threads").unwrap_or(1));
+    number("workers").unwrap_or_else(of_echo)
 }
 
 fn cell_load(load: &Load) -> CellLoad {

@@ -10,6 +10,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use kqps_host::{Witness, gauge};
 use kqps_kernel::clock;
 use kqps_observation::{GaugeFacts, StallFacts};
+use kqps_skips::{Capability, skip};
 
 use super::taker::Taker;
 use super::{Bench, Size};
@@ -65,7 +66,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     if bench.size == Size::Small
         && let Err(error) = Taker::start(bench.kqps.subject_cpu, Duration::ZERO, STALL)
     {
-        println!("skipped: cores that are taken away: {error:#}");
+        skip(Capability::RealTime, format_args!("cores that are taken away: {error:#}"));
         return Ok(());
     }
     // One that fails says nothing about the others.

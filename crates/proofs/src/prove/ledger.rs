@@ -8,6 +8,7 @@ mod reasons;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_observation::{Ledger, Place, Trial};
+use kqps_skips::{Capability, skip};
 
 use super::{Bench, QUERIES, Size};
 use injection::{Injection, Way};
@@ -25,7 +26,7 @@ const REPETITIONS: u64 = 20;
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Err(reason) = network::is_offered() {
         ensure!(bench.size == Size::Small, "{reason}");
-        println!("skipped: {reason}");
+        skip(Capability::Networks, reason);
         return Ok(());
     }
     for injection in Injection::ALL {

@@ -27,6 +27,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
+use kqps_skips::{Capability, skip};
 
 use crate::program::{Expected, Program, write_queries};
 use crate::scratch::Scratch;
@@ -122,8 +123,12 @@ struct Bench {
 const QUERIES: u32 = 100_000;
 
 /// The player's I/O models, each with the capability that it needs beyond plain sockets (`kqps probe`).
-const IOS: [(&str, Option<&str>); 4] =
-    [("plain", None), ("mmsg", Some("recvmmsg")), ("gso", Some("gro")), ("uring", Some("uring"))];
+const IOS: [(&str, Option<(&str, Capability)>); 4] = [
+    ("plain", None),
+    ("mmsg", None),
+    ("gso", Some(("gro", Capability::Segmentation))),
+    ("uring", Some(("uring", Capability::Uring))),
+];
 
 impl Bench {
     fn new(size: Size, program: &Path) -> Result<Self> {
@@ -185,16 +190,12 @@ impl Bench {
 
 /// The player's I/O models that this host offers. Prints for each other why the host does not offer it.
 fn player_ios() -> Vec<&'static str> {
-    IOS.into_iter()
-        .filter(|(io, needs)| match needs.map_or(Ok(()), probe_one) {
-            Ok(()) => true,
-            Err(reason) => {
-                println!("skipped: --io {io}: {reason}");
-                false
-            }
-        })
-        .map(|(io, _)| io)
-        .collect()
+    let is_offered = |(io, needs): &(&str, Option<(&str, Capability)>)| {
+        let Some((capability, lacking)) = *needs else { return true };
+        let offered = probe_one(capability);
+        offered.inspect_err(|reason| skip(lacking, format_args!("--io {io}: {reason}"))).is_ok()
+    };
+    IOS.into_iter().filter(is_offered).map(|(io, _)| io).collect()
 }
 
 /// Proves what the options ask for, one proof after the other. The error is that of the first proof that

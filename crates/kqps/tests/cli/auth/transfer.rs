@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use kqps_kernel::process::Signal;
+use kqps_skips::{Capability, skip};
 
 use super::dns::{A, AXFR, Reply, SOA, ask, connect, framed, next, query};
 use super::{NOERROR, REFUSED, Rig, ZONE};
@@ -65,7 +66,7 @@ fn a_zone_comes_as_many_messages_and_other_answers_between_them() {
             let told = lines.lines().filter(|line| line.contains("\tIN\t")).count() as u32;
             assert_eq!(told, RECORDS + HOSTS + 1);
         }
-        Err(error) => println!("skipped: kdig ({error}): apt-get install knot-dnsutils"),
+        Err(error) => skip(Capability::Programs, format!("kdig ({error}): apt-get install knot-dnsutils")),
     }
     let tcp = server.stop(Signal::Terminate).tcp.unwrap();
     assert!(tcp.transfers >= 1 && tcp.received == tcp.answered + tcp.transfers, "{tcp:?}");

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Run, Store};
+use kqps_skips::{Capability, skip};
 use kqps_verdict::judge::judge;
 use serde_json::Value;
 
@@ -66,13 +67,13 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     assert_eq!(fs::read_to_string(&report).unwrap(), first);
 }
 
-/// An address of this host other than loopback's. `None`, with a note, on a host without a network.
+/// An address of this host other than loopback's. `None` on a host without a network, which is reported as a skip.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // This sends nothing: the kernel chooses the address that it would send from.
     let address = socket.connect("198.51.100.1:53").and_then(|()| socket.local_addr());
     if address.is_err() {
-        eprintln!("not tried: a target at an own address beside the loopback's, since there is no route");
+        skip(Capability::Route, "a target at an own address beside the loopback's, since there is no route");
     }
     address.ok().map(|address| address.ip())
 }

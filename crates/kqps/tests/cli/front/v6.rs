@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, ExitStatus};
 
+use kqps_skips::{Capability, skip};
+
 use super::{asked, front, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
 use crate::auth::{Rig, replies_in_short};
@@ -47,7 +49,7 @@ fn link_of_our_own() -> Option<u32> {
     ] {
         let status = Command::new("ip").args(arguments.split(' ')).status();
         if !status.as_ref().is_ok_and(ExitStatus::success) {
-            println!("skipped: `ip {arguments}` (of iproute2) fails: {status:?}");
+            skip(Capability::Networks, format!("`ip {arguments}` (of iproute2) fails: {status:?}"));
             return None;
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kqps_skips::{Capability, skip};
 use serde_json::Value;
 
 use super::bench::{Bench, Echo, kqps, words};
@@ -34,12 +35,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server with this configuration, in which `{dir}` and `{port}` are placeholders. `None`, with
-    /// a note, if the program is missing.
+    /// Starts a server with this configuration, in which `{dir}` and `{port}` are placeholders. `None` if the
+    /// program is missing, which is reported as a skip.
     fn start(program: &str, config: &str, arguments: &[&str]) -> Option<Self> {
         let path = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"].map(|dir| Path::new(dir).join(program));
         let Some(path) = path.iter().find(|path| path.exists()) else {
-            println!("skipped: {program} is not installed");
+            skip(Capability::Programs, format!("{program} is not installed"));
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

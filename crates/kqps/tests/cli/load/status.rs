@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use kqps_observation::Trial;
+use kqps_skips::{Capability, skip};
 
 use super::bench::{Bench, words};
 use super::trouble::Stopper;
@@ -108,7 +109,7 @@ fn a_server_that_never_answers_is_no_measurement() {
 /// Plays a load in a network namespace of its own, which this line of shell sets up.
 fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> Option<Output> {
     if !Command::new("unshare").args(["-n", "true"]).status().is_ok_and(|status| status.success()) {
-        println!("skipped: no network namespace can be made");
+        skip(Capability::Networks, "no network namespace can be made");
         return None;
     }
     let line = format!("{set_up} && exec \"$@\"");
@@ -136,8 +137,7 @@ fn what_the_kernel_refuses_is_told_with_its_cause() {
     let Some(output) = in_a_namespace(&bench, set_up, "127.0.0.1", &["--lag", "1m"]) else { return };
     let (out, err) = words(&output);
     if err.contains("nft") {
-        println!("skipped: {err}");
-        return;
+        return skip(Capability::Programs, err);
     }
     assert_eq!(output.status.code(), Some(1), "{out}{err}");
     assert!(out.contains("EPERM") && out.contains("a packet filter of this host forbids it"), "{out}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Trial;
+use kqps_skips::{Capability, skip};
 
 use super::bench::{Bench, kqps, words};
 
@@ -28,11 +29,13 @@ pub(super) fn trial_of(child: Child) -> Trial {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The I/O models that this host offers. The others are reported as skipped.
 pub(super) fn offered_io() -> impl Iterator<Item = &'static str> {
     ["plain", "mmsg", "gso", "uring"].into_iter().filter(|io| {
         let offered = kqps_player::offers(io.parse().unwrap());
         if let Err(reason) = &offered {
-            println!("skipped: {io}: {reason}");
+            let capability = if *io == "uring" { Capability::Uring } else { Capability::Segmentation };
+            skip(capability, format!("{io}: {reason}"));
         }
         offered.is_ok()
     })
@@ -152,11 +155,7 @@ fn in_shell(bench: &Bench, line: &str, arguments: &[&str]) -> Output {
 }
 
 pub(crate) fn is_root() -> bool {
-    let root = std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t");
-    if !root {
-        println!("skipped: needs root");
-    }
-    root
+    std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t")
 }
 
 #[test]
@@ -197,7 +196,7 @@ fn buffers_that_the_system_caps_are_noted() {
 #[test]
 fn an_address_that_can_be_bound_is_not_an_own_one() {
     if !is_root() {
-        return;
+        return skip(Capability::Root, "a network of its own that binds every address");
     }
     let bench = Bench::new();
     let network = "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind && \

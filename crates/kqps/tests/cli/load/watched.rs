@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
+use kqps_skips::{Capability, skip};
 
 use super::bench::{Bench, Echo, kqps, words};
 use super::find;
@@ -127,8 +128,7 @@ fn a_subject_that_cannot_be_found_is_no_error() {
 fn the_cores_of_the_subject_are_those_that_its_threads_keep_to() {
     let cpus = affinity::allowed().unwrap();
     let [one, .., other] = &*cpus else {
-        println!("skipped: one core only");
-        return;
+        return skip(Capability::Cores, "one core only");
     };
     let bench = Bench::new();
     for thread in kqps_host::threads_of(bench.echo.pid()) {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
+use kqps_skips::{Capability, skip};
+
 use super::PATIENCE;
 
 /// A query for `a.test A` with an ID of its own, in mixed case.
@@ -88,7 +90,7 @@ impl Sent {
 /// Sends `payload` in an IPv4 datagram with this source port and checksum. Returns whether that was possible.
 pub(crate) fn send_raw(to: SocketAddr, from_port: u16, checksum: u16, payload: &[u8]) -> bool {
     let Ok(raw) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(17.into())) else {
-        println!("skipped: no raw sockets, so no datagrams that no socket sends");
+        skip(Capability::RawSockets, "datagrams that no other socket sends");
         return false;
     };
     let fields = [from_port, to.port(), 8 + payload.len() as u16, checksum];

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use kqps_kernel::affinity;
 use kqps_kernel::process::Signal;
 use kqps_server::Report;
+use kqps_skips::{Capability, skip};
 
 use super::running::Running;
 use super::sent::{ROUNDS, Sent, wait_until_read};
@@ -30,8 +31,7 @@ fn played(flags: &[&str], cpus: &str, asked: &str, flows: &[(u32, usize)]) -> Re
 fn a_flow_stays_on_its_core() {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {
-        println!("skipped: one core only");
-        return;
+        return skip(Capability::Cores, "one core only");
     }
     // The second core first: the order of the list counts, not the cores' numbers.
     let list = format!("{},{}", cpus[1], cpus[0]);

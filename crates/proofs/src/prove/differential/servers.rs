@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin};
+use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size};
 use super::query::Query;
@@ -52,7 +53,7 @@ pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
                 servers.push(Server { title: definition.title.clone(), is_ours: name == OURS, subject });
             }
             Err(missing @ StartError::Missing { .. }) if bench.size == Size::Small => {
-                println!("skipped: {}: {missing}", definition.title);
+                skip(Capability::Programs, format_args!("{}: {missing}", definition.title));
             }
             Err(error) => {
                 let output = error.output().join("\n");

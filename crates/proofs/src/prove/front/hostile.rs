@@ -17,6 +17,7 @@ use super::honest::{Client, Heard, question, socket_to};
 use super::house::{Front, back_ends, half_of_capacity, urls};
 use crate::shell;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
+use kqps_skips::{Capability, skip};
 
 /// Names of the honest clients' queries.
 const QUERIES: u32 = 10_000;
@@ -207,7 +208,7 @@ fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
 /// A front without a free descriptor goes on with its connections, and makes room for new ones.
 fn few_descriptors(scene: &mut Scene<'_>) -> Result<()> {
     if !Path::new("/usr/bin/prlimit").exists() {
-        println!("skipped: few descriptors: there is no prlimit (util-linux)");
+        skip(Capability::Programs, "few descriptors: there is no prlimit (util-linux)");
         return Ok(());
     }
     let back_ends = &scene.back_ends;

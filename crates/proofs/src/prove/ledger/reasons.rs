@@ -4,6 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
 use kqps_observation::Trial;
+use kqps_skips::{Capability, skip};
 
 use super::injection::{Injection, Way};
 use super::network::Network;
@@ -21,7 +22,7 @@ const ATTEMPTS: u64 = 10;
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Err(reason) = probe::probe_one("drop-reasons") {
         ensure!(bench.size == Size::Small, "drop reasons: {reason}");
-        println!("skipped: drop reasons: {reason}");
+        skip(Capability::DropReasons, reason);
         return Ok(());
     }
     for (injection, reason) in REASONS {

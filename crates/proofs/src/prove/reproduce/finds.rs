@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Setting, StartError, Subject, Zone, builtin};
+use kqps_skips::{Capability, skip};
 
 use super::super::search::{Found, find};
 use super::super::{Bench, Size};
@@ -29,7 +30,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     for number in 0..searches {
         let subject = match start(bench, &[Zone::new(ORIGIN, &zone)], number) {
             Err(missing @ StartError::Missing { .. }) if bench.size == Size::Small => {
-                println!("skipped: {SERVER}: {missing}");
+                skip(Capability::Programs, format_args!("{SERVER}: {missing}"));
                 return Ok(());
             }
             started => started.with_context(|| format!("{SERVER} does not start"))?,

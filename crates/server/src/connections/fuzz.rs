@@ -1,0 +1,181 @@
+//! A connection fed with arbitrary bytes, for the fuzz target. It panics if a property does not hold.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Shutdown};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use kqps_message::HEADER_BYTES;
+
+use super::connection::{Connection, Scratch, Turn};
+use super::counts::End;
+use super::frame::{LENGTH_BYTES, first_message};
+use super::stream::Stream;
+use super::{Said, StreamAnswer};
+use crate::counts::Cause;
+
+/// Answers every query with its own bytes: once, many times, or not at all, as its third and fourth byte say.
+struct Mirror;
+
+/// A query, and how often it is still to be repeated.
+type Repeated = (Vec<u8>, u8);
+
+/// What becomes of a query: the number of messages in its reply; `None` if it gets no reply.
+fn messages(query: &[u8]) -> Option<u8> {
+    match query[2] & 3 {
+        0 => None,
+        3 => Some(query[3]),
+        _ => Some(1),
+    }
+}
+
+impl StreamAnswer for Mirror {
+    type Stream = Repeated;
+
+    fn answer(
+        &mut self,
+        buffer: &mut [u8],
+        query_bytes: usize,
+        client: Option<IpAddr>,
+    ) -> Result<Said<Repeated>, Cause> {
+        assert!(client.is_none() && query_bytes >= HEADER_BYTES);
+        let query = &buffer[..query_bytes];
+        match messages(query) {
+            None => Err(Cause::IsResponse),
+            Some(1) => Ok(Said::Reply(query_bytes)),
+            Some(count) => Ok(Said::Stream((query.to_vec(), count))),
+        }
+    }
+
+    fn next(&mut self, (query, left): &mut Repeated, buffer: &mut [u8]) -> Option<usize> {
+        *left = left.checked_sub(1)?;
+        buffer[..query.len()].copy_from_slice(query);
+        Some(query.len())
+    }
+
+    fn response_rcodes(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+}
+
+/// A connection, its client, and what the client has read.
+struct Rig {
+    client: UnixStream,
+    connection: Connection<Repeated>,
+    desk: Scratch<Mirror>,
+    heard: Vec<u8>,
+    ended: Option<End>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (client, server) = UnixStream::pair().expect("a pair of sockets");
+        for socket in [&client, &server] {
+            socket.set_nonblocking(true).expect("a flag");
+        }
+        let stream = Stream::Unix(mio::net::UnixStream::from_std(server));
+        let connection = Connection::new(stream, None, Instant::now());
+        Self { client, connection, desk: Scratch::new(Mirror), heard: Vec::new(), ended: None }
+    }
+
+    /// Lets the connection go on until it waits for its peer.
+    fn go_on(&mut self, readable: bool, ending: bool) {
+        self.connection.note(readable, ending);
+        while self.ended.is_none() {
+            match self.connection.turn(&mut self.desk, Instant::now()) {
+                Turn::Again => {}
+                Turn::Waits => return,
+                Turn::Ended(end) => self.ended = Some(end),
+            }
+        }
+    }
+
+    /// Reads all replies that have arrived. Returns whether there were any.
+    fn hear(&mut self) -> bool {
+        let before = self.heard.len();
+        match self.client.read_to_end(&mut self.heard) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        self.heard.len() > before
+    }
+
+    /// Sends a piece. The client reads if there is no room for it.
+    fn say(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() && self.ended.is_none() {
+            match self.client.write(piece) {
+                Ok(bytes) => piece = &piece[bytes..],
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert!(self.hear(), "neither side can go on");
+                }
+            }
+            self.go_on(true, false);
+        }
+    }
+
+    /// Closes the client's direction, and reads until the connection ends.
+    fn finish(&mut self) -> End {
+        self.client.shutdown(Shutdown::Write).expect("it is open");
+        self.go_on(true, true);
+        while self.ended.is_none() {
+            assert!(self.hear(), "the connection waits for nothing");
+            self.go_on(false, false);
+        }
+        self.hear();
+        self.ended.expect("it has ended")
+    }
+}
+
+/// The messages of a stream up to the first that is too short for a header, the rest, and whether all were long enough.
+fn split(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8], bool) {
+    let mut found = Vec::new();
+    while let Some(message) = first_message(stream) {
+        if message.len() < HEADER_BYTES {
+            return (found, stream, false);
+        }
+        stream = &stream[LENGTH_BYTES + message.len()..];
+        found.push(message);
+    }
+    (found, stream, true)
+}
+
+/// Feeds arbitrary bytes into a connection, in pieces whose length is the first byte. The client reads after as many
+/// pieces as the second byte says, or only at the end. Every query must get all messages of its reply, however the
+/// bytes are cut, and the counts must agree.
+pub fn connection(bytes: &[u8]) {
+    let Some((&[piece_bytes, pieces], stream)) = bytes.split_first_chunk() else { return };
+    let mut rig = Rig::new();
+    for (number, piece) in (1_u32..).zip(stream.chunks(usize::from(piece_bytes).max(1))) {
+        rig.say(piece);
+        if number.is_multiple_of(pieces.into()) {
+            rig.hear();
+            rig.go_on(false, false);
+        }
+    }
+    let end = rig.finish();
+
+    let (queries, _, is_dns) = split(stream);
+    let mut replies: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for query in &queries {
+        *replies.entry(query).or_default() += u64::from(messages(query).unwrap_or(0));
+    }
+    let (heard, rest, is_whole) = split(&rig.heard);
+    for message in heard {
+        let left = replies.get_mut(message).and_then(|left| left.checked_sub(1).map(|less| *left = less));
+        assert!(left.is_some(), "nobody asked for b\"{}\"", message.escape_ascii());
+    }
+    assert!(is_whole);
+    let report = rig.desk.counts.report();
+    let dropped: u64 = report.dropped.values().sum();
+    assert_eq!(report.received, report.answered + report.transfers + dropped);
+    if is_dns {
+        assert_eq!(end, End::Peer);
+        assert!(rest.is_empty() && replies.values().all(|left| *left == 0));
+        assert_eq!(report.received, queries.len() as u64);
+    } else {
+        // Replies that are under way when the client breaks the rules are cut off.
+        assert_eq!(end, End::NotDns);
+    }
+}
