@@ -1,6 +1,7 @@
 //! `kqps serve`: the reference servers.
 
 mod auth;
+mod connections;
 mod echo;
 mod front;
 mod options;
@@ -51,7 +52,7 @@ enum ServerKind {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
-        ServerKind::Echo(echo) => serve(&echo.serving, Box::new(echo.service()), None),
+        ServerKind::Echo(echo) => serve(&echo.serving, Box::new(echo.service()?), None),
         ServerKind::Auth(auth) => serve(&auth.serving, Box::new(auth.service()?), None),
         ServerKind::Front(front) => {
             let service = front.service()?;

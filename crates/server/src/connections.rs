@@ -16,9 +16,7 @@ mod listener;
 mod slots;
 mod stream;
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,7 +34,7 @@ pub use stream::Stream;
 
 pub(crate) use counts::add_counts;
 
-use crate::counts::Cause;
+use crate::answer::Answer;
 use crate::sockets::ListeningSocket;
 use crate::worker::StopFlag;
 use event_loop::ConnectionLoop;
@@ -59,38 +57,6 @@ pub struct Limits {
     pub per_client: usize,
 }
 
-/// Answers queries that arrive on connections. A reply may be as long as a message can be, or consist of many
-/// messages.
-pub trait StreamAnswer {
-    /// The state of a reply of many messages.
-    type Stream;
-
-    /// Turns a query into its reply in place. Returns the length of the reply, the beginning of a reply of many
-    /// messages, or why there is none. The buffer has room for the longest message. `client` is `None` for a query
-    /// that arrived on a Unix socket.
-    fn answer(
-        &mut self,
-        buffer: &mut [u8],
-        query_bytes: usize,
-        client: Option<IpAddr>,
-    ) -> Result<Said<Self::Stream>, Cause>;
-
-    /// Writes the next message of a reply. Returns its length in bytes; `None` after the last message.
-    fn next(&mut self, stream: &mut Self::Stream, buffer: &mut [u8]) -> Option<usize>;
-
-    /// The number of replies of one message, by rcode.
-    fn response_rcodes(&self) -> BTreeMap<String, u64>;
-}
-
-/// The answer to a query.
-#[derive(Debug)]
-pub enum Said<S> {
-    /// A reply of one message, with this length in bytes.
-    Reply(usize),
-    /// A reply of many messages, which [`StreamAnswer::next`] writes.
-    Stream(S),
-}
-
 /// The thread that serves the connections.
 pub struct ConnectionThread {
     waker: Arc<Waker>,
@@ -99,7 +65,7 @@ pub struct ConnectionThread {
 
 impl ConnectionThread {
     /// Starts the thread on these cores; an empty list means any core.
-    pub(crate) fn start<A: StreamAnswer + Send + 'static>(
+    pub(crate) fn start<A: Answer + Send + 'static>(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
         cpus: Vec<u32>,
@@ -107,7 +73,7 @@ impl ConnectionThread {
         mut stop: StopFlag,
     ) -> io::Result<Self>
     where
-        A::Stream: Send,
+        A::Many: Send,
     {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;

@@ -26,10 +26,12 @@ pub enum Cause {
     ClientGone,
     /// The server stopped before the answer came.
     Stopped,
+    /// The reply has many messages, which UDP cannot carry.
+    NotByUdp,
 }
 
 impl Cause {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::QueryTooShort,
         Self::QueryTooLong,
         Self::IsResponse,
@@ -38,6 +40,7 @@ impl Cause {
         Self::OverloadOldest,
         Self::ClientGone,
         Self::Stopped,
+        Self::NotByUdp,
     ];
 
     /// The name of the cause in reports.
@@ -51,6 +54,7 @@ impl Cause {
             Self::OverloadOldest => "overload-oldest",
             Self::ClientGone => "client-gone",
             Self::Stopped => "stopped",
+            Self::NotByUdp => "not-by-udp",
         }
     }
 }

@@ -26,7 +26,7 @@ mod loops;
 mod processes;
 mod until;
 
-pub use answer::{Answer, Packet};
+pub use answer::{Answer, Answered, Client, Query};
 pub use error::ServeError;
 pub use model::Model;
 pub use report::{Ended, Report};

@@ -55,13 +55,14 @@ pub(crate) fn run(model: Model, worker: &mut Worker<impl Answer>) -> io::Result<
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::net::UdpSocket;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::answer::Packet;
-    use crate::counts::{Cause, Counts};
+    use crate::answer::{Answered, Query};
+    use crate::counts::Counts;
     use crate::setup::Setup;
     use crate::sockets::bind;
     use crate::worker::StopFlag;
@@ -72,9 +73,15 @@ mod tests {
     impl Answer for Last {
         const GROWS: bool = false;
 
-        fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
+        type Many = Infallible;
+
+        fn answer(&mut self, query: Query<'_>) -> Answered<Infallible> {
             self.0.store(true, Ordering::Relaxed);
-            Ok(packet.query_bytes)
+            Answered::One(query.bytes)
+        }
+
+        fn next(&mut self, many: &mut Infallible, _: &mut [u8]) -> Option<usize> {
+            match *many {}
         }
     }
 

@@ -201,7 +201,7 @@ fn count_as_child(source: Arc<dyn ZoneSource>) -> Result<Ended, ServeError> {
 /// The service of this description.
 fn described(description: Description, source: Arc<dyn ZoneSource>) -> Box<dyn Service> {
     match description {
-        Description::Echo { work_ns } => Box::new(Echo { work_ns }),
+        Description::Echo { work_ns, connections } => Box::new(Echo { work_ns, connections }),
         Description::Auth(settings) => Box::new(Auth { settings, source }),
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use kqps_kernel::signal::Signals;
 use serde::{Deserialize, Serialize};
 
+use crate::connections::Limits;
 use crate::error::ServeError;
 use crate::model::Model;
 use crate::services::auth::{Settings, ZonesLoaded};
@@ -78,6 +79,8 @@ pub enum Description {
     Echo {
         /// The CPU time to spend on each query, in nanoseconds.
         work_ns: u64,
+        /// The limits of TCP connections; `None` if it accepts none.
+        connections: Option<Limits>,
     },
     /// Answers from zones.
     Auth(Settings),

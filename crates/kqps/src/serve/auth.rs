@@ -4,22 +4,15 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use kqps_server::connections;
 use kqps_server::services::auth::{Auth, Settings};
 
+use super::connections::Connections;
 use super::options::Serving;
 use super::zones::ZoneFiles;
 use crate::exit::bad_input;
-use crate::value::{SOME, parse_size, parse_some_time, parse_within};
-
-/// Default time that a connection may make no progress.
-const IDLE: Duration = Duration::from_secs(10);
-
-/// Default number of connections at one time.
-const CONNECTIONS: u32 = 4096;
+use crate::value::parse_size;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,18 +72,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 
-    /// Close a connection that makes no progress for this long (default: 10s)
-    #[arg(long, value_name = "DURATION", value_parser = parse_some_time, help_heading = "Connections")]
-    tcp_idle: Option<Duration>,
-
-    /// Connections of each process at one time; more replace idle ones (default: 4096)
-    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME), help_heading = "Connections")]
-    tcp_connections: Option<u32>,
-
-    /// Connections of one client at one time, in each process; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_within::<u32>(SOME),
-          help_heading = "Connections")]
-    tcp_per_client: u32,
+    #[command(flatten)]
+    connections: Connections,
 
     /// Accept no connections by TCP
     #[arg(long, conflicts_with = "tcp_per_client", help_heading = "Connections")]
@@ -118,11 +101,6 @@ impl Args {
         {
             return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
         }
-        let limits = connections::Limits {
-            idle: self.tcp_idle.unwrap_or(IDLE),
-            connections: self.tcp_connections.unwrap_or(CONNECTIONS) as usize,
-            per_client: self.tcp_per_client as usize,
-        };
         Ok(Settings {
             zones: self.zone.clone(),
             lists: self.zones.clone(),
@@ -134,22 +112,14 @@ impl Args {
             transfers: self.transfers,
             tcp: !self.no_tcp,
             unix: self.unix.clone(),
-            limits,
+            limits: self.connections.limits(),
         })
     }
 
     /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
-        if self.no_tcp && self.unix.is_empty() {
-            let said = [
-                ("--tcp-idle", self.tcp_idle.is_some()),
-                ("--tcp-connections", self.tcp_connections.is_some()),
-            ];
-            if let Some((option, _)) = said.iter().find(|(_, is_said)| *is_said) {
-                return Err(bad_input(format!(
-                    "{option} is about connections: with --no-tcp it needs --unix"
-                )));
-            }
+        if let Some(flag) = self.connections.given().filter(|_| self.no_tcp && self.unix.is_empty()) {
+            return Err(bad_input(format!("{flag} is about connections: with --no-tcp it needs --unix")));
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));
         repeated

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use kqps_server::Echo;
 
+use super::connections::Connections;
 use super::options::Serving;
+use crate::exit::bad_input;
 use crate::value::parse_duration;
 
 /// The longest work for a query. More would block the worker.
@@ -19,7 +21,7 @@ Examples:
 
 /// Return every query as its own reply: the ceiling of an I/O model
 ///
-/// A query longer than 4096 bytes gets no reply (counted as query-too-long). Nor does a query that came in fragments: its
+/// A datagram longer than 4096 bytes gets no reply (counted as query-too-long). Nor does a query that came in fragments: its
 /// reply would not fit into one packet of the link (counted as send-failed-EMSGSIZE).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,14 +29,25 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) serving: Serving,
 
+    /// Accept TCP connections as well
+    #[arg(long, help_heading = "Connections")]
+    tcp: bool,
+
+    #[command(flatten)]
+    connections: Connections,
+
     /// Keep the core busy for this long for every query, up to 10ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
     work: Duration,
 }
 
 impl Args {
-    pub(super) fn service(&self) -> Echo {
-        Echo { work_ns: self.work.as_nanos() as u64 }
+    pub(super) fn service(&self) -> anyhow::Result<Echo> {
+        if let Some(flag) = self.connections.given().filter(|_| !self.tcp) {
+            return Err(bad_input(format!("{flag} is about connections: it needs --tcp")));
+        }
+        let connections = self.tcp.then(|| self.connections.limits());
+        Ok(Echo { work_ns: self.work.as_nanos() as u64, connections })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `kqps serve echo`, run as a user would: real sockets, real processes, exact counts. One test body runs
 //! over every I/O model that this host offers. For other models it prints the reason.
 
+mod connections;
 pub(crate) mod running;
 pub(crate) mod sent;
 mod signals;

@@ -18,7 +18,7 @@ use super::counts::{End, TcpCounts};
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
 use super::slots::Active;
 use super::stream::Stream;
-use super::{Said, StreamAnswer};
+use crate::answer::{Answer, Answered, Client, Query};
 
 /// No more replies are made while this many bytes of them are not written.
 const OUTPUT_MOST: usize = 65_536;
@@ -146,7 +146,7 @@ impl<S> Connection<S> {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn turn<A: StreamAnswer<Stream = S>>(
+    pub(super) fn turn<A: Answer<Many = S>>(
         &mut self,
         scratch: &mut Scratch<A>,
         now: Instant,
@@ -162,7 +162,7 @@ impl<S> Connection<S> {
     }
 
     /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: StreamAnswer<Stream = S>>(
+    fn round<A: Answer<Many = S>>(
         &mut self,
         scratch: &mut Scratch<A>,
         now: Instant,
@@ -224,7 +224,7 @@ impl<S> Connection<S> {
 
     /// Answers whole queries of the input and continues replies of many messages, until there is enough to
     /// write. Returns how much of the input was used, and whether what follows may be DNS.
-    fn answer<A: StreamAnswer<Stream = S>>(
+    fn answer<A: Answer<Many = S>>(
         &mut self,
         scratch: &mut Scratch<A>,
         filled: usize,
@@ -243,16 +243,17 @@ impl<S> Connection<S> {
             self.active = now;
             counts.queries.received += 1;
             message[..query.len()].copy_from_slice(query);
-            match answer.answer(message, query.len(), self.client) {
-                Ok(Said::Reply(bytes)) => {
+            let client = self.client.map_or(Client::Unix, Client::Tcp);
+            match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
+                Answered::One(bytes) => {
                     counts.queries.answered += 1;
                     append(output, &message[..bytes]);
                 }
-                Ok(Said::Stream(stream)) => {
+                Answered::Many(stream) => {
                     counts.transfers += 1;
                     self.streams.push_back(stream);
                 }
-                Err(cause) => counts.drop(cause),
+                Answered::None(cause) => counts.drop(cause),
             }
         }
         while output.len() < OUTPUT_MOST {

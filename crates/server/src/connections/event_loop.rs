@@ -14,7 +14,8 @@ use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
 use super::slots::Slots;
 use super::stream::Stream;
-use super::{Limits, StreamAnswer};
+use super::Limits;
+use crate::answer::Answer;
 use crate::sockets::ListeningSocket;
 use crate::worker::StopFlag;
 
@@ -29,11 +30,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The connections, and what they share. A connection is known by its slot. Its token is the slot plus the
 /// number of listeners, plus one for the waker.
-pub(super) struct ConnectionLoop<A: StreamAnswer> {
+pub(super) struct ConnectionLoop<A: Answer> {
     poll: Poll,
     listeners: Vec<Listener>,
     limits: Limits,
-    connections: Slots<Connection<A::Stream>>,
+    connections: Slots<Connection<A::Many>>,
     clients: ClientLimits,
     /// The slots of connections that can go on.
     ready: VecDeque<usize>,
@@ -41,7 +42,7 @@ pub(super) struct ConnectionLoop<A: StreamAnswer> {
     scratch: Scratch<A>,
 }
 
-impl<A: StreamAnswer> ConnectionLoop<A> {
+impl<A: Answer> ConnectionLoop<A> {
     pub(super) fn new(
         listeners: Vec<ListeningSocket>,
         limits: Limits,

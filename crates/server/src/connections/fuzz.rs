@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::connection::{Connection, Scratch, Turn};
 use super::counts::End;
 use super::frame::{LENGTH_BYTES, first_message};
 use super::stream::Stream;
-use super::{Said, StreamAnswer};
+use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
 
 /// Answers every query with its own bytes: once, many times, or not at all, as its third and fourth byte say.
@@ -30,21 +30,18 @@ fn messages(query: &[u8]) -> Option<u8> {
     }
 }
 
-impl StreamAnswer for Mirror {
-    type Stream = Repeated;
+impl Answer for Mirror {
+    const GROWS: bool = false;
 
-    fn answer(
-        &mut self,
-        buffer: &mut [u8],
-        query_bytes: usize,
-        client: Option<IpAddr>,
-    ) -> Result<Said<Repeated>, Cause> {
-        assert!(client.is_none() && query_bytes >= HEADER_BYTES);
-        let query = &buffer[..query_bytes];
-        match messages(query) {
-            None => Err(Cause::IsResponse),
-            Some(1) => Ok(Said::Reply(query_bytes)),
-            Some(count) => Ok(Said::Stream((query.to_vec(), count))),
+    type Many = Repeated;
+
+    fn answer(&mut self, query: Query<'_>) -> Answered<Repeated> {
+        assert!(matches!(query.client, Client::Unix) && query.bytes >= HEADER_BYTES);
+        let bytes = &query.buffer[..query.bytes];
+        match messages(bytes) {
+            None => Answered::None(Cause::IsResponse),
+            Some(1) => Answered::One(query.bytes),
+            Some(count) => Answered::Many((bytes.to_vec(), count)),
         }
     }
 
@@ -53,17 +50,13 @@ impl StreamAnswer for Mirror {
         buffer[..query.len()].copy_from_slice(query);
         Some(query.len())
     }
-
-    fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
 }
 
 /// A connection, its client, and what the client has read.
 struct Rig {
     client: UnixStream,
     connection: Connection<Repeated>,
-    desk: Scratch<Mirror>,
+    scratch: Scratch<Mirror>,
     heard: Vec<u8>,
     ended: Option<End>,
 }
@@ -76,14 +69,14 @@ impl Rig {
         }
         let stream = Stream::Unix(mio::net::UnixStream::from_std(server));
         let connection = Connection::new(stream, None, Instant::now());
-        Self { client, connection, desk: Scratch::new(Mirror), heard: Vec::new(), ended: None }
+        Self { client, connection, scratch: Scratch::new(Mirror), heard: Vec::new(), ended: None }
     }
 
     /// Lets the connection go on until it waits for its peer.
     fn go_on(&mut self, readable: bool, ending: bool) {
         self.connection.note(readable, ending);
         while self.ended.is_none() {
-            match self.connection.turn(&mut self.desk, Instant::now()) {
+            match self.connection.turn(&mut self.scratch, Instant::now()) {
                 Turn::Again => {}
                 Turn::Waits => return,
                 Turn::Ended(end) => self.ended = Some(end),
@@ -167,7 +160,7 @@ pub fn connection(bytes: &[u8]) {
         assert!(left.is_some(), "nobody asked for b\"{}\"", message.escape_ascii());
     }
     assert!(is_whole);
-    let report = rig.desk.counts.report();
+    let report = rig.scratch.counts.report();
     let dropped: u64 = report.dropped.values().sum();
     assert_eq!(report.received, report.answered + report.transfers + dropped);
     if is_dns {

@@ -11,7 +11,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::{BUFFER_BYTES, TURNS};
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
@@ -39,8 +39,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     break;
                 };
                 counts.received += 1;
-                let packet = Packet { buffer: &mut buffer, query_bytes: bytes, source: &peer.address };
-                match answer.answer(packet) {
+                let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+                match answer.answer(query).one() {
                     Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                     Err(cause) => counts.drop(cause),
                 }

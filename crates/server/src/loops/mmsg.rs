@@ -8,7 +8,7 @@ use kqps_kernel::batch::{TurnBatch, Wait};
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 
 use super::BUFFER_BYTES;
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::worker::Worker;
 
 pub(super) const MESSAGES: usize = 64;
@@ -29,8 +29,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             answer.foresee((0..received).map(|index| batch.message(index).bytes));
             for index in 0..received {
                 let slot = batch.slot(index);
-                let packet = Packet { buffer: slot.buffer, query_bytes: slot.bytes, source: slot.from };
-                match answer.answer(packet) {
+                let query = Query::by_udp(slot.buffer, slot.bytes, slot.from);
+                match answer.answer(query).one() {
                     Ok(bytes) => batch.reply(index, 0, bytes, None),
                     Err(cause) => counts.drop(cause),
                 }

@@ -8,7 +8,7 @@ use kqps_kernel::select::SelectSet;
 use kqps_kernel::udp::Peer;
 
 use super::{BUFFER_BYTES, TURNS};
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
@@ -28,8 +28,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             for _ in 0..TURNS {
                 let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { break };
                 counts.received += 1;
-                let packet = Packet { buffer: &mut buffer, query_bytes: bytes, source: &peer.address };
-                match answer.answer(packet) {
+                let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+                match answer.answer(query).one() {
                     Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                     Err(cause) => counts.drop(cause),
                 }

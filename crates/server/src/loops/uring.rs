@@ -6,7 +6,7 @@ use std::io;
 use kqps_kernel::uring::{Completion, Ring};
 
 use super::BUFFER_BYTES;
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::worker::Worker;
 
 const BUFFERS: u16 = 1024;
@@ -41,7 +41,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     }
                     counts.received += 1;
                     let (place, query_bytes, source) = ring.slot(&buffer);
-                    match answer.answer(Packet { buffer: place, query_bytes, source: &source }) {
+                    match answer.answer(Query::by_udp(place, query_bytes, &source)).one() {
                         Ok(bytes) => {
                             ring.reply(&endpoint.sender, buffer, bytes)?;
                             replies += 1;

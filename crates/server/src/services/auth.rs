@@ -56,7 +56,7 @@ impl Service for Auth {
         let loaders = affinity::allowed()?.len().div_ceil(processes);
         let keeper = Keeper::new(settings, source, loaders, process == 0, signals)?;
         let connections = (!listeners.is_empty()).then(|| {
-            let answer = keeper.stream_answer();
+            let answer = keeper.answer();
             let start = move |cpus, stop| ConnectionThread::start(listeners, limits, cpus, answer, stop);
             Box::new(start) as StartConnections
         });
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn long_answers_may_be_fragmented() {
         let services: [Box<dyn Service>; 4] =
-            [Box::new(Echo { work_ns: 0 }), auth(512), auth(1232), auth(1233)];
+            [Box::new(Echo::default()), auth(512), auth(1232), auth(1233)];
         assert_eq!(services.map(|service| service.replies_pass()), [true, true, true, false]);
     }
 }

@@ -1,26 +1,31 @@
 //! The echo: it returns every query as its own reply. No DNS server can do less work, so its rate is the
 //! ceiling of an I/O model on this host.
 
+use std::convert::Infallible;
+
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::signal::Signals;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
 
-use crate::answer::{Answer, Packet, QUERY_BYTES};
+use crate::answer::{Answer, Answered, Client, Query};
+use crate::connections::{ConnectionThread, Limits};
 use crate::counts::Cause;
 use crate::error::ServeError;
 use crate::service::{Description, Running, Service, Task, Transports};
-use crate::worker::threads::{self, Threads};
+use crate::worker::threads::{self, StartConnections, Threads};
 
-/// Returns queries, after a configurable amount of work.
+/// The service of an echo.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Echo {
     /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
+    /// The limits of TCP connections; `None` if it accepts none.
+    pub connections: Option<Limits>,
 }
 
 impl Service for Echo {
     fn transports(&self) -> Transports<'_> {
-        Transports::default()
+        Transports { tcp: self.connections.is_some(), unix: &[] }
     }
 
     /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments
@@ -34,18 +39,31 @@ impl Service for Echo {
     }
 
     fn for_processes(&self) -> Option<Description> {
-        Some(Description::Echo { work_ns: self.work_ns })
+        Some(Description::Echo { work_ns: self.work_ns, connections: self.connections })
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
-        let (echo, model) = (*self, task.model);
-        let start = |number, sockets, stop| threads::start(number, model, sockets, echo, stop);
-        Ok(Box::new(Threads::start(model, task.workers, start, None)?))
+        let Task { model, workers, listeners, .. } = task;
+        let answer = EchoAnswer { work_ns: self.work_ns };
+        let connections = self.connections.filter(|_| !listeners.is_empty()).map(|limits| {
+            let start = move |cpus, stop| ConnectionThread::start(listeners, limits, cpus, answer, stop);
+            Box::new(start) as StartConnections
+        });
+        let start = |number, sockets, stop| threads::start(number, model, sockets, answer, stop);
+        Ok(Box::new(Threads::start(model, workers, start, connections)?))
     }
 }
 
-impl Answer for Echo {
+/// Returns queries, after a configurable amount of work.
+#[derive(Clone, Copy, Debug, Default)]
+struct EchoAnswer {
+    work_ns: u64,
+}
+
+impl Answer for EchoAnswer {
     const GROWS: bool = false;
+
+    type Many = Infallible;
 
     /// Sets QR. Keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2), and everything
     /// after the header, with the case of the question. Clears AA, TC, RA, Z and the rcode, and AD, since the
@@ -53,27 +71,31 @@ impl Answer for Echo {
     /// a whole header get no answer. So two servers can never answer each other endlessly, and no reply goes
     /// to port 0.
     #[inline]
-    fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
-        let length = packet.query_bytes;
+    fn answer(&mut self, query: Query<'_>) -> Answered<Infallible> {
+        let length = query.bytes;
         if length < HEADER_BYTES {
-            return Err(Cause::QueryTooShort);
+            return Answered::None(Cause::QueryTooShort);
         }
-        if length > QUERY_BYTES {
-            return Err(Cause::QueryTooLong);
+        if query.is_too_long() {
+            return Answered::None(Cause::QueryTooLong);
         }
-        let query = &mut packet.buffer[..length];
-        if query[2] & QR != 0 {
-            return Err(Cause::IsResponse);
+        let message = &mut query.buffer[..length];
+        if message[2] & QR != 0 {
+            return Answered::None(Cause::IsResponse);
         }
-        if packet.source.port() == 0 {
-            return Err(Cause::PortZero);
+        if matches!(query.client, Client::Udp(source) if source.port() == 0) {
+            return Answered::None(Cause::PortZero);
         }
-        query[2] = query[2] & (OPCODE | RD) | QR;
-        query[3] &= CD;
+        message[2] = message[2] & (OPCODE | RD) | QR;
+        message[3] &= CD;
         if self.work_ns > 0 {
             spin(self.work_ns);
         }
-        Ok(length)
+        Answered::One(length)
+    }
+
+    fn next(&mut self, many: &mut Infallible, _: &mut [u8]) -> Option<usize> {
+        match *many {}
     }
 }
 
@@ -91,6 +113,7 @@ mod tests {
     use kqps_kernel::Address;
 
     use super::*;
+    use crate::answer::QUERY_BYTES;
 
     /// `WwW.eXaMpLe. A IN` with these flags, and EDNS.
     fn query(flags: [u8; 2]) -> Vec<u8> {
@@ -101,12 +124,13 @@ mod tests {
     }
 
     fn answer(bytes: &mut [u8], source_port: u16) -> Result<usize, Cause> {
-        play(Echo::default(), bytes, source_port)
+        play(EchoAnswer::default(), bytes, source_port)
     }
 
-    fn play(mut echo: Echo, buffer: &mut [u8], source_port: u16) -> Result<usize, Cause> {
+    fn play(mut echo: EchoAnswer, buffer: &mut [u8], source_port: u16) -> Result<usize, Cause> {
         let source = Address::from(SocketAddr::from(([192, 0, 2, 1], source_port)));
-        echo.answer(Packet { query_bytes: buffer.len(), buffer, source: &source })
+        let bytes = buffer.len();
+        echo.answer(Query::by_udp(buffer, bytes, &source)).one()
     }
 
     #[test]
@@ -136,10 +160,19 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_brings_longer_queries_and_has_no_port() {
+        let mut long = vec![0; 65_535];
+        let client = Client::Tcp([192, 0, 2, 1].into());
+        let query = Query { bytes: long.len(), buffer: &mut long, client };
+        assert!(matches!(EchoAnswer::default().answer(query), Answered::One(65_535)));
+        assert_eq!(long[2] & QR, QR);
+    }
+
+    #[test]
     fn work_takes_at_least_its_time() {
         let before_ns = now_ns();
         let mut bytes = query([1, 0]);
-        play(Echo { work_ns: 50_000 }, &mut bytes, 53).unwrap();
+        play(EchoAnswer { work_ns: 50_000 }, &mut bytes, 53).unwrap();
         assert!(now_ns() - before_ns >= 50_000);
     }
 }

@@ -7,7 +7,7 @@ use kqps_kernel::batch::{SEGMENTED_BYTES, SEGMENTS, TurnBatch, Wait};
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 
 use super::MESSAGES;
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::counts::{Cause, Counts};
 use crate::loops::BUFFER_BYTES;
 use crate::runs::{Longest, Runs};
@@ -62,7 +62,7 @@ fn reply(replies: &mut Runs, query: &[u8], answer: &mut impl Answer, counts: &mu
     // maximum already shows that it is too long.
     let query_bytes = query.len().min(BUFFER_BYTES);
     buffer[..query_bytes].copy_from_slice(&query[..query_bytes]);
-    match answer.answer(Packet { buffer, query_bytes, source: &source }) {
+    match answer.answer(Query::by_udp(buffer, query_bytes, &source)).one() {
         Ok(bytes) => replies.keep(bytes),
         Err(cause) => counts.drop(cause),
     }

@@ -9,7 +9,7 @@ use kqps_kernel::batch::{SEGMENTED_BYTES, SEGMENTS, TurnBatch, Wait, cannot_cut}
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 
 use super::MESSAGES;
-use crate::answer::{Answer, Packet};
+use crate::answer::{Answer, Query};
 use crate::counts::{Cause, Counts};
 use crate::sockets::Endpoint;
 use crate::worker::Worker;
@@ -69,7 +69,8 @@ fn turn(
     let mut run = 0..0;
     for (datagram, at) in bytes.chunks_mut(segment).zip((0..).step_by(segment)) {
         counts.received += 1;
-        match answer.answer(Packet { query_bytes: datagram.len(), buffer: datagram, source }) {
+        let length = datagram.len();
+        match answer.answer(Query::by_udp(datagram, length, source)).one() {
             // Extends the run if the reply just before this one is part of it and is as long as a segment.
             Ok(length) if run.end == at && run.len() < longest * segment => run.end += length,
             Ok(length) => {

@@ -1,24 +1,18 @@
 //! Answering queries from the zones that are current when the query arrives.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use kqps_kernel::clock::wall_s;
 use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
-use crate::answer::{Answer, Packet, QUERY_BYTES};
-use crate::connections::{Said, StreamAnswer};
+use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::{Cause, Rcodes};
 
-/// Answers queries that arrive as datagrams from the zones.
-pub(super) struct AuthAnswer(Inner);
-
-/// Answers queries that arrive on connections from the zones.
-pub(super) struct AuthStream(Inner);
-
-struct Inner {
+/// Answers queries from the zones.
+pub(super) struct AuthAnswer {
     /// Notices new zones without touching memory that the workers share.
     zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
     responder: Responder,
@@ -27,88 +21,60 @@ struct Inner {
 
 impl AuthAnswer {
     pub(super) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
-        Self(Inner::new(zones, responder))
-    }
-}
-
-impl AuthStream {
-    pub(super) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
-        Self(Inner::new(zones, responder))
-    }
-}
-
-impl Inner {
-    fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
         Self { zones: Cache::new(zones), responder, rcodes: Rcodes::default() }
     }
+}
 
-    /// Answers one query from one version of the zones.
-    #[inline]
-    fn respond(
-        &mut self,
-        buffer: &mut [u8],
-        query_bytes: usize,
-        address: IpAddr,
-        transport: Transport,
-    ) -> Result<Said<Box<Transfer>>, Cause> {
-        let asker = Asker { address, transport, now_s: wall_s() as u32 };
-        match self.responder.respond(self.zones.load(), buffer, query_bytes, &asker) {
-            Outcome::Reply(bytes) => {
-                self.rcodes.add(self.responder.rcode());
-                Ok(Said::Reply(bytes))
-            }
-            Outcome::Transfer(transfer) => Ok(Said::Stream(transfer)),
-            Outcome::Silence(Silence::TooShort) => Err(Cause::QueryTooShort),
-            Outcome::Silence(Silence::IsReply) => Err(Cause::IsResponse),
-        }
+/// Who asks the responder; the reason if it must not reply.
+#[inline]
+fn asker(query: &Query<'_>) -> Result<Asker, Cause> {
+    if query.is_too_long() {
+        return Err(Cause::QueryTooLong);
     }
+    let (address, transport) = match query.client {
+        Client::Udp(source) => {
+            (source.ip().filter(|_| source.port() > 0).ok_or(Cause::PortZero)?, Transport::Udp)
+        }
+        Client::Tcp(address) => (address, Transport::Tcp),
+        // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this host.
+        Client::Unix => (Ipv4Addr::LOCALHOST.into(), Transport::Tcp),
+    };
+    Ok(Asker { address, transport, now_s: wall_s() as u32 })
 }
 
 impl Answer for AuthAnswer {
     const GROWS: bool = true;
 
+    type Many = Box<Transfer>;
+
     #[inline]
     fn foresee<'q>(&mut self, queries: impl ExactSizeIterator<Item = &'q [u8]>) {
-        self.0.responder.foresee(self.0.zones.load(), queries);
+        self.responder.foresee(self.zones.load(), queries);
     }
 
+    /// Answers one query from one version of the zones.
     #[inline]
-    fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
-        if packet.query_bytes > QUERY_BYTES {
-            return Err(Cause::QueryTooLong);
+    fn answer(&mut self, query: Query<'_>) -> Answered<Box<Transfer>> {
+        let asker = match asker(&query) {
+            Ok(asker) => asker,
+            Err(cause) => return Answered::None(cause),
+        };
+        match self.responder.respond(self.zones.load(), query.buffer, query.bytes, &asker) {
+            Outcome::Reply(bytes) => {
+                self.rcodes.add(self.responder.rcode());
+                Answered::One(bytes)
+            }
+            Outcome::Transfer(transfer) => Answered::Many(transfer),
+            Outcome::Silence(Silence::TooShort) => Answered::None(Cause::QueryTooShort),
+            Outcome::Silence(Silence::IsReply) => Answered::None(Cause::IsResponse),
         }
-        let address = packet.source.ip().filter(|_| packet.source.port() > 0).ok_or(Cause::PortZero)?;
-        match self.0.respond(packet.buffer, packet.query_bytes, address, Transport::Udp)? {
-            Said::Reply(bytes) => Ok(bytes),
-            Said::Stream(_) => unreachable!("zones are transferred over TCP only"),
-        }
+    }
+
+    fn next(&mut self, transfer: &mut Box<Transfer>, buffer: &mut [u8]) -> Option<usize> {
+        transfer.next(buffer)
     }
 
     fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        self.0.rcodes.report()
-    }
-}
-
-impl StreamAnswer for AuthStream {
-    type Stream = Box<Transfer>;
-
-    fn answer(
-        &mut self,
-        buffer: &mut [u8],
-        query_bytes: usize,
-        client: Option<IpAddr>,
-    ) -> Result<Said<Box<Transfer>>, Cause> {
-        // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this
-        // host.
-        let address = client.unwrap_or(Ipv4Addr::LOCALHOST.into());
-        self.0.respond(buffer, query_bytes, address, Transport::Tcp)
-    }
-
-    fn next(&mut self, stream: &mut Box<Transfer>, buffer: &mut [u8]) -> Option<usize> {
-        stream.next(buffer)
-    }
-
-    fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        self.0.rcodes.report()
+        self.rcodes.report()
     }
 }

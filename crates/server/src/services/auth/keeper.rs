@@ -14,7 +14,7 @@ use kqps_kernel::process::Signal;
 use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
-use super::answer::{AuthAnswer, AuthStream};
+use super::answer::AuthAnswer;
 use super::{Settings, ZoneRequest, ZoneSource, ZonesLoaded};
 use crate::error::ServeError;
 use crate::until::{Deadline, Event};
@@ -71,14 +71,9 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// A UDP service for one worker.
+    /// Answers the queries of one thread.
     pub(super) fn answer(&self) -> AuthAnswer {
         AuthAnswer::new(self.shared.zones.clone(), self.responder())
-    }
-
-    /// A service for connections.
-    pub(super) fn stream_answer(&self) -> AuthStream {
-        AuthStream::new(self.shared.zones.clone(), self.responder())
     }
 
     fn responder(&self) -> Responder {

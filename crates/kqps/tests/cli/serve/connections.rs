@@ -1,0 +1,61 @@
+//! The echo over TCP: whole messages come back, wherever they are cut and joined, and are counted.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use kqps_kernel::process::Signal;
+
+use super::running::Running;
+use crate::auth::connections::{ask_cut_and_joined, is_closed};
+use crate::auth::dns::{A, Reply, ask_by, connect, framed, next, query};
+
+/// The echo of a query: the same bytes, with QR set.
+fn echo(query: &[u8]) -> Reply {
+    let mut reply = query.to_vec();
+    reply[2] |= 0x80;
+    Reply(reply)
+}
+
+fn assert_all_echoed(stream: &mut TcpStream, count: u16) {
+    for id in 0..count {
+        assert_eq!(next(stream), echo(&query(id, "www.auth.test", A)));
+    }
+}
+
+#[test]
+fn an_echo_answers_on_connections_too() {
+    for workers in [&["--threads", "2"][..], &["--processes", "2"]] {
+        let server = Running::start(&[&["--listen", "127.0.0.1:0", "--tcp"], workers].concat());
+        let mut stream = connect(server.addresses[0]);
+        ask_cut_and_joined(&mut stream, 1000, assert_all_echoed);
+        // The longest message. UDP carries no such query.
+        let mut longest = query(7, "www.auth.test", A);
+        longest.resize(65_535, 0);
+        assert_eq!(ask_by(&mut stream, &longest), echo(&longest));
+        // A response gets no reply, and the connection goes on.
+        stream.write_all(&framed(&echo(&longest).0[..12])).unwrap();
+        assert_eq!(ask_by(&mut stream, &query(8, "a.test", A)), echo(&query(8, "a.test", A)));
+        drop(stream);
+        let tcp = server.stop(Signal::Terminate).tcp.unwrap();
+        assert_eq!((tcp.connections, tcp.received, tcp.answered), (1, 1506, 1505));
+        assert_eq!(tcp.dropped, [("is-response".to_owned(), 1)].into());
+    }
+}
+
+#[test]
+fn without_the_flag_an_echo_takes_no_connections() {
+    let server = Running::start(&["--listen", "127.0.0.1:0"]);
+    assert!(TcpStream::connect(server.addresses[0]).is_err());
+    assert!(server.stop(Signal::Terminate).tcp.is_none());
+}
+
+#[test]
+fn a_client_has_as_many_connections_as_it_may() {
+    let limits = ["--tcp", "--tcp-per-client", "2", "--tcp-idle", "1m"];
+    let server = Running::start(&[&["--listen", "127.0.0.1:0"], &limits[..]].concat());
+    let mut streams: Vec<TcpStream> = (0..3).map(|_| connect(server.addresses[0])).collect();
+    assert!(is_closed(&mut streams[2]));
+    for stream in &mut streams[..2] {
+        assert_eq!(ask_by(stream, &query(1, "a.test", A)), echo(&query(1, "a.test", A)));
+    }
+}
