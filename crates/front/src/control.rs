@@ -61,8 +61,9 @@ impl FrontControl {
         listeners: &[ListeningSocket],
         stop: StopFlag,
     ) -> io::Result<Started> {
-        let WorkerSockets { cpu, endpoints } = sockets;
-        let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
+        let WorkerSockets { cpu, endpoints, listeners: own } = sockets;
+        let shared = listeners.iter().map(ListeningSocket::try_clone);
+        let listeners = shared.chain(own.into_iter().map(Ok)).collect::<io::Result<_>>()?;
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
         let (shared, adopts) = (self.shared.clone(), self.adopts.clone());

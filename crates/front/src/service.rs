@@ -73,7 +73,7 @@ impl Service for Front {
         own_addresses.check(&settings.policy).map_err(ServeError::Setup)?;
         let mut control = FrontControl::new(settings, workers.len())?;
         let start = |number, sockets, stop| control.start(number, model, sockets, &listeners, stop);
-        let threads = Threads::start(model, workers, start, None)?;
+        let threads = Threads::start(model, workers, Vec::new(), start, None)?;
         Ok(Box::new(RunningFront { threads, control, own_addresses, source }))
     }
 }

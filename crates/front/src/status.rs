@@ -49,7 +49,8 @@ impl StatusServers {
             std::thread::Builder::new().name("status".to_owned()).spawn(move || serve(&listener, &shared))?;
         }
         if let Some(address) = settings.metrics {
-            let listener = tcp::listen(address).map_err(|error| refused(address, &error))?;
+            let mut listeners = tcp::listen(address, 1).map_err(|error| refused(address, &error))?;
+            let listener = listeners.remove(0);
             metrics = Some(listener.local_addr()?);
             let server = Server::from_listener(listener, None)
                 .map_err(|error| ServeError::Io(std::io::Error::other(error.to_string())))?;

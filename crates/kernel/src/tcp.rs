@@ -9,17 +9,35 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// lower.
 const BACKLOG: libc::c_int = 4096;
 
-/// Opens a listening socket. An IPv6 socket accepts IPv6 only, as [`crate::UdpSocket`] does. Connections that an
-/// earlier server left closing do not block the port (`SO_REUSEADDR`).
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Opens `count` listening sockets at one address, at least one. If there are several, the kernel distributes
+/// connections over them (`SO_REUSEPORT`). An IPv6 socket accepts IPv6 only, as [`crate::UdpSocket`] does. Connections
+/// that an earlier server left closing do not block the port (`SO_REUSEADDR`). A port at which another program listens
+/// is an error, even if that program would share it.
+pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    let first = socket(address)?;
+    first.bind(&address.into())?;
+    first.set_reuse_port(count > 1)?;
+    first.listen(BACKLOG)?;
+    let mut listeners = vec![TcpListener::from(first)];
+    let address = listeners[0].local_addr()?;
+    for _ in 1..count {
+        let socket = socket(address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        listeners.push(socket.into());
+    }
+    Ok(listeners)
+}
+
+/// A TCP socket for an address, before it is bound.
+fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -28,11 +46,28 @@ mod tests {
 
     #[test]
     fn both_families_share_a_port_and_nobody_else_does() {
-        let four = listen("0.0.0.0:0".parse().unwrap()).unwrap();
-        let port = four.local_addr().unwrap().port();
-        let six = listen(format!("[::]:{port}").parse().unwrap()).unwrap();
-        assert_eq!(six.local_addr().unwrap().port(), port);
-        let error = listen(format!("127.0.0.1:{port}").parse().unwrap()).unwrap_err();
+        let four = listen("0.0.0.0:0".parse().unwrap(), 1).unwrap();
+        let port = four[0].local_addr().unwrap().port();
+        let six = listen(format!("[::]:{port}").parse().unwrap(), 1).unwrap();
+        assert_eq!(six[0].local_addr().unwrap().port(), port);
+        let error = listen(format!("127.0.0.1:{port}").parse().unwrap(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_group_shares_a_port_and_its_connections() {
+        let group = listen("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        let address = group[0].local_addr().unwrap();
+        assert!(group.iter().all(|listener| listener.local_addr().unwrap() == address));
+        // Another group at the same port is an error: its first socket does not share.
+        assert_eq!(listen(address, 3).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let clients: Vec<_> = (0..60).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let accepted = |listener: &TcpListener| {
+            listener.set_nonblocking(true).unwrap();
+            std::iter::from_fn(|| listener.accept().ok()).count()
+        };
+        let counts: Vec<usize> = group.iter().map(accepted).collect();
+        assert_eq!(counts.iter().sum::<usize>(), clients.len(), "{counts:?}");
+        assert!(counts.iter().filter(|count| **count > 0).count() > 1, "{counts:?}");
     }
 }

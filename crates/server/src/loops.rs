@@ -99,7 +99,7 @@ mod tests {
             }
             let (_news, reports) = io::pipe().unwrap();
             let flag = Arc::new(AtomicBool::new(false));
-            let (endpoints, stop) = (bound.workers.remove(0), StopFlag::new(flag.clone(), reports));
+            let (endpoints, stop) = (bound.workers.remove(0).endpoints, StopFlag::new(flag.clone(), reports));
             let mut worker = Worker { endpoints, answer: Last(flag), counts: Counts::default(), stop };
             run(model, &mut worker).unwrap();
             let (received, most) = (worker.counts.received as usize, sockets * turn(model));

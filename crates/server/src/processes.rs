@@ -41,15 +41,16 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
-        let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
-        Ok(WorkerSockets { cpu: worker.cpu, endpoints })
-    };
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
             ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
         })
+    };
+    let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
+        let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
+        let listeners = worker.listeners.iter().map(listener).collect::<io::Result<_>>()?;
+        Ok(WorkerSockets { cpu: worker.cpu, endpoints, listeners })
     };
     let task = Task {
         model: described.io.parse().map_err(io::Error::other)?,

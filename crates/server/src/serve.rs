@@ -16,8 +16,8 @@ use crate::report::Ended;
 use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
 use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
-use crate::setup::{Setup, Sockets};
-use crate::sockets::{self, SocketFile, WorkerSockets};
+use crate::setup::{Listeners, Setup, Sockets};
+use crate::sockets::{self, Bound, SocketFile};
 use crate::until::{Deadline, Event};
 
 /// A server that can answer.
@@ -49,20 +49,13 @@ impl Server {
             bound.never_fragment()?;
         }
         let notes = notes(setup, &*service, &bound.receivers[0])?;
-        let workers: Vec<WorkerSockets> = bound
-            .workers
-            .into_iter()
-            .zip(0..)
-            .map(|(endpoints, number)| WorkerSockets { cpu: setup.cpu(number), endpoints })
-            .collect();
+        let Bound { addresses, workers, receivers, listeners, files } = bound;
         let workers = if setup.processes == 1 {
-            let (model, listeners) = (setup.io, bound.listeners);
-            let task = Task { model, workers, listeners, process: 0, processes: 1 };
+            let task = Task { model: setup.io, workers, listeners, process: 0, processes: 1 };
             Workers::Here(service.begin(task, &signals)?)
         } else {
-            Workers::Processes(Processes::start(setup, &*service, &workers, &bound.listeners, &signals)?)
+            Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
         Ok(Self { addresses, files, receivers, signals, workers, notes })
     }
 
@@ -125,6 +118,10 @@ fn check(setup: &Setup, service: &dyn Service) -> Result<(), ServeError> {
         return Err(ServeError::Setup(why));
     }
     service.check(setup)?;
+    if setup.listeners == Listeners::ReusePort && !service.transports().tcp {
+        let why = "--listeners is about connections by TCP, and this server accepts none";
+        return Err(ServeError::Setup(why.to_owned()));
+    }
     if setup.steer && setup.sockets != Sockets::ReusePort {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
     }

@@ -64,12 +64,22 @@ pub struct Task {
     pub model: Model,
     /// The sockets of each worker.
     pub workers: Vec<WorkerSockets>,
-    /// The sockets that accept connections; empty if there are none.
+    /// The sockets that accept connections and that no worker has alone; empty if there are none.
     pub listeners: Vec<ListeningSocket>,
     /// The number of this process, from 0.
     pub process: usize,
     /// The number of processes.
     pub processes: usize,
+}
+
+impl Task {
+    /// The limits of each thread that serves connections, if all of them together have these limits. That of the
+    /// connections of one client stays the same.
+    pub fn limits_of_each(&self, limits: Limits) -> Limits {
+        let with_own = self.workers.iter().filter(|worker| !worker.listeners.is_empty()).count();
+        let threads = with_own + usize::from(!self.listeners.is_empty());
+        Limits { connections: limits.connections.div_ceil(threads.max(1)), ..limits }
+    }
 }
 
 /// A service in words, for worker processes.

@@ -16,6 +16,16 @@ pub enum Sockets {
     PortEach,
 }
 
+/// Which TCP sockets accept connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listeners {
+    /// One at each address; one thread of each process serves its connections.
+    #[default]
+    Shared,
+    /// One at each address for each worker (`SO_REUSEPORT`), with a thread of its own on the worker's core.
+    ReusePort,
+}
+
 /// The socket that sends a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -39,6 +49,8 @@ pub struct Setup {
     pub threads: u32,
     /// How sockets are divided among workers.
     pub sockets: Sockets,
+    /// Which TCP sockets accept connections, if the service has any.
+    pub listeners: Listeners,
     /// The socket that sends replies.
     pub reply: Reply,
     /// The core of each worker in turn, from the start again if there are more workers. Empty pins no
@@ -72,6 +84,7 @@ impl Setup {
             processes: 1,
             threads: 1,
             sockets: Sockets::Shared,
+            listeners: Listeners::Shared,
             reply: Reply::Same,
             cpus: Vec::new(),
             buffer_bytes: 1 << 20,

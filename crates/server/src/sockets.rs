@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 
-use crate::setup::{Reply, Setup, Sockets};
+use crate::setup::{Listeners, Reply, Setup, Sockets};
 
 pub use unix::{SocketFile, listen as listen_unix};
 
@@ -30,13 +30,15 @@ pub struct Endpoint {
     pub sender: Arc<UdpSocket>,
 }
 
-/// The core and the endpoints of one worker.
+/// The core and the sockets of one worker.
 #[derive(Debug)]
 pub struct WorkerSockets {
     /// The core to which the worker is pinned; `None` if it is not pinned.
     pub cpu: Option<u32>,
     /// The addresses that the worker serves, at least one.
     pub endpoints: Vec<Endpoint>,
+    /// The sockets of its own that accept connections. Empty if workers share those of the server.
+    pub listeners: Vec<ListeningSocket>,
 }
 
 /// All sockets of a server.
@@ -44,12 +46,11 @@ pub struct WorkerSockets {
 pub struct Bound {
     /// The addresses on which the server listens, each once.
     pub addresses: Vec<SocketAddr>,
-    /// The endpoints of each worker.
-    pub workers: Vec<Vec<Endpoint>>,
+    /// The sockets of each worker.
+    pub workers: Vec<WorkerSockets>,
     /// Every receiving socket once.
     pub receivers: Vec<Arc<UdpSocket>>,
-    /// The sockets that accept connections, at the same addresses and at Unix sockets. Empty if the server
-    /// accepts none.
+    /// The sockets that accept connections and that no worker has alone, at the same addresses and at Unix sockets.
     pub listeners: Vec<ListeningSocket>,
     /// The files of the Unix sockets.
     pub files: Vec<SocketFile>,
@@ -58,8 +59,8 @@ pub struct Bound {
 impl Bound {
     /// Forbids fragmentation of replies.
     pub(crate) fn never_fragment(&self) -> io::Result<()> {
-        let mut senders = self.workers.iter().flatten().map(|endpoint| &endpoint.sender);
-        senders.try_for_each(|sender| sender.never_fragment())
+        let endpoints = self.workers.iter().flat_map(|worker| &worker.endpoints);
+        endpoints.map(|endpoint| &endpoint.sender).try_for_each(|sender| sender.never_fragment())
     }
 }
 
@@ -104,23 +105,34 @@ const PORTS_TRIED: usize = 20;
 
 /// Binds all sockets of a setup, with TCP sockets if requested, and Unix sockets.
 pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
-    let workers = vec![Vec::new(); setup.workers() as usize];
+    let worker = |number| WorkerSockets {
+        cpu: setup.cpu(number),
+        endpoints: Vec::new(),
+        listeners: Vec::new(),
+    };
+    let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut bound = Bound { addresses, workers, receivers, listeners, files };
     for &address in &setup.listen {
-        let mut add = |address, worker: &mut [Vec<Endpoint>]| -> io::Result<()> {
-            let (receivers, listener) = open(setup, address, worker.len(), with_tcp)?;
+        let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
+            let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
             bound.addresses.push(receivers[0].local_addr()?);
-            for (index, worker) in worker.iter_mut().enumerate() {
+            for (index, worker) in workers.iter_mut().enumerate() {
                 let receiver = receivers[index % receivers.len()].clone();
                 let sender = match setup.reply {
                     Reply::Same => receiver.clone(),
                     Reply::Own => Arc::new(sender(setup, receiver.local_addr()?)?),
                 };
-                worker.push(Endpoint { receiver, sender });
+                worker.endpoints.push(Endpoint { receiver, sender });
             }
             bound.receivers.extend(receivers);
-            bound.listeners.extend(listener.map(ListeningSocket::Tcp));
+            let listeners = listeners.into_iter().map(ListeningSocket::Tcp);
+            match setup.listeners {
+                Listeners::Shared => bound.listeners.extend(listeners),
+                Listeners::ReusePort => {
+                    workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));
+                }
+            }
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -163,23 +175,24 @@ fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
     Ok(SocketAddr::new(address.ip(), port))
 }
 
-/// Opens the receiving sockets of an address, and the one that accepts connections there. A port that the kernel
+/// Opens the receiving sockets of an address, and those that accept connections there. A port that the kernel
 /// chooses is free for both.
 fn open(
     setup: &Setup,
     address: SocketAddr,
     workers: usize,
     with_tcp: bool,
-) -> io::Result<(Vec<Arc<UdpSocket>>, Option<TcpListener>)> {
+) -> io::Result<(Vec<Arc<UdpSocket>>, Vec<TcpListener>)> {
     let mut tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
     loop {
         let receivers = receivers(setup, address, workers)?;
         if !with_tcp {
-            return Ok((receivers, None));
+            return Ok((receivers, Vec::new()));
         }
-        match tcp::listen(receivers[0].local_addr()?) {
+        let count = if setup.listeners == Listeners::ReusePort { workers } else { 1 };
+        match tcp::listen(receivers[0].local_addr()?, count) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 1 => tries -= 1,
-            listener => return Ok((receivers, Some(listener?))),
+            listeners => return Ok((receivers, listeners?)),
         }
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Serving {
     #[arg(long, value_enum, default_value = "shared")]
     sockets: Sockets,
 
+    /// Which TCP sockets accept connections
+    #[arg(long, value_enum, default_value = "shared")]
+    listeners: Listeners,
+
     /// Which socket a reply leaves by
     #[arg(long, value_enum, default_value = "same")]
     reply: Reply,
@@ -71,6 +75,14 @@ enum Sockets {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Listeners {
+    /// All workers share one, and a thread of each process serves its connections
+    Shared,
+    /// Each worker has one of its own on the same port, with a thread on the worker's core
+    Reuseport,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Reply {
     /// The socket of its query
     Same,
@@ -99,6 +111,10 @@ impl Serving {
                 Sockets::Shared => setup::Sockets::Shared,
                 Sockets::Reuseport => setup::Sockets::ReusePort,
                 Sockets::PortEach => setup::Sockets::PortEach,
+            },
+            listeners: match self.listeners {
+                Listeners::Shared => setup::Listeners::Shared,
+                Listeners::Reuseport => setup::Listeners::ReusePort,
             },
             reply: match self.reply {
                 Reply::Same => setup::Reply::Same,

@@ -31,6 +31,7 @@ pub(super) struct WorkerDescription {
     pub(super) cpu: Option<u32>,
     /// The receiving and the sending socket of each endpoint, which may be the same.
     pub(super) endpoints: Vec<(RawFd, RawFd)>,
+    pub(super) listeners: Vec<ListenerDescription>,
 }
 
 /// A message from a child, one per line.

@@ -50,17 +50,11 @@ impl WorkerProcess {
                 let sender = if same { receiver } else { hand_down(&mut command, &*endpoint.sender)? };
                 endpoints.push((receiver, sender));
             }
-            Ok(WorkerDescription { cpu: worker.cpu, endpoints })
+            let listeners = described(&mut command, &worker.listeners)?;
+            Ok(WorkerDescription { cpu: worker.cpu, endpoints, listeners })
         };
         let workers = workers.iter().map(&mut describe).collect::<io::Result<_>>()?;
-        let describe = |listener: &ListeningSocket| -> io::Result<ListenerDescription> {
-            let number = hand_down(&mut command, listener)?;
-            Ok(match listener {
-                ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
-                ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
-            })
-        };
-        let listeners = listeners.iter().map(describe).collect::<io::Result<_>>()?;
+        let listeners = described(&mut command, listeners)?;
         let description = TaskDescription {
             io: setup.io.name().to_owned(),
             service: service.clone(),
@@ -144,6 +138,18 @@ impl WorkerProcess {
         }
         Ok(())
     }
+}
+
+/// Hands listening sockets down to a child, and describes them.
+fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result<Vec<ListenerDescription>> {
+    let describe = |listener: &ListeningSocket| {
+        let number = hand_down(command, listener)?;
+        Ok(match listener {
+            ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
+            ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
+        })
+    };
+    listeners.iter().map(describe).collect()
 }
 
 impl AsRawFd for WorkerProcess {

@@ -50,18 +50,16 @@ impl Service for Auth {
 
     fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn Running>, ServeError> {
         let Self { settings, source } = *self;
+        let limits = task.limits_of_each(settings.limits);
         let Task { model, workers, listeners, process, processes } = task;
-        let limits = settings.limits;
         // Several processes load the same zones at the same time, and share the cores.
         let loaders = affinity::allowed()?.len().div_ceil(processes);
         let keeper = Keeper::new(settings, source, loaders, process == 0, signals)?;
-        let connections = (!listeners.is_empty()).then(|| {
-            let answer = keeper.answer();
-            let start = move |cpus, stop| ConnectionThread::start(listeners, limits, cpus, answer, stop);
-            Box::new(start) as StartConnections
-        });
+        let connections =
+            |listeners, cpus, stop| ConnectionThread::start(listeners, limits, cpus, keeper.answer(), stop);
         let start = |number, sockets, stop| threads::start(number, model, sockets, keeper.answer(), stop);
-        let threads = Threads::start(model, workers, start, connections)?;
+        let connections = Box::new(connections) as StartConnections<'_>;
+        let threads = Threads::start(model, workers, listeners, start, Some(connections))?;
         Ok(Box::new(RunningAuth { threads, keeper }))
     }
 }

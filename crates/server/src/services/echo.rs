@@ -43,14 +43,16 @@ impl Service for Echo {
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
-        let Task { model, workers, listeners, .. } = task;
         let answer = EchoAnswer { work_ns: self.work_ns };
-        let connections = self.connections.filter(|_| !listeners.is_empty()).map(|limits| {
-            let start = move |cpus, stop| ConnectionThread::start(listeners, limits, cpus, answer, stop);
-            Box::new(start) as StartConnections
+        let connections = self.connections.map(|limits| {
+            let limits = task.limits_of_each(limits);
+            let start =
+                move |listeners, cpus, stop| ConnectionThread::start(listeners, limits, cpus, answer, stop);
+            Box::new(start) as StartConnections<'_>
         });
+        let Task { model, workers, listeners, .. } = task;
         let start = |number, sockets, stop| threads::start(number, model, sockets, answer, stop);
-        Ok(Box::new(Threads::start(model, workers, start, connections)?))
+        Ok(Box::new(Threads::start(model, workers, listeners, start, connections)?))
     }
 }
 

@@ -16,47 +16,56 @@ use crate::error::ServeError;
 use crate::loops;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
-use crate::sockets::WorkerSockets;
+use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::worker::{StopFlag, Worker};
 
-/// Starts the thread for connections on these cores; an empty list means any core.
-pub type StartConnections = Box<dyn FnOnce(Vec<u32>, StopFlag) -> io::Result<ConnectionThread>>;
+/// Starts a thread for the connections of these sockets on these cores; an empty list means any core.
+pub type StartConnections<'a> =
+    Box<dyn FnMut(Vec<ListeningSocket>, Vec<u32>, StopFlag) -> io::Result<ConnectionThread> + 'a>;
 
 /// All threads of one process.
 pub struct Threads {
     model: Model,
     stop: Arc<AtomicBool>,
     started: Vec<Started>,
-    connections: Option<ConnectionThread>,
+    connections: Vec<ConnectionThread>,
     receivers: Vec<Arc<UdpSocket>>,
     /// Receives a byte from each thread when it can answer, and another when it has ended.
     news: PipeReader,
 }
 
 impl Threads {
-    /// Starts every worker with `start`, which gets its number, and a thread for connections if requested. Returns
-    /// when all can answer.
+    /// Starts every worker with `start`, which gets its number. Starts a thread with `connections`, if there is that,
+    /// for the sockets in `listeners`, and one for each worker that has such sockets of its own. Returns when all can
+    /// answer.
     pub fn start(
         model: Model,
-        workers: Vec<WorkerSockets>,
+        mut workers: Vec<WorkerSockets>,
+        listeners: Vec<ListeningSocket>,
         mut start: impl FnMut(usize, WorkerSockets, StopFlag) -> io::Result<Started>,
-        connections: Option<StartConnections>,
+        connections: Option<StartConnections<'_>>,
     ) -> Result<Self, ServeError> {
         let (news, reports) = io::pipe()?;
         let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { model, stop, started: Vec::new(), connections: None, receivers, news };
-        if let Some(start) = connections {
-            let cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
-            let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
-            threads.connections = Some(start(cpus, stop)?);
+        let mut threads = Self { model, stop, started: Vec::new(), connections: Vec::new(), receivers, news };
+        if let Some(mut start) = connections {
+            let all_cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
+            let own = workers.iter_mut().map(|worker| {
+                (std::mem::take(&mut worker.listeners), Vec::from_iter(worker.cpu))
+            });
+            let sets = std::iter::once((listeners, all_cpus)).chain(own);
+            for (listeners, cpus) in sets.filter(|(listeners, _)| !listeners.is_empty()) {
+                let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
+                threads.connections.push(start(listeners, cpus, stop)?);
+            }
         }
         for (number, sockets) in workers.into_iter().enumerate() {
             let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
             threads.started.push(start(number, sockets, stop)?);
         }
-        let mut ready = vec![0; threads.started.len() + usize::from(threads.connections.is_some())];
+        let mut ready = vec![0; threads.started.len() + threads.connections.len()];
         threads.news.read_exact(&mut ready)?;
         if ready.contains(&b'e') {
             // A thread has ended instead; stopping returns why.
@@ -85,10 +94,11 @@ impl Threads {
                 }
             }
         }
-        match self.connections.take().map(ConnectionThread::stop) {
-            None => {}
-            Some(Ok(counted)) => report.tcp = Some(counted),
-            Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
+        for connections in self.connections.drain(..) {
+            match connections.stop() {
+                Ok(counted) => report.tcp.get_or_insert_default().add(counted),
+                Err(error) => failed = failed.or(Some(ServeError::Connections(error))),
+            }
         }
         Ended { report, failed }
     }
@@ -117,7 +127,7 @@ pub(crate) fn start<A: Answer + Send + 'static>(
     answer: A,
     stop: StopFlag,
 ) -> io::Result<Started> {
-    let WorkerSockets { cpu, endpoints } = sockets;
+    let WorkerSockets { cpu, endpoints, .. } = sockets;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
         let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop };
         cpu.map_or(Ok(()), pin_thread)?;
@@ -136,7 +146,11 @@ mod tests {
 
     #[test]
     fn what_the_others_counted_is_told_when_one_thread_fails() {
-        let workers = (0..3).map(|_| WorkerSockets { cpu: None, endpoints: Vec::new() }).collect();
+        let workers = (0..3).map(|_| WorkerSockets {
+            cpu: None,
+            endpoints: Vec::new(),
+            listeners: Vec::new(),
+        }).collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut stop: StopFlag| {
             let ready = ready.clone();
@@ -156,7 +170,7 @@ mod tests {
             });
             Ok(Started { cpu: None, thread })
         };
-        let mut threads = Threads::start(Model::Mmsg, workers, start, None).unwrap();
+        let mut threads = Threads::start(Model::Mmsg, workers, Vec::new(), start, None).unwrap();
         let Ended { report, failed } = threads.stop();
         assert_eq!((report.received, report.answered, report.workers.len()), (6, 6, 2));
         assert_eq!(failed.unwrap().to_string(), "worker 1 (mmsg): it is worn out");

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use kqps_kernel::process::Signal;
 
-use super::running::Running;
+use super::running::{Running, serve};
 use crate::auth::connections::{ask_cut_and_joined, is_closed};
 use crate::auth::dns::{A, Reply, ask_by, connect, framed, next, query};
 
@@ -39,6 +39,37 @@ fn an_echo_answers_on_connections_too() {
         let tcp = server.stop(Signal::Terminate).tcp.unwrap();
         assert_eq!((tcp.connections, tcp.received, tcp.answered), (1, 1506, 1505));
         assert_eq!(tcp.dropped, [("is-response".to_owned(), 1)].into());
+    }
+}
+
+#[test]
+fn each_worker_can_have_a_listening_socket_of_its_own() {
+    const CONNECTIONS: u64 = 40;
+    for workers in [&["--threads", "2"][..], &["--processes", "2"], &["--processes", "2", "--threads", "2"]] {
+        let flags = ["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--tcp", "--listeners", "reuseport"];
+        let server = Running::start(&[&flags[..], workers].concat());
+        let mut streams: Vec<TcpStream> =
+            server.addresses.iter().cycle().take(CONNECTIONS as usize).map(|address| connect(*address)).collect();
+        for (id, stream) in (0..).zip(&mut streams) {
+            let query = query(id, "www.auth.test", A);
+            assert_eq!(ask_by(stream, &query), echo(&query));
+        }
+        let tcp = server.stop(Signal::Terminate).tcp.unwrap();
+        assert_eq!((tcp.connections, tcp.received, tcp.answered), (CONNECTIONS, CONNECTIONS, CONNECTIONS));
+        assert_eq!(tcp.ended, [("stopped".to_owned(), CONNECTIONS)].into());
+    }
+}
+
+#[test]
+fn flags_about_connections_need_connections() {
+    for (flags, said) in [
+        (["--listeners", "reuseport"], "--listeners is about connections by TCP"),
+        (["--tcp-idle", "1m"], "--tcp-idle is about connections: it needs --tcp"),
+    ] {
+        let output = serve(&["--listen", "127.0.0.1:0"]).args(flags).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
     }
 }
 
