@@ -9,6 +9,7 @@ use std::str::FromStr;
 use kqps_files::unfinished::Unfinished;
 use kqps_kernel::map::MappedFile;
 use kqps_message::{Edns, rcode};
+use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::answer::Digest;
@@ -30,7 +31,8 @@ pub struct Dataset {
 }
 
 /// How answers are checked against a dataset's expectations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Check {
     /// Not at all: any reply to the question is right.
     Off,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// How to read a query file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -18,7 +20,8 @@ pub struct Options {
 }
 
 /// The format of a query file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// Binary if the first byte is below 9; text otherwise. No line of text begins with such a byte, and every length
     /// below 2304 does.

@@ -12,11 +12,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use kqps_dataset::{Check, Dataset};
+use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_kernel::own::is_own;
 use kqps_lab::gauged::{Cores, Gauges};
-use kqps_lab::load::{Load, Pace, Played};
+use kqps_lab::load::{Load, NoTrial, Pace, Played};
+use kqps_lab::path::LaidPath;
+use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
 use kqps_lab::setup::Setup;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -31,8 +33,9 @@ use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{NotOfSearches, PlayerArgs, Shown, TIMEOUT, Watcher, open_dataset, setting, watched};
+use crate::load::{NotOfSearches, PlayerArgs, Queries, TIMEOUT, setting, watched};
 use crate::print;
+use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
@@ -121,25 +124,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
-    // Every plan of the search is this plan with another load.
     let (plan, subject) = args.player.plan(
         |threads| LoadPlan::Closed { outstanding: WINDOW.max(threads) },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
     )?;
-    let dataset = open_dataset(&args.player)?;
+    let queries = Queries::open(&args.player)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
-    let watcher = Watcher::new();
     let interface = interface_of(args);
-    let expected = dataset.check();
-    let dataset = dataset.checked(Check::Off);
     let gauges = Gauges::default();
+    let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
+    let player = Player {
+        program: PlayerProgram { kqps: &kqps, path: &path, interrupts },
+        plan: &plan,
+        queries: &queries,
+    };
     let ceilings = if args.no_ceiling || !are_here(plan.targets()) {
         Ceilings::default()
     } else {
-        ceiling::measure(&interface, &plan, &subject.cpus, &dataset, (&watcher, &gauges))
+        ceiling::measure(&interface, &player, &subject.cpus, &gauges)
     };
-    let dataset = dataset.checked(expected);
     let begun =
         claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
@@ -147,10 +151,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut search = Search {
         json: args.json,
         goal: &goal,
-        plan: &plan,
+        player,
         subject: &subject,
-        dataset,
-        watcher,
         keeping,
         cores,
         gauges,
@@ -200,10 +202,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 struct Search<'a> {
     json: bool,
     goal: &'a Goal,
-    plan: &'a Plan,
+    player: Player<'a>,
     subject: &'a SubjectWatched,
-    dataset: Dataset,
-    watcher: Watcher,
     keeping: Option<Keeping>,
     /// The cores whose speed is measured; `None` if the target is on another host.
     cores: Option<Cores>,
@@ -218,7 +218,7 @@ impl Search<'_> {
             Some(cores) => self.gauges.play(cores, &self.subject.pids, load, play),
             None => play(load),
         };
-        let trial = trial.map_err(Ended::Failed)?;
+        let trial = trial?;
         if self.json {
             tell(&trial, load).map_err(Ended::Failed)?;
         }
@@ -235,14 +235,52 @@ impl Search<'_> {
         Ok(trial)
     }
 
-    fn trial(&self, load: &Load) -> anyhow::Result<Trial> {
-        let mut plan = self.plan.clone();
+    fn trial(&self, load: &Load) -> Result<Trial, Ended> {
+        let mut plan = self.player.plan.clone();
         plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
         if let Pace::Open { rate_qps } = load.pace {
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
-        let shown = Shown { bar: io::stderr().is_terminal(), every: None };
-        self.watcher.play(&plan, self.subject, &self.dataset, shown)
+        self.player.play(plan, self.subject, None, io::stderr().is_terminal())
+    }
+}
+
+/// What plays the trials of a search, each in a process of its own.
+struct Player<'a> {
+    program: PlayerProgram<'a>,
+    /// Every plan of the search is this plan with another load or target.
+    plan: &'a Plan,
+    queries: &'a Queries,
+}
+
+impl Player<'_> {
+    /// Plays a trial at a subject. `check` is how its answers are checked; `None` for as the user wants it.
+    fn play(
+        &self,
+        plan: Plan,
+        subject: &SubjectWatched,
+        check: Option<Check>,
+        shows_bar: bool,
+    ) -> Result<Trial, Ended> {
+        let file = &self.queries.file;
+        let queries = QueryFile { check: check.or(file.check), ..file.clone() };
+        // The targets were checked as the flags were read.
+        let request = PlayRequest { plan, queries, is_allowed: true, subject: subject.clone(), shows_bar };
+        match self.program.play(&request).and_then(|played| played.trial()) {
+            Ok(mut trial) => {
+                // It may be a copy that was played.
+                trial.dataset.path = self.queries.dataset.path().display().to_string();
+                Ok(trial)
+            }
+            Err(_) if self.is_over() => Err(Ended::Interrupted),
+            Err(NoTrial::Interrupted) => Err(Ended::Interrupted),
+            Err(NoTrial::Failed { reason, .. }) => Err(Ended::Failed(anyhow::Error::msg(reason))),
+        }
+    }
+
+    /// Whether the user has asked to end.
+    fn is_over(&self) -> bool {
+        self.program.interrupts.is_asked()
     }
 }
 

@@ -31,7 +31,9 @@ use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::{Condition, Outcome};
 
 pub(crate) use dnsperf::NotOfSearches;
-pub(crate) use flags::{PlayerArgs, check_plan, open_dataset};
+pub(crate) use flags::{PlayerArgs, Queries, check_plan};
+
+use flags::open_dataset;
 pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};

@@ -26,6 +26,7 @@ pub mod packages;
 pub mod path;
 pub mod patience;
 pub mod placement;
+pub mod play;
 pub mod player;
 pub mod request;
 pub mod running;

@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-lab",
         &[
+            "kqps-dataset",
             "kqps-files",
             "kqps-recipe",
             "kqps-kernel",

@@ -5,21 +5,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kqps_dataset::Dataset;
+use kqps_dataset::Check;
 use kqps_files::unfinished::Unfinished;
 use kqps_host::SubjectWatched;
 use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace};
-use kqps_lab::path::LaidPath;
+use kqps_lab::play::PlayerProgram;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
-use kqps_player::{LoadPlan, Plan};
+use kqps_player::LoadPlan;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
-use crate::load::{Shown, Watcher};
+use super::{Ended, Player};
 
 /// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);
@@ -82,26 +82,20 @@ impl Measured {
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
-pub(super) fn measure(
-    interface: &Interface,
-    plan: &Plan,
-    cpus: &[u32],
-    dataset: &Dataset,
-    (watcher, gauges): (&Watcher, &Gauges),
-) -> Ceilings {
+pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], gauges: &Gauges) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
-    let is_over = || watcher.interrupts().is_asked();
     let measured = |what: &str, io: &str, workers| {
-        if is_over() {
+        if player.is_over() {
             return None;
         }
-        let trial = against(io, workers, (plan, cpus), dataset, (watcher, gauges));
-        let trial = trial.inspect_err(|error| {
-            if !is_over() {
+        match against(io, workers, player, cpus, gauges) {
+            Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
+            Err(Ended::Failed(error)) if !player.is_over() => {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
+                None
             }
-        });
-        Some(Measured { io: io.to_owned(), trial: trial.ok()? })
+            Err(_) => None,
+        }
     };
     let mut cheapest = echo_io::cheapest_first();
     let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
@@ -118,34 +112,37 @@ pub(super) fn measure(
 fn against(
     io: &str,
     workers: u32,
-    (plan, cpus): (&Plan, &[u32]),
-    dataset: &Dataset,
-    (watcher, gauges): (&Watcher, &Gauges),
-) -> anyhow::Result<Trial> {
-    let (folder, _unfinished) = Unfinished::made(tempfile::tempdir)?;
-    let kqps = std::env::current_exe()?;
+    player: &Player<'_>,
+    cpus: &[u32],
+    gauges: &Gauges,
+) -> Result<Trial, Ended> {
+    let (folder, _unfinished) = Unfinished::made(tempfile::tempdir).map_err(failed)?;
+    let PlayerProgram { kqps, path, interrupts } = player.program;
     let setting = Setting {
-        path: &LaidPath::Loopback,
+        path,
         folder: folder.path(),
         zones: &[Zone::new(".", "")],
-        kqps: &kqps,
+        kqps,
         io,
         workers,
         cpus,
         settings: &BTreeMap::new(),
     };
-    let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
-    let mut plan = plan.clone();
+    let echo = Subject::start(&builtin::echo(), &setting, interrupts).map_err(failed)?;
+    let mut plan = player.plan.clone();
     plan.udp_mut().targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
     let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
     let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
-    let play = |_: &Load| watcher.play(&plan, &subject, dataset, Shown { bar: false, every: None });
-    let trial = gauges.play(&Cores::of(&plan.cpus, cpus), &subject.pids, &load, play);
+    let cores = Cores::of(&plan.cpus, cpus);
+    let play = |_: &Load| player.play(plan, &subject, Some(Check::Off), false);
+    let trial = gauges.play(&cores, &subject.pids, &load, play);
     echo.stop();
-    let trial = trial?;
-    anyhow::ensure!(!trial.interrupted, "it was interrupted");
-    Ok(trial)
+    trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })
+}
+
+fn failed(error: impl Into<anyhow::Error>) -> Ended {
+    Ended::Failed(error.into())
 }

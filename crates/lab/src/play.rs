@@ -1,0 +1,184 @@
+//! A player process: `kqps play`, one for each trial, so that a trial inherits nothing from the one before. It reads the
+//! whole request on its standard input and prints the record. The lab and `kqps find` play their trials like this.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use kqps_dataset::{Check, Dataset, DatasetError, Format, Options};
+use kqps_host::SubjectWatched;
+use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::process::{self, Signal};
+use kqps_observation::Trial;
+use kqps_player::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::load::NoTrial;
+use crate::path::LaidPath;
+
+/// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
+const SLACK: Duration = Duration::from_secs(20);
+
+/// The interval at which interrupts are looked for while the player runs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A trial to play: the message to `kqps play`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayRequest {
+    /// The trial.
+    pub plan: Plan,
+    /// The queries.
+    pub queries: QueryFile,
+    /// Whether the user has allowed targets that are neither on this host nor in the network for benchmarks.
+    pub is_allowed: bool,
+    /// The subject to watch.
+    pub subject: SubjectWatched,
+    /// Whether the player shows its progress on standard error, which it then shares with this process.
+    pub shows_bar: bool,
+}
+
+/// A file of queries, and how to read it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryFile {
+    /// Its path, which may be no text. It is a regular file, since every trial opens it again.
+    pub path: OsString,
+    /// Its format.
+    pub format: Format,
+    /// Whether to add EDNS to every query.
+    pub edns: bool,
+    /// Whether to set the DO bit in every query.
+    pub dnssec: bool,
+    /// Whether to skip what is no query.
+    pub skip_bad: bool,
+    /// How answers are checked; `None` for all that the file expects.
+    pub check: Option<Check>,
+}
+
+impl QueryFile {
+    /// A file that is read as it is, and whose expectations are checked.
+    pub fn of(path: &Path) -> Self {
+        let Options { format, edns, dnssec, skip_bad, .. } = Options::default();
+        Self { path: path.into(), format, edns, dnssec, skip_bad, check: None }
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Dataset, DatasetError> {
+        let Self { format, edns, dnssec, skip_bad, .. } = *self;
+        let options = Options { format, edns, dnssec, skip_bad, cache_dir: None };
+        let dataset = Dataset::open(Path::new(&self.path), &options)?;
+        let expected = dataset.check();
+        Ok(dataset.checked(self.check.unwrap_or(expected)))
+    }
+}
+
+/// What starts player processes.
+#[derive(Clone, Copy, Debug)]
+pub struct PlayerProgram<'a> {
+    /// The path of this kqps program.
+    pub kqps: &'a Path,
+    /// The path of queries and replies.
+    pub path: &'a LaidPath,
+    /// Interrupts of the user, which end the trial.
+    pub interrupts: &'a Interrupts,
+}
+
+impl PlayerProgram<'_> {
+    /// Plays one trial, and waits until the player has ended. The kernel kills the player when the calling thread ends,
+    /// so the main thread must call this.
+    pub fn play(&self, request: &PlayRequest) -> Result<Played, NoTrial> {
+        let message = serde_json::to_vec(request).map_err(|error| NoTrial::failed(error.to_string()))?;
+        let mut command = Command::new(self.kqps);
+        command.arg("play").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(if request.shows_bar { Stdio::inherit() } else { Stdio::piped() });
+        process::tie(&mut command);
+        let child = self.path.place_player(&mut command).and_then(|()| command.spawn());
+        let mut child =
+            child.map_err(|error| NoTrial::failed(format!("the player could not be started: {error}")))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A player that ended before it read all of it gives the reason on stderr.
+            let _ = stdin.write_all(&message);
+        }
+        let plan = &request.plan;
+        let limit = plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
+        self.wait(child, limit).map_err(|error| NoTrial::failed(format!("the player was lost: {error}")))
+    }
+
+    fn wait(&self, mut child: Child, limit: Duration) -> io::Result<Played> {
+        let stdout = read_all(child.stdout.take());
+        let stderr = read_all(child.stderr.take());
+        let deadline = Instant::now() + limit;
+        let mut asked_to_end = false;
+        let mut killed_after = None;
+        // The player closes its standard output when it ends.
+        let stdout = loop {
+            match stdout.recv_timeout(LOOK) {
+                Ok(text) => break text,
+                Err(RecvTimeoutError::Disconnected) => break String::new(),
+                Err(RecvTimeoutError::Timeout) => (),
+            }
+            if !asked_to_end && self.interrupts.is_asked() {
+                asked_to_end = true;
+                process::signal(child.id(), Signal::Interrupt)?;
+            }
+            if self.interrupts.is_urgent() {
+                child.kill()?;
+            }
+            if killed_after.is_none() && Instant::now() >= deadline {
+                killed_after = Some(limit);
+                child.kill()?;
+            }
+        };
+        let status = child.wait()?;
+        Ok(Played { status, killed_after, stdout, stderr: stderr.recv().unwrap_or_default() })
+    }
+}
+
+/// A player that has ended.
+#[derive(Debug)]
+pub struct Played {
+    status: ExitStatus,
+    /// The time after which it was killed, if it was.
+    killed_after: Option<Duration>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Played {
+    /// The record of its trial. If the user interrupted the trial, the record says so.
+    pub fn trial(&self) -> Result<Trial, NoTrial> {
+        let failed = |reason| {
+            let output = self.stderr.lines().map(str::to_string).collect();
+            Err(NoTrial::Failed { reason, output })
+        };
+        if let Some(limit) = self.killed_after {
+            return failed(format!("the player did not end within {:.0} s and was killed", limit.as_secs_f64()));
+        }
+        let read = serde_json::from_str::<Trial>(&self.stdout);
+        let ended_well = self.status.success() || read.as_ref().is_ok_and(|trial| trial.interrupted);
+        if self.stdout.is_empty() || !ended_well {
+            let last = self.stderr.lines().last().unwrap_or("it printed nothing");
+            return failed(format!("the player failed ({}): {last}", self.status));
+        }
+        read.or_else(|error| failed(format!("what the player printed is not a trial: {error}")))
+    }
+}
+
+/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up.
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // After an error, the text so far is all that there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        // The receiver may have given up.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
