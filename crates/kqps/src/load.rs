@@ -180,10 +180,6 @@ impl Watcher {
         Self { interrupts: signals::in_order() }
     }
 
-    pub(crate) fn interrupts(&self) -> &Interrupts {
-        self.interrupts
-    }
-
     /// Plays a trial at a subject whose processes are on this host, or unknown.
     pub(crate) fn play(
         &self,
