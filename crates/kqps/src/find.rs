@@ -148,15 +148,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
     let cores = are_here(plan.targets()).then(|| Cores::of(&plan.cpus, &subject.cpus));
-    let mut search = Search {
-        json: args.json,
-        goal: &goal,
-        player,
-        subject: &subject,
-        keeping,
-        cores,
-        gauges,
-    };
+    let mut search =
+        Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
     let ended =
         kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load))

@@ -156,7 +156,10 @@ impl Played {
             Err(NoTrial::Failed { reason, output })
         };
         if let Some(limit) = self.killed_after {
-            return failed(format!("the player did not end within {:.0} s and was killed", limit.as_secs_f64()));
+            return failed(format!(
+                "the player did not end within {:.0} s and was killed",
+                limit.as_secs_f64()
+            ));
         }
         let read = serde_json::from_str::<Trial>(&self.stdout);
         let ended_well = self.status.success() || read.as_ref().is_ok_and(|trial| trial.interrupted);

@@ -105,11 +105,8 @@ const PORTS_TRIED: usize = 20;
 
 /// Binds all sockets of a setup, with TCP sockets if requested, and Unix sockets.
 pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
-    let worker = |number| WorkerSockets {
-        cpu: setup.cpu(number),
-        endpoints: Vec::new(),
-        listeners: Vec::new(),
-    };
+    let worker =
+        |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut bound = Bound { addresses, workers, receivers, listeners, files };

@@ -146,11 +146,7 @@ impl<S> Connection<S> {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn turn<A: Answer<Many = S>>(
-        &mut self,
-        scratch: &mut Scratch<A>,
-        now: Instant,
-    ) -> Turn {
+    pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Turn {
         for _ in 0..ROUNDS {
             match self.round(scratch, now) {
                 Ok(true) => {}
@@ -162,11 +158,7 @@ impl<S> Connection<S> {
     }
 
     /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: Answer<Many = S>>(
-        &mut self,
-        scratch: &mut Scratch<A>,
-        now: Instant,
-    ) -> Result<bool, End> {
+    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Result<bool, End> {
         if !self.write_rest(now)? {
             return Ok(false);
         }

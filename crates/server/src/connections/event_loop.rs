@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
+use super::Limits;
 use super::client_limits::ClientLimits;
 use super::connection::{Connection, Scratch, Turn};
 use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
 use super::slots::Slots;
 use super::stream::Stream;
-use super::Limits;
 use crate::answer::Answer;
 use crate::sockets::ListeningSocket;
 use crate::worker::StopFlag;

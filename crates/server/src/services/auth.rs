@@ -130,8 +130,7 @@ mod tests {
 
     #[test]
     fn long_answers_may_be_fragmented() {
-        let services: [Box<dyn Service>; 4] =
-            [Box::new(Echo::default()), auth(512), auth(1232), auth(1233)];
+        let services: [Box<dyn Service>; 4] = [Box::new(Echo::default()), auth(512), auth(1232), auth(1233)];
         assert_eq!(services.map(|service| service.replies_pass()), [true, true, true, false]);
     }
 }

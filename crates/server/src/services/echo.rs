@@ -58,7 +58,7 @@ impl Service for Echo {
 
 /// Returns queries, after a configurable amount of work.
 #[derive(Clone, Copy, Debug, Default)]
-struct EchoAnswer {
+pub(crate) struct EchoAnswer {
     work_ns: u64,
 }
 

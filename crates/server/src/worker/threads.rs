@@ -52,9 +52,9 @@ impl Threads {
         let mut threads = Self { model, stop, started: Vec::new(), connections: Vec::new(), receivers, news };
         if let Some(mut start) = connections {
             let all_cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
-            let own = workers.iter_mut().map(|worker| {
-                (std::mem::take(&mut worker.listeners), Vec::from_iter(worker.cpu))
-            });
+            let own = workers
+                .iter_mut()
+                .map(|worker| (std::mem::take(&mut worker.listeners), Vec::from_iter(worker.cpu)));
             let sets = std::iter::once((listeners, all_cpus)).chain(own);
             for (listeners, cpus) in sets.filter(|(listeners, _)| !listeners.is_empty()) {
                 let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
@@ -146,11 +146,9 @@ mod tests {
 
     #[test]
     fn what_the_others_counted_is_told_when_one_thread_fails() {
-        let workers = (0..3).map(|_| WorkerSockets {
-            cpu: None,
-            endpoints: Vec::new(),
-            listeners: Vec::new(),
-        }).collect();
+        let workers = (0..3)
+            .map(|_| WorkerSockets { cpu: None, endpoints: Vec::new(), listeners: Vec::new() })
+            .collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut stop: StopFlag| {
             let ready = ready.clone();

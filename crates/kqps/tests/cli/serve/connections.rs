@@ -48,8 +48,13 @@ fn each_worker_can_have_a_listening_socket_of_its_own() {
     for workers in [&["--threads", "2"][..], &["--processes", "2"], &["--processes", "2", "--threads", "2"]] {
         let flags = ["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--tcp", "--listeners", "reuseport"];
         let server = Running::start(&[&flags[..], workers].concat());
-        let mut streams: Vec<TcpStream> =
-            server.addresses.iter().cycle().take(CONNECTIONS as usize).map(|address| connect(*address)).collect();
+        let mut streams: Vec<TcpStream> = server
+            .addresses
+            .iter()
+            .cycle()
+            .take(CONNECTIONS as usize)
+            .map(|address| connect(*address))
+            .collect();
         for (id, stream) in (0..).zip(&mut streams) {
             let query = query(id, "www.auth.test", A);
             assert_eq!(ask_by(stream, &query), echo(&query));

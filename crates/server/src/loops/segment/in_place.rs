@@ -117,7 +117,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::services::echo::Echo;
+    use crate::services::echo::EchoAnswer;
 
     /// Answers datagrams of 12 bytes. A 1 stands for a response, which gets no answer.
     fn turned(responses: &[u8], tail: usize, longest: usize) -> (Vec<Range<usize>>, Counts) {
@@ -126,7 +126,7 @@ mod tests {
         bytes.truncate(bytes.len() - tail);
         let (mut counts, mut runs) = (Counts::default(), Vec::new());
         let source = Address::from(SocketAddr::from(([192, 0, 2, 1], 53)));
-        turn(&mut bytes, 12, &source, longest, &mut Echo::default(), &mut counts, &mut runs);
+        turn(&mut bytes, 12, &source, longest, &mut EchoAnswer::default(), &mut counts, &mut runs);
         (runs, counts)
     }
 
