@@ -4,12 +4,11 @@ mod ends;
 mod kept;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::UdpSocket;
 use std::process::{Child, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
 
-use crate::load::bench::{Bench, kqps, words};
+use crate::load::bench::{Bench, kqps, nobody, words};
 use crate::load::find;
 
 /// Interrupts a search once it prints these words. Returns all that it printed.
@@ -60,7 +59,7 @@ fn queries_from_a_pipe_are_read_once() {
 #[test]
 fn more_threads_than_the_usual_window_have_a_window() {
     let bench = Bench::new();
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = nobody();
     let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     find.arg(bench.queries()).args(["-T", "501", "-c", "501"]).env("XDG_CACHE_HOME", bench.folder.path());
     let output = find.output().unwrap();

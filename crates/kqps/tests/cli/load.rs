@@ -17,11 +17,10 @@ mod window;
 mod words;
 
 use std::io::{BufRead as _, BufReader};
-use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bench::{Bench, Echo, kqps, words};
+use bench::{Bench, Echo, kqps, nobody, words};
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, idle, priority};
 use kqps_observation::Trial;
@@ -191,7 +190,7 @@ fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
 #[test]
 fn silence_is_told_with_its_likely_cause() {
     let bench = Bench::new();
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = nobody();
     let mut command = kqps(&["load", &nobody, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
     let output = command.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, _) = words(&output);

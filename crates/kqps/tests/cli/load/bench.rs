@@ -2,9 +2,11 @@
 //! would.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use kqps_kernel::port;
 use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Trial;
 use tempfile::TempDir;
@@ -97,6 +99,12 @@ impl Bench {
         assert_eq!(text.lines().count(), 1, "one object and nothing else: {text}");
         serde_json::from_str(&text).unwrap()
     }
+}
+
+/// An address of this host at which nothing listens. No other test uses it, and the kernel chooses neither this address
+/// nor a port like this one by itself.
+pub(crate) fn nobody() -> String {
+    port::free(IpAddr::from([127, 0, 53, 3]), 1).unwrap().to_string()
 }
 
 pub(crate) fn kqps(arguments: &[&str]) -> Command {

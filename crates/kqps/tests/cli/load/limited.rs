@@ -1,7 +1,7 @@
 //! Real name servers that limit the rate of their responses, and servers that lose queries for other reasons.
 
 use std::fmt::Write as _;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ impl Server {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = kqps_kernel::port::free(Ipv4Addr::LOCALHOST.into(), 1).unwrap().port();
         let dir = folder.path().to_str().unwrap().to_owned();
         let filled = |text: &str| text.replace("{dir}", &dir).replace("{port}", &port.to_string());
         std::fs::write(folder.path().join("zone"), ZONE).unwrap();
