@@ -79,7 +79,7 @@ impl Reading {
     }
 
     /// Whether anything could be read. Nothing can be read of a process that has ended.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn has_counts(&self) -> bool {
         !self.protocols.is_empty()
     }
 

@@ -189,7 +189,7 @@ impl Counters {
             .namespace
             .as_ref()
             .zip(before.namespace.as_ref())
-            .filter(|(after, before)| after.0.tells() && before.0.tells());
+            .filter(|(after, before)| after.0.has_counts() && before.0.has_counts());
         let counts = both.map(|(after, before)| NetworkFacts { shared: after.1, ..after.0.since(&before.0) });
         let side = match (self.side, before.side) {
             (SubjectSide::There, _) | (_, SubjectSide::There) if counts.is_none() => SubjectSide::Unseen,
