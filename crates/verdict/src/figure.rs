@@ -81,7 +81,7 @@ pub struct Figures {
 impl Figures {
     /// Whether this kind of figure may be shown. If the rate counts, all may; if not, only those that do not
     /// depend on it.
-    pub fn tells(&self, figure: Figure) -> bool {
+    pub fn may_show(&self, figure: Figure) -> bool {
         let stands_alone =
             matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize);
         self.state == State::Measured || stands_alone

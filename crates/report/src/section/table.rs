@@ -144,7 +144,7 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
         if *figure == Figure::Published {
             return published(slot);
         }
-        let told = figures.filter(|figures| figures.tells(*figure));
+        let told = figures.filter(|figures| figures.may_show(*figure));
         let told = told.map_or_else(none, |figures| figure_of(*figure, figures));
         if told.is_absent() { reason.take().unwrap_or(told) } else { told }
     };

@@ -94,7 +94,7 @@ fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
             let (told, untold): (Vec<Figure>, Vec<Figure>) = show
                 .iter()
                 .filter(|figure| **figure != Figure::Published)
-                .partition(|figure| figures.tells(**figure));
+                .partition(|figure| figures.may_show(**figure));
             let told: Vec<_> = told.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
             if figures.state != State::Measured && (told.is_empty() || !untold.is_empty()) {
                 lines.push(state_word(figures.state).to_owned());
