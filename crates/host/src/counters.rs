@@ -169,21 +169,6 @@ fn udp_facts(counted: &impl Fn(&str) -> Option<u64>, prefix: &str) -> UdpFacts {
     }
 }
 
-/// The counters of both address families together.
-pub(crate) fn udp_of(network: &NetworkFacts) -> UdpFacts {
-    let sum = |counter: fn(&UdpFacts) -> u64| counter(&network.udp4) + counter(&network.udp6);
-    UdpFacts {
-        in_datagrams: sum(|udp| udp.in_datagrams),
-        out_datagrams: sum(|udp| udp.out_datagrams),
-        no_ports: sum(|udp| udp.no_ports),
-        in_errors: sum(|udp| udp.in_errors),
-        rcvbuf_errors: sum(|udp| udp.rcvbuf_errors),
-        sndbuf_errors: sum(|udp| udp.sndbuf_errors),
-        in_csum_errors: sum(|udp| udp.in_csum_errors),
-        mem_errors: sum(|udp| udp.mem_errors),
-    }
-}
-
 /// The packets that an interface could not receive or send.
 fn trouble(device: &DeviceFacts) -> u64 {
     device.rx_errors + device.rx_dropped + device.tx_errors + device.tx_dropped
@@ -268,7 +253,7 @@ UdpLite: 9 9
         };
         assert_eq!(facts.udp4, wanted);
         assert_eq!(facts.udp6, UdpFacts::default());
-        assert_eq!(udp_of(&facts), wanted);
+        assert_eq!(facts.udp(|udp| udp.in_datagrams), 211);
     }
 
     #[test]

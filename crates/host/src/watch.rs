@@ -101,7 +101,6 @@ pub fn join(player: PlayerSeen, subject: SubjectSeen) -> Seen {
     let host = HostFacts {
         wall_s: player.wall_s,
         cpus,
-        udp: counters::udp_of(&player.network),
         network: player.network,
         softnet_dropped: player.softnet.dropped,
         softnet_squeezed: player.softnet.squeezed,

@@ -150,8 +150,8 @@ fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
     let held = std::iter::from_fn(|| socket.recv(&mut [0; 512]).ok()).count() as u64;
     let facts = seen.subject.unwrap();
     assert_eq!(facts.socket_drops, Some(sent - held));
-    assert!(seen.host.udp.rcvbuf_errors >= sent - held);
-    assert!(seen.host.udp.out_datagrams >= sent);
+    assert!(seen.host.network.udp(|udp| udp.rcvbuf_errors) >= sent - held);
+    assert!(seen.host.network.udp(|udp| udp.out_datagrams) >= sent);
 }
 
 #[test]

@@ -9,15 +9,14 @@ use std::time::Instant;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
-use kqps_observation::{Cell, CellLoad, Run};
-use kqps_verdict::compare::Part;
+use kqps_observation::factors::ComparedAs;
+use kqps_observation::{Cell, CellLoad, Factors, Run};
 
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use crate::factor::ROUNDS_FACTOR;
-use crate::materials::{FILE_FACTOR, Materials, RECORDS_FACTOR, file_name};
+use crate::materials::{Materials, file_name};
 use crate::record;
 use crate::running::{PlayerWish, Running};
 use crate::session::Session;
@@ -189,12 +188,13 @@ fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
 fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, ComparisonError> {
     let topology = Topology::read();
     let cores = split(&topology, wish.player.cores(), wish.workers as usize);
-    let mut factors = wish.player.setup(Setup { window: wish.window, ..Setup::MANY_FLOWS }).factors();
-    factors.insert(ROUNDS_FACTOR.into(), wish.rounds.to_string());
+    let mut factors = Factors::default();
+    factors.set_player(wish.player.setup(Setup { window: wish.window, ..Setup::MANY_FLOWS }).factors());
+    factors.set_rounds(wish.rounds);
     match &wish.queries {
-        Some(file) => factors.insert(FILE_FACTOR.into(), file_name(file)),
-        None => factors.insert(RECORDS_FACTOR.into(), wish.records.to_string()),
-    };
+        Some(file) => factors.set_file(&file_name(file)),
+        None => factors.set_records(wish.records),
+    }
     let like = Cell {
         load: wish.load.clone(),
         workers: wish.workers,
@@ -202,20 +202,20 @@ fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, Comparis
         factors,
         ..Cell::default()
     };
-    let cell = |side: &Side, version: &Option<String>, part: Part| -> Result<Cell, ComparisonError> {
+    let cell = |side: &Side, version: &Option<String>, part: ComparedAs| -> Result<Cell, ComparisonError> {
         let mut cell = match side {
             Side::Running(running) => running.cell(&like),
             Side::Started(configured) => configured
                 .cell(&topology, version.clone(), &like)
                 .map_err(|reason| ComparisonError::Cores { name: side.name().into(), reason })?,
         };
-        cell.factors.insert(Part::FACTOR.into(), part.word().into());
+        cell.factors.set_compared_as(part);
         Ok(cell)
     };
-    let a = cell(&wish.a, &versions[0], Part::A)?;
-    let mut again = cell(&wish.a, &versions[0], Part::Again)?;
+    let a = cell(&wish.a, &versions[0], ComparedAs::A)?;
+    let mut again = cell(&wish.a, &versions[0], ComparedAs::Again)?;
     again.name += " again";
-    let b = cell(&wish.b, &versions[1], Part::B)?;
+    let b = cell(&wish.b, &versions[1], ComparedAs::B)?;
     Ok(vec![a, again, b])
 }
 

@@ -1,19 +1,17 @@
 //! A subject as the user types it, `knot workers=2 steer=cpu`: its definition, with settings of its own and
 //! with factors that every subject has.
 
-use std::collections::BTreeMap;
-
 use kqps_host::Topology;
-use kqps_observation::Cell;
+use kqps_observation::factors::name;
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
+use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
 use crate::materials::Wanted;
-use crate::path;
 use crate::placement::{CoreWish, Placement, place};
 use crate::study_file::common;
-use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, PATH_SYSCTL, SENDERS, WORKERS};
+use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 
@@ -25,7 +23,7 @@ pub struct Configured {
     /// The definition of the subject.
     pub definition: Definition,
     /// The user's settings of the subject, and factors of its cell.
-    pub factors: BTreeMap<String, String>,
+    pub factors: Factors,
 }
 
 /// Why a subject cannot have the given settings.
@@ -45,23 +43,25 @@ pub enum ConfiguredError {
 impl Configured {
     /// A subject with its default settings.
     pub fn plain(definition: Definition) -> Self {
-        Self { name: definition.name.clone(), definition, factors: BTreeMap::new() }
+        Self { name: definition.name.clone(), definition, factors: Factors::default() }
     }
 
     /// A subject with settings. `words` is all that the user typed; `pairs` are the words after the name, each
     /// `NAME=VALUE`.
     pub fn with(definition: Definition, words: &str, pairs: &[String]) -> Result<Self, ConfiguredError> {
         let words = words.trim().to_string();
-        let mut factors = BTreeMap::new();
+        let mut factors = Factors::default();
         for word in pairs {
             let pair = || ConfiguredError::Pair { words: words.clone(), word: word.clone() };
             let (name, value) = word.split_once('=').ok_or_else(pair)?;
             accepts(&definition, &words, name, value)?;
-            if factors.insert(name.to_string(), value.to_string()).is_some() {
+            if factors.word(name).is_some() {
                 return Err(ConfiguredError::Twice { words, name: name.into() });
             }
+            let set = factors.set(name, value);
+            set.map_err(|error| ConfiguredError::Value { words: words.clone(), what: error.to_string() })?;
         }
-        let name = if factors.is_empty() { definition.name.clone() } else { words.clone() };
+        let name = if factors.words().is_empty() { definition.name.clone() } else { words.clone() };
         let configured = Self { name, definition, factors };
         configured.check_together(&words)?;
         Ok(configured)
@@ -72,20 +72,18 @@ impl Configured {
         let Self { definition, factors, .. } = self;
         let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
         let of_setting = |error| ConfiguredError::Setting { words: words.into(), error: Box::new(error) };
-        definition.ports(&definition.settings_among(factors), self.workers()).map_err(of_setting)?;
-        let recipe = Wanted::of(factors).recipe(0).map_err(|error| wrong(error.to_string()))?;
+        definition.ports(&definition.settings_among(factors.words()), self.workers()).map_err(of_setting)?;
+        let recipe = Wanted::of(factors.dataset()).recipe(0).map_err(|error| wrong(error.to_string()))?;
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
-        let kind = path::kind(factors).and_then(|kind| path::settings(factors).map(|_| kind));
-        let kind = kind.map_err(|error| wrong(error.to_string()))?;
-        let of_path = factors.keys().find(|name| name.starts_with("path."));
-        match of_path.filter(|_| kind != Some(Path::Veth)) {
+        let of_path = factors.words().keys().find(|name| name.starts_with(name::PATH_SETTING));
+        match of_path.filter(|_| factors.path().kind != Some(Path::Veth)) {
             Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),
             None => Ok(()),
         }
     }
 
     fn workers(&self) -> u32 {
-        self.factors.get(WORKERS).and_then(|word| word.parse().ok()).unwrap_or(1)
+        self.factors.word(WORKERS).and_then(|word| word.parse().ok()).unwrap_or(1)
     }
 
     /// The cell of the subject: on the cores that it asks for, or on one for each worker. Everything else is
@@ -95,24 +93,23 @@ impl Configured {
     ///
     /// The core that this machine does not have.
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
-        let mut factors = like.factors.clone();
-        factors.extend(self.factors.clone());
-        let workers = if self.factors.contains_key(WORKERS) { self.workers() } else { like.workers };
-        let wish = match self.factors.get(CORES) {
+        let factors = like.factors.with(&self.factors);
+        let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
+        let wish = match self.factors.word(CORES) {
             Some(word) => CoreWish::read(word, topology.cores.len())?,
             None => CoreWish::Count(workers.max(1) as usize),
         };
-        let senders = factors.get(SENDERS).and_then(|word| word.parse().ok()).unwrap_or(1);
+        let senders = factors.player().senders.map_or(1, |senders| senders as usize);
         let mut places = place(topology, &wish, senders, Placement::All)?;
         let placed =
             places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
-        let io = self.factors.get(IO).filter(|_| self.definition.takes_io());
+        let io = self.factors.word(IO).filter(|_| self.definition.takes_io());
         Ok(Cell {
             name: self.name.clone(),
             role: Role::Subject,
             subject: self.definition.name.clone(),
             version,
-            io: io.cloned().unwrap_or_else(|| self.definition.echo_io(&self.factors)),
+            io: io.map_or_else(|| self.definition.echo_io(self.factors.words()), str::to_owned),
             workers,
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
@@ -154,7 +151,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
             "{name}={value} stands for several cells, which takes a study; expected one choice"
         )));
     }
-    if COMMON.contains(&name) || name.starts_with(PATH_SYSCTL) {
+    if COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL) {
         return common::accepts(name, value).map_err(wrong);
     }
     if name == IO && definition.takes_io() {
@@ -187,8 +184,8 @@ mod tests {
 
     #[test]
     fn settings_make_a_cell() {
-        let like =
-            Cell { workers: 1, factors: [("dataset.records".into(), "10".into())].into(), ..Cell::default() };
+        let mut like = Cell { workers: 1, ..Cell::default() };
+        like.factors.set_records(10);
         let cell = |name, pairs: &[&str]| {
             configured(name, pairs).unwrap().cell(&Topology::read(), None, &like).unwrap()
         };
@@ -198,11 +195,11 @@ mod tests {
             ("echo io=uring workers=2 sockets=reuseport", "uring")
         );
         assert_eq!((echo.subject.as_str(), echo.workers, echo.role), ("echo", 2, Role::Subject));
-        assert_eq!(echo.factors["sockets"], "reuseport");
-        assert_eq!(echo.factors["dataset.records"], "10", "what is not said is as elsewhere");
+        assert_eq!(echo.factors.word("sockets"), Some("reuseport"));
+        assert_eq!(echo.factors.dataset().records, Some(10), "what is not said is as elsewhere");
         let knot = cell("knot", &[]);
         assert_eq!((knot.name.as_str(), knot.io.as_str(), knot.workers), ("knot", "mmsg", 1));
-        assert_eq!(cell("knot", &["dataset.records=7"]).factors["dataset.records"], "7");
+        assert_eq!(cell("knot", &["dataset.records=7"]).factors.dataset().records, Some(7));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use crate::materials::{self, RECIPE_FACTOR, RECORDS_FACTOR, file_name};
+use crate::materials::{self, file_name};
 use crate::request::RunRequest;
 use crate::study;
 use crate::study_file::offer::HostOffer;
@@ -208,8 +208,9 @@ fn study_file(
     let mut layout = cells::lay_out(study, &given)?;
     layout.skipped.extend(subjects.without_version);
     for cell in &mut layout.cells {
-        if !cell.factors.contains_key(RECIPE_FACTOR) {
-            cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| request.records.to_string());
+        let dataset = cell.factors.dataset();
+        if dataset.recipe.is_none() && dataset.records.is_none() {
+            cell.factors.set_records(request.records);
         }
     }
     if !layout.cells.iter().any(|cell| cell.role == Role::Subject) {

@@ -14,7 +14,6 @@ pub mod conduct;
 pub mod configured;
 pub mod echo_io;
 pub mod error;
-pub mod factor;
 pub mod folder;
 pub mod gauged;
 pub mod kept;

@@ -10,29 +10,14 @@ use std::time::Instant;
 
 use kqps_files::unfinished::Unfinished;
 use kqps_observation::Cell;
+use kqps_observation::factors::DatasetFactors;
 use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
 
 use crate::folder::{Folder, FolderError};
 use crate::signing::{self, SigningError};
 use crate::subject::Zone;
 
-/// The factor of a subject's cell that names the recipe of its zones and queries. Without it, there is one zone
-/// of address records.
-pub const RECIPE_FACTOR: &str = "dataset.recipe";
-
-/// The factor with the number of zones that load. Without it, the recipe decides.
-pub const ZONES_FACTOR: &str = "dataset.zones";
-
-/// The factor with the total number of records in all zones. Without it, the recipe decides.
-pub const RECORDS_FACTOR: &str = "dataset.records";
-
-/// The factor with the choice of names: `random` ones, or `one` name again and again.
-pub const NAMES_FACTOR: &str = "dataset.names";
-
-/// The factor with the name of the user's query file, which is played instead of generated queries.
-pub const FILE_FACTOR: &str = "dataset.file";
-
-/// The value of [`FILE_FACTOR`] for a query file: its name without its folder.
+/// The name of a query file without its folder, as a cell's factors have it.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
@@ -98,14 +83,13 @@ pub enum MaterialsError {
 }
 
 impl Wanted {
-    /// Reads the factors of a cell.
-    pub fn of(factors: &BTreeMap<String, String>) -> Self {
-        let number = |name: &str| factors.get(name).and_then(|word| word.parse().ok());
+    /// The materials that the factors of a cell name.
+    pub fn of(dataset: &DatasetFactors) -> Self {
         Self {
-            recipe: factors.get(RECIPE_FACTOR).cloned(),
-            zones: number(ZONES_FACTOR),
-            records: number(RECORDS_FACTOR),
-            is_file: factors.contains_key(FILE_FACTOR),
+            recipe: dataset.recipe.clone(),
+            zones: dataset.zones,
+            records: dataset.records,
+            is_file: dataset.file.is_some(),
         }
     }
 
@@ -134,7 +118,7 @@ impl Wanted {
 
 /// The number of records in all zones that the cells of a run use.
 pub fn records_of(cells: &[Cell]) -> u64 {
-    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
+    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(cell.factors.dataset())).collect();
     let generated = wanted.iter().filter(|wanted| !wanted.is_file);
     let recipes = generated.filter_map(|wanted| wanted.recipe(0).ok());
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
@@ -225,7 +209,7 @@ impl Materials {
         seed: u64,
         deadline: Option<Instant>,
     ) -> Result<BTreeMap<Wanted, Self>, MaterialsError> {
-        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
+        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(cell.factors.dataset())).collect();
         let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
         wanted.into_iter().map(made).collect()
     }
@@ -258,16 +242,17 @@ mod tests {
 
     use super::*;
 
-    fn factors(words: &[(&str, &str)]) -> BTreeMap<String, String> {
-        words.iter().map(|(name, word)| ((*name).into(), (*word).into())).collect()
+    fn dataset(records: u64) -> DatasetFactors {
+        DatasetFactors { records: Some(records), ..DatasetFactors::default() }
     }
 
     #[test]
     fn what_is_missing_is_generated_as_it_was() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
-        let cells = [Cell { factors: factors(&[(RECORDS_FACTOR, "50")]), ..Cell::default() }];
-        let wanted = Wanted::of(&cells[0].factors);
+        let mut cell = Cell::default();
+        cell.factors.set_records(50);
+        let (wanted, cells) = (Wanted::of(cell.factors.dataset()), [cell]);
         let made = Materials::make(&folder, &wanted, 9, None).unwrap();
         assert_eq!(made.zones.len(), 1);
         assert_eq!(made.zones[0].origin, "bench.test.");
@@ -288,7 +273,7 @@ mod tests {
     fn what_another_seed_left_behind_is_not_taken() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
-        let wanted = Wanted::of(&factors(&[(RECORDS_FACTOR, "50")]));
+        let wanted = Wanted::of(&dataset(50));
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
         // A run that ended when its zone was made.
         let left = Materials::make(&folder, &wanted, 1, None).unwrap();
@@ -302,20 +287,18 @@ mod tests {
 
     #[test]
     fn records_are_those_of_all_zones_together() {
-        let wanted = Wanted::of(&factors(&[
-            (RECIPE_FACTOR, "windows-mix"),
-            (ZONES_FACTOR, "10"),
-            (RECORDS_FACTOR, "10000"),
-        ]));
+        let recipe = Some("windows-mix".to_owned());
+        let wanted = Wanted::of(&DatasetFactors { recipe, zones: Some(10), ..dataset(10_000) });
         let recipe = wanted.recipe(3).unwrap();
         assert_eq!((recipe.zones, recipe.records, recipe.seed), (10, 1000, 3));
-        let usual = Wanted::of(&factors(&[])).recipe(3).unwrap();
+        let usual = Wanted::of(&DatasetFactors::default()).recipe(3).unwrap();
         assert_eq!((usual.zones, usual.records), (1, USUAL_RECORDS));
     }
 
     #[test]
     fn a_recipe_that_nobody_knows_is_refused() {
-        let error = Wanted::of(&factors(&[(RECIPE_FACTOR, "windows-mxi")])).recipe(1).unwrap_err();
+        let wanted = Wanted { recipe: Some("windows-mxi".into()), ..Wanted::default() };
+        let error = wanted.recipe(1).unwrap_err();
         assert!(error.to_string().contains("windows-mix"), "{error}");
     }
 

@@ -4,8 +4,6 @@
 //! No part of a veth path has a name on the host or appears there. It exists as long as a process in its
 //! namespaces or the [`LaidPath`], and disappears with the last of them, however that ends.
 
-mod factors;
-
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -13,10 +11,8 @@ use std::process::Command;
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
+use kqps_observation::factors::PathFactors;
 use kqps_observation::question::Path as Kind;
-
-pub(crate) use factors::word;
-pub use factors::{FactorError, PATH_FACTOR, kind, settings};
 
 /// A path that is ready for packets.
 #[derive(Debug)]
@@ -41,21 +37,16 @@ const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// Why a path could not be laid.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
-pub enum PathError {
-    #[error(transparent)]
-    Factor(#[from] FactorError),
-    #[error("laying a veth path: {0}")]
-    Io(#[from] io::Error),
-}
+#[error("laying a veth path: {0}")]
+pub struct PathError(#[from] io::Error);
 
 impl LaidPath {
     /// Lays the path that a cell asks for; `study` is the default of its study for all cells.
     pub fn of(study: Kind, cell: &Cell) -> Result<Self, PathError> {
-        let settings = settings(&cell.factors)?;
-        match kind(&cell.factors)?.unwrap_or(study) {
+        let path = cell.factors.path();
+        match path.kind.unwrap_or(study) {
             Kind::Loopback => Ok(Self::Loopback),
-            Kind::Veth => Ok(Self::Veth(VethPath::lay(&settings)?)),
+            Kind::Veth => Ok(Self::Veth(VethPath::lay(&veth_settings(path))?)),
         }
     }
 
@@ -106,6 +97,17 @@ impl LaidPath {
             Self::Loopback => act(),
             Self::Veth(veth) => veth.player.within(act),
         }
+    }
+}
+
+/// The settings of a veth path that a cell's factors name.
+fn veth_settings(path: &PathFactors) -> VethSettings {
+    VethSettings {
+        queues: path.queues,
+        txqueuelen: path.txqueuelen,
+        rps_cpus: path.rps_cpus.clone(),
+        gro: path.gro,
+        sysctls: path.sysctls.clone(),
     }
 }
 

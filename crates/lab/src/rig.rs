@@ -6,16 +6,16 @@ use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process;
+use kqps_observation::factors::{Names, name};
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::silence::silence;
 
-use crate::factor::{NICE_FACTOR, niceness};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
 use crate::load::{Load, NoTrial};
-use crate::materials::{Materials, NAMES_FACTOR, Wanted};
+use crate::materials::{Materials, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
 use crate::player::Player;
@@ -52,7 +52,7 @@ impl Rig<'_> {
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
-        let materials = &self.materials[&Wanted::of(&cell.factors)];
+        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
         Box::new(move |load: &Load| {
             let player = Player {
                 kqps: self.kqps,
@@ -82,7 +82,7 @@ impl Rig<'_> {
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
-        let materials = &self.materials[&Wanted::of(&cell.factors)];
+        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
         let setting = Setting {
             path: &path,
             folder: &self.folder.work(&cell.subject, start),
@@ -91,14 +91,14 @@ impl Rig<'_> {
             io: &cell.io,
             workers: cell.workers,
             cpus: &cell.subject_cpus,
-            settings: &definition.settings_among(&cell.factors),
+            settings: &definition.settings_among(cell.factors.words()),
         };
         let subject = Subject::start_within(definition, &setting, self.interrupts, patience.for_start());
         let subject = subject.map_err(|error| match error {
             StartError::Interrupted => NoTrial::Interrupted,
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
         })?;
-        if let Some(niceness) = cell.factors.get(NICE_FACTOR) {
+        if let Some(niceness) = cell.factors.niceness() {
             renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
         }
         let (queries, checks) = asked(cell, definition, materials);
@@ -185,16 +185,16 @@ impl RunningSubject for AtStarted<'_> {
 /// not checked.
 fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> (&'b Path, bool) {
     let queries = match definition.ready.kind {
-        _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
+        _ if cell.factors.dataset().names == Some(Names::One) => &materials.one,
         ReadyKind::Soa => &materials.queries,
         ReadyKind::Reply => &materials.plain,
     };
     (queries, !(materials.is_file && definition.is_echo()))
 }
 
-fn renice(pid: u32, word: &str) -> Result<(), String> {
-    let set = |number| process::set_group_niceness(pid, number).map_err(|error| error.to_string());
-    niceness(word).and_then(set).map_err(|reason| format!("{NICE_FACTOR} = {word}: {reason}"))
+fn renice(pid: u32, niceness: i32) -> Result<(), String> {
+    let set = process::set_group_niceness(pid, niceness);
+    set.map_err(|error| format!("{} = {niceness}: {error}", name::HOST_NICE))
 }
 
 /// A subject that is stopped when it is dropped, as its definition says and within the time that is left for

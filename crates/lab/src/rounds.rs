@@ -4,11 +4,9 @@ use kqps_observation::{Cell, CellLoad};
 use kqps_verdict::compare::LEAST_BLOCKS;
 use kqps_verdict::disturbed::BESIDE_S;
 
-use crate::factor::ROUNDS_FACTOR;
-
 /// The number of trials in a start of this cell, under each load.
 pub(crate) fn rounds(cell: &Cell) -> usize {
-    cell.factors.get(ROUNDS_FACTOR).and_then(|word| word.parse().ok()).unwrap_or(1)
+    cell.factors.rounds().map_or(1, |rounds| rounds as usize)
 }
 
 /// Seconds that the trials of one start of this cell take.
@@ -38,7 +36,7 @@ pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
     let rounds = (loaded_s / wanted_s).floor().max(1.0);
     // To the millisecond, as a record shows it.
     cell.load = CellLoad::Closed((loaded_s / rounds * 1e3).round() / 1e3);
-    cell.factors.insert(ROUNDS_FACTOR.into(), format!("{rounds:.0}"));
+    cell.factors.set_rounds(rounds as u32);
     true
 }
 
@@ -55,8 +53,8 @@ mod tests {
     #[test]
     fn trials_last_twenty_times_as_long_as_an_answer_takes() {
         let lengthened = |latency_s: f64| {
-            let factors = [(ROUNDS_FACTOR.to_string(), "26".to_string())].into();
-            let mut cell = Cell { load: CellLoad::Closed(0.1), factors, ..Cell::default() };
+            let mut cell = Cell { load: CellLoad::Closed(0.1), ..Cell::default() };
+            cell.factors.set_rounds(26);
             let is_longer = lengthen(&mut cell, latency_s);
             (is_longer, cell.load.clone(), rounds(&cell))
         };

@@ -155,7 +155,7 @@ mod tests {
             let found = run(&goal, &Start::default(), &mut played, |load| {
                 count += 1;
                 subject.play(load).map(|mut trial| {
-                    trial.player.socket_drops = u64::from(count > first);
+                    trial.players.first.socket_drops = u64::from(count > first);
                     trial
                 })
             });

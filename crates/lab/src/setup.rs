@@ -1,13 +1,13 @@
 //! The settings of the player for a cell. They are stored in the cell's factors, so that the store alone
 //! explains a figure, and a resumed run plays as before.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_host::SubjectWatched;
 use kqps_kernel::own::is_own;
 use kqps_observation::Cell;
+use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, Io, LoadPlan, Plan, Sources, Stop, UdpPlan, Wire};
 
@@ -33,28 +33,6 @@ pub struct Setup {
     pub spreads_sources: bool,
 }
 
-/// The factor with the player's I/O.
-pub(crate) const IO: &str = "player.io";
-/// The factor with the number of the player's threads.
-pub(crate) const SENDERS: &str = "player.senders";
-/// The factor with the number of the player's sockets.
-pub(crate) const SOCKETS: &str = "player.sockets";
-/// The factor with the most queries outstanding.
-pub(crate) const WINDOW: &str = "player.window";
-/// The factor with the most queries in one burst.
-pub(crate) const BURST: &str = "player.burst";
-/// The factor with the seconds after which a reply is late.
-pub(crate) const TIMEOUT: &str = "player.timeout_s";
-
-/// The factor with the choice of source addresses.
-pub(crate) const SOURCES: &str = "player.sources";
-/// All sockets have the same source address.
-const ONE: &str = "one";
-/// The sockets use the addresses in turn.
-pub(crate) const SPREAD: &str = "spread";
-/// The values of [`SOURCES`].
-pub(crate) const SOURCES_WORDS: [&str; 2] = [ONE, SPREAD];
-
 /// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
 pub(crate) const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
@@ -70,18 +48,17 @@ impl Setup {
         spreads_sources: false,
     };
 
-    /// The settings as factors: name → value.
-    pub fn factors(&self) -> BTreeMap<String, String> {
-        let io = self.io.clone().map(|io| (IO.to_string(), io));
-        let senders = self.senders.map(|senders| (SENDERS.to_string(), senders.to_string()));
-        let sources = self.spreads_sources.then(|| (SOURCES.to_string(), SPREAD.to_string()));
-        let numbers = [
-            (SOCKETS.to_string(), self.sockets.to_string()),
-            (WINDOW.to_string(), self.window.to_string()),
-            (BURST.to_string(), self.burst.to_string()),
-            (TIMEOUT.to_string(), self.timeout_s.to_string()),
-        ];
-        numbers.into_iter().chain(io).chain(senders).chain(sources).collect()
+    /// The settings as factors of a cell.
+    pub fn factors(&self) -> PlayerFactors {
+        PlayerFactors {
+            io: self.io.clone(),
+            senders: self.senders,
+            sockets: Some(self.sockets),
+            window: Some(self.window),
+            burst: Some(self.burst),
+            timeout_s: Some(self.timeout_s),
+            sources: self.spreads_sources.then_some(SourceChoice::Spread),
+        }
     }
 
     /// The plan of a player with these settings that plays `load` from `cpus` at `targets`. Returns the reason if a
@@ -108,7 +85,7 @@ impl Setup {
         let plan = Plan {
             wire: Wire::Udp(UdpPlan {
                 targets: targets.to_vec(),
-                io: io.map_err(|expected| format!("factor `{IO}`: {expected}"))?,
+                io: io.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))?,
                 sockets: self.sockets as usize,
                 burst: self.burst as usize,
                 buffer_bytes: None,
@@ -138,20 +115,17 @@ impl Setup {
 
     /// The settings in a stored cell; those that it lacks are those of [`Setup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
+        let (player, usual) = (cell.factors.player(), Self::MANY_FLOWS);
         Self {
-            io: factor(cell, IO),
-            senders: factor(cell, SENDERS),
-            sockets: factor(cell, SOCKETS).unwrap_or(Self::MANY_FLOWS.sockets),
-            window: factor(cell, WINDOW).unwrap_or(Self::MANY_FLOWS.window),
-            burst: factor(cell, BURST).unwrap_or(Self::MANY_FLOWS.burst),
-            timeout_s: factor(cell, TIMEOUT).unwrap_or(Self::MANY_FLOWS.timeout_s),
-            spreads_sources: cell.factors.get(SOURCES).is_some_and(|word| word == SPREAD),
+            io: player.io.clone(),
+            senders: player.senders,
+            sockets: player.sockets.unwrap_or(usual.sockets),
+            window: player.window.unwrap_or(usual.window),
+            burst: player.burst.unwrap_or(usual.burst),
+            timeout_s: player.timeout_s.unwrap_or(usual.timeout_s),
+            spreads_sources: player.sources == Some(SourceChoice::Spread),
         }
     }
-}
-
-fn factor<T: std::str::FromStr>(cell: &Cell, name: &str) -> Option<T> {
-    cell.factors.get(name)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -167,7 +141,8 @@ mod tests {
             Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS },
             Setup { spreads_sources: true, ..Setup::MANY_FLOWS },
         ] {
-            let cell = Cell { factors: setup.factors(), ..Cell::default() };
+            let mut cell = Cell::default();
+            cell.factors.set_player(setup.factors());
             assert_eq!(Setup::of(&cell), setup);
         }
         assert_eq!(Setup::of(&Cell::default()), Setup::MANY_FLOWS);

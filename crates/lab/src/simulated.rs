@@ -50,7 +50,7 @@ impl Simulated {
             },
             ..Trial::default()
         };
-        played.player.socket_drops = u64::from(rate_qps > self.spoiled_above_qps);
+        played.players.first.socket_drops = u64::from(rate_qps > self.spoiled_above_qps);
         Ok(played)
     }
 }

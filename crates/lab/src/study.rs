@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use kqps_host::Topology;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, Target};
+use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
 use crate::echo_io;
-use crate::factor::LATENCY_FACTOR;
-use crate::materials::{FILE_FACTOR, RECORDS_FACTOR};
 use crate::running::{self, PlayerWish, Running};
 use crate::setup::Setup;
 
@@ -20,7 +18,7 @@ pub const NAME: &str = "default";
 const WORKERS: u32 = 1;
 
 /// Shares of a subject's figure at which its latency is measured, in percent.
-const LATENCY_AT: &str = "25 50 75 90";
+const LATENCY_AT: [u32; 4] = [25, 50, 75, 90];
 
 /// The input of the default study.
 #[derive(Clone, Debug, Default)]
@@ -130,12 +128,13 @@ fn echo(given: &Given, model: &str) -> Cell {
 }
 
 /// The factors of the player's settings and of its queries.
-fn factors(given: &Given) -> BTreeMap<String, String> {
-    let mut factors = given.player.setup(Setup::MANY_FLOWS).factors();
+fn factors(given: &Given) -> Factors {
+    let mut factors = Factors::default();
+    factors.set_player(given.player.setup(Setup::MANY_FLOWS).factors());
     match &given.queries {
-        Some(name) => factors.insert(FILE_FACTOR.into(), name.clone()),
-        None => factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string()),
-    };
+        Some(name) => factors.set_file(name),
+        None => factors.set_records(given.zone_records),
+    }
     factors
 }
 
@@ -143,7 +142,7 @@ fn factors(given: &Given) -> BTreeMap<String, String> {
 fn subject_like(given: &Given) -> Cell {
     let mut factors = factors(given);
     if given.latency {
-        factors.insert(LATENCY_FACTOR.into(), LATENCY_AT.into());
+        factors.set_latency_at(&LATENCY_AT);
     }
     Cell {
         workers: WORKERS,
@@ -177,7 +176,7 @@ mod tests {
         );
         let last = layout.cells.last().unwrap();
         assert_eq!((last.role, last.io.as_str(), last.workers), (Role::Subject, "mmsg", 1));
-        assert_eq!(last.factors[LATENCY_FACTOR], LATENCY_AT);
+        assert_eq!(last.factors.latency_at_percent(), LATENCY_AT);
     }
 
     fn running(on_this_host: bool) -> Running {
@@ -195,7 +194,7 @@ mod tests {
         };
         let layout = layout(&given);
         assert_eq!(names(&layout), ["player ceiling", "echo mmsg", "theirs"]);
-        assert!(layout.cells.iter().all(|cell| cell.factors[FILE_FACTOR] == "theirs.queries"));
+        assert!(layout.cells.iter().all(|cell| cell.factors.dataset().file.as_deref() == Some("theirs.queries")));
         assert!(layout.cells[2].target.is_some() && layout.cells[2].subject_cpus.is_empty());
         assert!(layout.skipped.is_empty());
     }
@@ -212,9 +211,9 @@ mod tests {
         assert_eq!(names(&with), ["player ceiling, echo at 192.0.2.1:5301", "theirs"]);
         let [ceiling, theirs] = &with.cells[..] else { panic!() };
         assert_eq!((ceiling.role, ceiling.target), (Role::PlayerCeiling, Some(echo)));
-        assert!(ceiling.player_factors().eq(theirs.player_factors()), "the player is set up alike");
-        assert_eq!(theirs.factors["player.senders"], "2");
-        assert_eq!(ceiling.factors["player.timeout_s"], "1.5");
+        assert_eq!(ceiling.factors.player(), theirs.factors.player(), "the player is set up alike");
+        assert_eq!(theirs.factors.player().senders, Some(2));
+        assert_eq!(ceiling.factors.player().timeout_s, Some(1.5));
     }
 
     #[test]

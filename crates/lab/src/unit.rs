@@ -7,7 +7,6 @@ use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::factor::LATENCY_FACTOR;
 use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::rounds::{self, LATENCIES};
@@ -256,8 +255,7 @@ fn is_search(cell: &Cell) -> bool {
 }
 
 fn latency_at(cell: &Cell) -> Vec<f64> {
-    let percents = cell.factors.get(LATENCY_FACTOR).map_or("", String::as_str);
-    percents.split_whitespace().filter_map(|word| word.parse::<f64>().ok()).map(|it| it / 100.0).collect()
+    cell.factors.latency_at_percent().iter().map(|&percent| f64::from(percent) / 100.0).collect()
 }
 
 #[cfg(test)]
@@ -268,8 +266,9 @@ mod tests {
     use kqps_verdict::search::Preset;
 
     fn run_of(role: Role) -> Run {
-        let factors = [(LATENCY_FACTOR.to_string(), "25 50 75 90".to_string())].into();
-        Run { cells: vec![Cell { role, factors, ..Cell::default() }], ..Run::default() }
+        let mut cell = Cell { role, ..Cell::default() };
+        cell.factors.set_latency_at(&[25, 50, 75, 90]);
+        Run { cells: vec![cell], ..Run::default() }
     }
 
     /// Plays one unit to its end and stores its trials in `run`, at most `most` of them.
@@ -380,7 +379,7 @@ mod tests {
             let subject = Simulated { knee_qps, spoiled_above_qps: 80_000.0 };
             let mut run = run_of(Role::Subject);
             run.cells[0].load = load;
-            run.cells[0].factors.insert(crate::factor::ROUNDS_FACTOR.into(), "4".into());
+            run.cells[0].factors.set_rounds(4);
             play(&mut run, 0, subject, 3);
             assert_eq!(run.trials.len(), 3);
             play(&mut run, 0, subject, 10);

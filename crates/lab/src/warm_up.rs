@@ -6,9 +6,6 @@ use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
 
 use crate::load::{Load, Pace};
 
-/// The factor of a cell that asks for a steady state, with the longest warm-up, as `60s`.
-pub const STEADY_FACTOR: &str = "steady";
-
 /// The longest warm-up of any cell, seconds.
 const LONGEST_S: f64 = 60.0;
 
@@ -53,8 +50,7 @@ impl WarmUp {
 /// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too
 /// short to judge.
 fn longest_s(cell: &Cell) -> Option<f64> {
-    let longest_s = seconds(cell.factors.get(STEADY_FACTOR)?)?;
-    (longest_s >= STEP_S).then_some(longest_s)
+    cell.factors.steady_s().filter(|longest_s| *longest_s >= STEP_S)
 }
 
 /// The least seconds of a warm-up for a steady state; 0 for a cell that does not ask for one.
@@ -62,24 +58,15 @@ pub fn at_least_s(cell: &Cell) -> f64 {
     longest_s(cell).map_or(0.0, |_| STEP_S)
 }
 
-/// Parses a duration as a study writes it, in seconds: `60s`, `1m`, or a number of seconds without a unit;
-/// `None` if it is malformed or not above 0.
-pub fn seconds(text: &str) -> Option<f64> {
-    let (number, unit_s) = match text.strip_suffix('m') {
-        Some(minutes) => (minutes, 60.0),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    number.trim().parse::<f64>().ok().map(|number| number * unit_s).filter(|s| s.is_finite() && *s > 0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kqps_observation::factors::{Factors, name};
     use kqps_observation::trial::Interval;
 
     fn cell(steady: Option<&str>) -> Cell {
-        let factors = steady.map(|longest| (STEADY_FACTOR.to_string(), longest.to_string()));
-        Cell { factors: factors.into_iter().collect(), ..Cell::default() }
+        let words = steady.map(|longest| (name::STEADY.to_string(), longest.to_string()));
+        Cell { factors: Factors::read(words).unwrap(), ..Cell::default() }
     }
 
     /// The seconds of the trials of a warm-up; `rate` returns the rate of every second.
@@ -112,7 +99,7 @@ mod tests {
         assert_eq!(played(&cell(Some("60s")), settles), [STEP_S; 3]);
         let climbs = |at_s: u64| 100_000 + 1000 * at_s;
         assert_eq!(played(&cell(Some("60s")), climbs), [STEP_S; 5]);
-        assert_eq!(played(&cell(Some("1h")), climbs), [SHORT_S], "not a duration that a study may write");
+        assert_eq!(played(&cell(Some("10s")), climbs), [SHORT_S], "too short to judge");
         assert_eq!(played(&cell(Some("10m")), climbs), [STEP_S; 5]);
         assert_eq!(played(&cell(Some("25")), climbs), [STEP_S; 2]);
     }

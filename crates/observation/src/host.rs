@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{NetworkFacts, UdpFacts};
+use crate::network::NetworkFacts;
 
 /// The host over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,9 +13,7 @@ pub struct HostFacts {
     pub wall_s: f64,
     /// How each core spent that time.
     pub cpus: Vec<CpuFacts>,
-    /// UDP counters of the player's network namespace, both address families. Other traffic moves them too.
-    pub udp: UdpFacts,
-    /// All counters of the player's network namespace.
+    /// The counters of the player's network namespace. Other traffic moves them too.
     #[serde(default)]
     pub network: NetworkFacts,
     /// Packets that the kernel's backlog refused (`softnet_stat`, column 2).

@@ -7,6 +7,7 @@
 //! Measuring and judging meet only here.
 
 pub mod accounts;
+pub mod factors;
 pub mod fingerprint;
 pub mod gauge;
 pub mod goal;
@@ -14,6 +15,7 @@ pub mod histogram;
 pub mod host;
 pub mod ledger;
 pub mod network;
+pub mod non_empty;
 pub mod question;
 pub mod run;
 pub mod store;
@@ -22,6 +24,7 @@ pub mod trial;
 pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
+pub use factors::Factors;
 pub use fingerprint::Fingerprint;
 pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 pub use goal::GoalFacts;
@@ -29,6 +32,7 @@ pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;
 pub use ledger::{Ledger, Place, Placed};
 pub use network::NetworkFacts;
+pub use non_empty::NonEmpty;
 pub use question::Question;
 pub use run::{Cell, CellLoad, Run, RunTrial, Target};
 pub use store::{Store, StoreError};
@@ -36,4 +40,4 @@ pub use subject::SubjectFacts;
 pub use trial::Trial;
 
 /// The version written into every record. A reader accepts this version and all older ones.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;

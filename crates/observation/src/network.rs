@@ -27,6 +27,11 @@ impl NetworkFacts {
     pub fn family(&self, ipv6: bool) -> (&IpFacts, &UdpFacts) {
         if ipv6 { (&self.ip6, &self.udp6) } else { (&self.ip4, &self.udp4) }
     }
+
+    /// A counter of UDP over both address families.
+    pub fn udp(&self, counter: fn(&UdpFacts) -> u64) -> u64 {
+        counter(&self.udp4) + counter(&self.udp6)
+    }
 }
 
 /// Differences of `/proc/net/snmp`, `netstat` and `snmp6` for one address family. The fragments of one packet
@@ -54,7 +59,7 @@ pub struct IpFacts {
     pub out_discards: u64,
 }
 
-/// Differences of `/proc/net/snmp` and `snmp6`, UDP over IPv4 and IPv6 together.
+/// Differences of `/proc/net/snmp` and `snmp6`, UDP over one address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are the kernel's
 pub struct UdpFacts {

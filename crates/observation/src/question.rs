@@ -31,6 +31,16 @@ pub enum Path {
     Veth,
 }
 
+impl Path {
+    /// Its words, in the order of its values.
+    pub(crate) const WORDS: [&str; 2] = ["loopback", "veth"];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
 /// A matrix of cells, and how to show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::factors::Factors;
 use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
 use crate::question::Question;
@@ -76,8 +77,8 @@ pub struct Cell {
     pub player_cpus: Vec<u32>,
     /// Cores of the subject.
     pub subject_cpus: Vec<u32>,
-    /// Further factors and their values.
-    pub factors: BTreeMap<String, String>,
+    /// Further factors.
+    pub factors: Factors,
     /// The address of a subject that was already running; `None` if the run starts the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -92,15 +93,7 @@ pub struct Target {
     pub on_this_host: bool,
 }
 
-/// The factors that describe the player's setup begin with one of these.
-const OF_PLAYER: [&str; 2] = ["player.", "player_"];
-
 impl Cell {
-    /// The factors of the player's setup. They must agree if one cell is the player's ceiling of another.
-    pub fn player_factors(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.factors.iter().filter(|(name, _)| OF_PLAYER.iter().any(|head| name.starts_with(head)))
-    }
-
     /// Whether its subject is on another host than the player.
     pub fn is_elsewhere(&self) -> bool {
         self.target.is_some_and(|target| !target.on_this_host)
@@ -280,7 +273,7 @@ mod tests {
     fn records_older_than_drop_reasons_are_read() {
         let mut old = serde_json::to_value(Trial::default()).unwrap();
         assert!(old.as_object_mut().unwrap().remove("disturbed").is_some());
-        assert!(old["host"].as_object_mut().unwrap().remove("drop_reasons").is_some());
+        assert!(old["hosts"][0].as_object_mut().unwrap().remove("drop_reasons").is_some());
         assert_eq!(serde_json::from_value::<Trial>(old).unwrap(), Trial::default());
     }
 }

@@ -4,6 +4,7 @@
 
 mod claim;
 mod error;
+mod older;
 mod record;
 
 use std::os::unix::ffi::OsStrExt as _;

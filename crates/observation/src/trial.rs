@@ -10,6 +10,7 @@ use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
+use crate::non_empty::NonEmpty;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 /// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
@@ -36,6 +37,9 @@ pub struct Trial {
     /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// What carried queries and replies.
+    #[serde(default)]
+    pub transport: Transport,
     /// The facts of the dataset.
     pub dataset: DatasetFacts,
     /// The load that was played.
@@ -53,6 +57,10 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
+    /// Cause → lost queries: `time` if the reply did not come in time, `closed` or `reset` if the connection ended first.
+    /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
+    #[serde(default)]
+    pub lost_causes: BTreeMap<String, u64>,
     /// Expected reply → lost queries: an rcode, or `NODATA` or `referral` if the expected answer shows it, or `unknown`.
     /// Sums to `accounts.lost`. Empty in records older than the field.
     #[serde(default)]
@@ -77,12 +85,12 @@ pub struct Trial {
     /// The histograms behind the three figures above (`latency`, `lag`, `gap`), as [`crate::Histogram::encode`] writes
     /// them.
     pub histograms: BTreeMap<String, String>,
-    /// The facts of the player.
-    pub player: PlayerFacts,
+    /// The facts of each player. Accounts, load and latency are those of all players together.
+    pub players: NonEmpty<PlayerFacts>,
     /// The facts of the subject, if its process is known.
     pub subject: Option<SubjectFacts>,
-    /// The facts of the host.
-    pub host: HostFacts,
+    /// The facts of each host that took part, the first player's first.
+    pub hosts: NonEmpty<HostFacts>,
     /// Where packets were lost.
     pub ledger: Ledger,
     /// How fast the cores were around the trial. `None` if they were not gauged, and in records older than the field.
@@ -104,6 +112,15 @@ pub struct Trial {
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
+}
+
+/// What carries queries and replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Datagrams (RFC 1035, section 4.2.1).
+    #[default]
+    Udp,
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.

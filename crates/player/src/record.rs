@@ -9,11 +9,12 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, UNSENT_IDS, UNSENT_LATE, UNSENT_WINDOW,
+    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, Transport, UNSENT_IDS, UNSENT_LATE, UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, SCHEMA, Trial};
+use kqps_observation::{Accounts, NonEmpty, SCHEMA, Trial};
 
 use crate::io::Chosen;
+use crate::loss::Loss;
 use crate::plan::{LoadPlan, Plan};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
@@ -86,12 +87,14 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         target: played.plan.targets()[0].to_string(),
         targets: played.plan.targets().iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
-        player: player(&played, &tally, &load, drops),
+        transport: Transport::Udp,
+        players: NonEmpty::one(player(&played, &tally, &load, drops)),
         load,
         accounts,
         unsent_causes: unsent_causes(&tally),
         wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
         wrong_rcodes: wrong_rcodes(&tally),
+        lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
         lost_expected: by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count))),
         refused_at_times: held_back.refused,
         send_failed_causes: by_name(
@@ -110,7 +113,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         ]),
         ledger,
         subject: played.seen.subject,
-        host: played.seen.host,
+        hosts: NonEmpty::one(played.seen.host),
         intervals: intervals(&tally),
         sent_per_100ms: tally.sent_per_100ms,
         // The caller of the trial knows the speed of the cores.

@@ -159,7 +159,7 @@ fn check(trial: &Trial) {
         duplicate: passes_of(Fate::Double),
         unsolicited: passes_of(Fate::WrongId) + passes_of(Fate::OtherPort),
     };
-    assert_eq!(trial.accounts, expected, "{} {:?}", trial.player.io, trial.load.mode);
+    assert_eq!(trial.accounts, expected, "{} {:?}", trial.players.first.io, trial.load.mode);
     let causes = [
         ("question", Fate::OtherQuestion),
         ("not-a-response", Fate::NoReply),

@@ -102,7 +102,7 @@ fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
         assert_eq!((accounts.intended, accounts.sent, accounts.send_failed), (90, 60, 30), "{}", io.name());
         assert_eq!(accounts.correct, 60, "{}", io.name());
         assert_eq!(trial.send_failed_causes, [("EMSGSIZE".to_string(), 30)].into());
-        assert_eq!(trial.player.segment_fallbacks, 0, "{}", io.name());
+        assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.name());
     }
 }
 
@@ -125,8 +125,8 @@ fn what_may_not_leave_in_one_send_leaves_one_by_one() {
         let queries = queries_of(500, &[1400]);
         let trial = answered(&queries, Io::Gso);
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (500, 500));
-        assert_eq!(trial.player.segment_fallbacks, 2, "both sockets");
-        assert!(trial.player.notes.iter().any(|note| note.contains("fell back")), "{:?}", trial.player.notes);
+        assert_eq!(trial.players.first.segment_fallbacks, 2, "both sockets");
+        assert!(trial.players.first.notes.iter().any(|note| note.contains("fell back")), "{:?}", trial.players.first.notes);
     });
 }
 
@@ -144,7 +144,7 @@ fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
             assert_eq!((accounts.intended, accounts.correct), (2000, accounts.sent), "{}", io.name());
             assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
             assert_eq!(trial.send_failed_causes, [("EPERM".to_string(), accounts.send_failed)].into());
-            assert_eq!(trial.player.segment_fallbacks, 0, "{}", io.name());
+            assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.name());
         });
     }
 }

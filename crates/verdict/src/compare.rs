@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::interval::Interval;
 use scatter::Logs;
 
-pub use facts::{Pairing, Part, between_runs, figures_of, of_run, of_run_for, within_run};
+pub use facts::{Pairing, between_runs, figures_of, of_run, of_run_for, within_run};
 
 /// Fewer blocks than this give no verdict.
 pub const LEAST_BLOCKS: u32 = 6;

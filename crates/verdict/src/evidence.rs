@@ -110,7 +110,7 @@ mod tests {
             .map(|(rate_qps, spoiled)| {
                 let load = Load { intended_qps: Some(*rate_qps), ..Load::default() };
                 let mut trial = Trial { load, ..Trial::default() };
-                trial.player.socket_drops = u64::from(*spoiled);
+                trial.players.first.socket_drops = u64::from(*spoiled);
                 trial
             })
             .collect()

@@ -22,8 +22,8 @@ pub fn silence(trial: &Trial) -> Option<String> {
     }
     // The kernel counts datagrams for ports without a listener. On one host it counts a segmented send, of a
     // burst at most, as one datagram. Other traffic moves that counter too.
-    let at_once = if trial.player.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
-    let closed = trial.host.udp.no_ports;
+    let at_once = if trial.players.first.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
+    let closed = trial.hosts.first.network.udp(|udp| udp.no_ports);
     let mut why = if closed.saturating_mul(at_once) >= accounts.sent {
         format!("Nothing listens at {target}: the kernel counted {closed} datagrams for closed ports")
     } else {
@@ -91,7 +91,7 @@ mod tests {
             ..trial(Accounts { intended: 10, send_failed: 10, ..Accounts::default() })
         };
         let mut closed = trial(lost(10));
-        closed.host.udp.no_ports = 10;
+        closed.hosts.first.network.udp4.no_ports = 10;
         let mut stray = trial(Accounts { unsolicited: 7, ..lost(10) });
         stray.load.timeout_s = 0.25;
         let mut own = trial(lost(10));

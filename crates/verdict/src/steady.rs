@@ -116,7 +116,7 @@ fn squares(rates: &[f64]) -> f64 {
 pub fn not_looked_for(run: &Run) -> Option<String> {
     let subjects = || run.cells.iter().filter(|cell| cell.role == Role::Subject);
     let (all, looked_for) =
-        (subjects().count(), subjects().filter(|cell| cell.factors.contains_key(FACTOR)).count());
+        (subjects().count(), subjects().filter(|cell| cell.factors.steady_s().is_some()).count());
     match looked_for {
         _ if looked_for == all => None,
         0 => Some("A steady state was not looked for: every start was warmed up for a moment only.".into()),
@@ -124,11 +124,11 @@ pub fn not_looked_for(run: &Run) -> Option<String> {
     }
 }
 
-/// The factor of cells that are warmed up until their rate is steady.
-const FACTOR: &str = "steady";
-
 #[cfg(test)]
 mod tests {
+    use kqps_observation::factors::name;
+    use kqps_observation::{Cell, Factors};
+
     use super::*;
 
     fn bins(rate: impl Fn(usize) -> f64, count: usize) -> Vec<Interval> {
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn where_it_was_not_looked_for_is_said() {
-        let cell = |steady: bool| kqps_observation::Cell {
-            factors: steady.then(|| (FACTOR.to_owned(), "60s".to_owned())).into_iter().collect(),
-            ..Default::default()
+        let cell = |steady: bool| {
+            let word = steady.then(|| (name::STEADY.to_owned(), "60s".to_owned()));
+            Cell { factors: Factors::read(word).unwrap(), ..Cell::default() }
         };
         let said = |cells: &[bool]| {
             not_looked_for(&Run {

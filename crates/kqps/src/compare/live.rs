@@ -5,15 +5,14 @@ use std::time::Instant;
 use anyhow::Context as _;
 use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
 use kqps_lab::conduct::{Conducted, Event};
-use kqps_lab::factor::ROUNDS_FACTOR;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
 use kqps_lab::words::{counted, time};
+use kqps_observation::factors::ComparedAs;
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CellLoad, Run};
 use kqps_recipe::RECORDS_MAX;
-use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 
@@ -60,8 +59,7 @@ fn why_nothing(run: &Run) -> String {
     let Some((cell, reason, output)) = failed else {
         return "no trial has the figures, as with too few queries or a rate that was never answered".into();
     };
-    let side =
-        if cell.factors.get(Part::FACTOR).is_some_and(|part| part == Part::B.word()) { "B" } else { "A" };
+    let side = if cell.factors.compared_as() == Some(ComparedAs::B) { "B" } else { "A" };
     let words = output.iter().fold(String::new(), |words, line| words + "\n    " + &visible_line(line));
     let head = if words.is_empty() { "" } else { "; its last words:" };
     let (name, reason) = (visible_line(&cell.name), visible_line(reason));
@@ -77,7 +75,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             folder.display()
         )));
     }
-    if session.run().cells.iter().any(|cell| !cell.factors.contains_key(ROUNDS_FACTOR)) {
+    if session.run().cells.iter().any(|cell| cell.factors.rounds().is_none()) {
         return Err(bad_input(format!(
             "{} was begun by an earlier version, which started A and B one after the other; begin a new comparison",
             folder.display()

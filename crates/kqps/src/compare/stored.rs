@@ -162,7 +162,7 @@ fn differing(run: &Run, asked: &str) -> anyhow::Result<Vec<(usize, usize)>> {
 /// its own I/O, and more workers need more cores.
 fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
     let others = |cell: &Cell| -> Vec<(String, String)> {
-        let factors = cell.factors.iter().filter(|(factor, _)| factor.as_str() != name);
+        let factors = cell.factors.words().iter().filter(|(factor, _)| factor.as_str() != name);
         factors.map(|(factor, value)| (factor.clone(), value.clone())).collect()
     };
     let given = |factors: &[&str]| factors.contains(&name);
@@ -180,7 +180,7 @@ fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
 /// The factors in which any two cells differ, as a list for a message.
 fn known_factors(cells: &[(usize, &Cell)]) -> String {
     let built_in = ["subject", "io", "workers", "cores"].map(str::to_owned);
-    let mut names: Vec<String> = cells.iter().flat_map(|(_, cell)| cell.factors.keys().cloned()).collect();
+    let mut names: Vec<String> = cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned()).collect();
     names.extend(built_in);
     names.sort();
     names.dedup();

@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_kernel::own::is_own;
 use kqps_lab::kept::{Claimed, Kept, NAME};
+use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
-use kqps_observation::{Run, Target, Trial};
+use kqps_observation::{Factors, Run, Target, Trial};
 use kqps_player::Plan;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
@@ -108,13 +109,15 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
 }
 
 fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan, &SubjectWatched)) -> Cell {
-    let factors = [
-        ("player.io", plan.udp().io.name().to_owned()),
-        ("player.senders", plan.threads.to_string()),
-        ("player.sockets", plan.sockets_in_fact().to_string()),
-        ("player.burst", plan.udp().burst.to_string()),
-        ("player.timeout_s", plan.timeout.as_secs_f64().to_string()),
-    ];
+    let mut factors = Factors::default();
+    factors.set_player(PlayerFactors {
+        io: Some(plan.udp().io.name().to_owned()),
+        senders: Some(plan.threads as u32),
+        sockets: Some(plan.sockets_in_fact() as u32),
+        burst: Some(plan.udp().burst as u32),
+        timeout_s: Some(plan.timeout.as_secs_f64()),
+        ..PlayerFactors::default()
+    });
     Cell {
         name: name.to_owned(),
         role,
@@ -123,7 +126,7 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
         workers,
         player_cpus: plan.cpus.clone(),
         subject_cpus: watched.cpus.clone(),
-        factors: factors.map(|(name, value)| (name.to_owned(), value)).into(),
+        factors,
         ..Cell::default()
     }
 }

@@ -65,7 +65,7 @@ fn check(pid: u32) -> anyhow::Result<()> {
 pub(crate) fn watched(trial: &Trial) -> Option<String> {
     match &trial.subject {
         Some(subject) => Some(shown(subject)),
-        None => trial.host.unreadable.get(SUBJECT_PROCESS).map(|why| format!("not watched: {why}")),
+        None => trial.hosts.first.unreadable.get(SUBJECT_PROCESS).map(|why| format!("not watched: {why}")),
     }
 }
 

@@ -169,7 +169,7 @@ fn load(trial: &Trial) -> String {
         LoadMode::Closed => closed(trial),
     };
     line(&mut text, "Load", &how);
-    let player = &trial.player;
+    let player = &trial.players.first;
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
     let (threads, sockets) =
@@ -234,10 +234,10 @@ fn losses(trial: &Trial) -> String {
 
 /// The kernel's reasons for drops, if the user asked for them.
 fn drop_reasons(trial: &Trial) -> String {
-    if let Some(why) = trial.host.unreadable.get("drop reasons") {
+    if let Some(why) = trial.hosts.first.unreadable.get("drop reasons") {
         return format!("\nThe kernel's reasons for its drops could not be counted: {why}\n");
     }
-    let Some(reasons) = &trial.host.drop_reasons else { return String::new() };
+    let Some(reasons) = &trial.hosts.first.drop_reasons else { return String::new() };
     let mut text =
         String::from("\nWhy IP packets were dropped on this host (counting disturbed the trial):\n\n");
     for (reason, count) in reasons {

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(chosen(&[], &[]).unwrap().len(), 3);
         assert_eq!(chosen(&["knot".into()], &[]).unwrap()[0].definition.title, "Knot DNS");
         let echo = chosen(&["echo io=epoll workers=2".into()], &[]).unwrap().remove(0);
-        assert_eq!((echo.name.as_str(), echo.factors["io"].as_str()), ("echo io=epoll workers=2", "epoll"));
+        assert_eq!((echo.name.as_str(), echo.factors.word("io")), ("echo io=epoll workers=2", Some("epoll")));
         assert!(error("knot worker=2").contains("did you mean `workers`?"));
         assert!(error("nsd 'x").contains("a quote is not closed"));
         assert!(error("nds").contains("did you mean `nsd`?"));

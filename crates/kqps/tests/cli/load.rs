@@ -35,7 +35,7 @@ fn the_record_says_what_was_really_used() {
             bench.trial(&["-Q", "2k", "-l", "0.3s", "--io", io, "-T", "2", "-c", "6", "--burst", "8"]);
         trial.accounts.check().unwrap();
         assert_eq!(trial.accounts.intended, 600);
-        assert_eq!((trial.player.io.as_str(), trial.player.threads, trial.player.sockets), (io, 2, 6));
+        assert_eq!((trial.players.first.io.as_str(), trial.players.first.threads, trial.players.first.sockets), (io, 2, 6));
         assert_eq!((trial.load.burst, trial.dataset.queries), (8, 1000));
         assert_eq!(trial.response_rcodes.get("NOERROR"), Some(&trial.accounts.correct));
     }
@@ -47,7 +47,7 @@ fn auto_takes_the_best_that_the_host_offers_and_says_which() {
     let bench = Bench::new();
     for flags in [&[][..], &["--io", "auto"]] {
         let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
-        assert_eq!(Some(trial.player.io.as_str()), offered, "{flags:?}");
+        assert_eq!(Some(trial.players.first.io.as_str()), offered, "{flags:?}");
     }
 }
 
@@ -57,7 +57,7 @@ fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
     for (threads, sockets) in [("3", "4"), ("4", "6"), ("5", "8")] {
         let trial = bench.trial(&["-Q", "2k", "-l", "0.1s", "-T", threads, "-c", sockets]);
         assert_eq!(trial.accounts.intended, 200);
-        assert_eq!(trial.player.sockets.to_string(), sockets);
+        assert_eq!(trial.players.first.sockets.to_string(), sockets);
     }
     std::fs::write(bench.queries(), "one.example.test A\n").unwrap();
     let trial = bench.trial(&["-Q", "1k", "-T", "4", "-n", "10"]);
@@ -120,16 +120,16 @@ fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
         let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
         assert_eq!(trial.accounts.intended, 1000);
         if is_permitted {
-            assert_eq!(trial.player.cores_awake, trial.player.real_time && can_stay_awake);
+            assert_eq!(trial.players.first.cores_awake, trial.players.first.real_time && can_stay_awake);
         }
-        let thread = &trial.player.per_thread[0];
-        let told_s = thread.busy * trial.host.wall_s + thread.awake_s;
+        let thread = &trial.players.first.per_thread[0];
+        let told_s = thread.busy * trial.hosts.first.wall_s + thread.awake_s;
         assert!((told_s - thread.cpu_s).abs() < 1e-6, "{told_s} of {} s", thread.cpu_s);
         let stayed_awake = thread.awake_s > 0.0;
         if !flags.contains(&"--coalesce") {
             assert_eq!(trial.load.coalesce_us, Some(if stayed_awake { 10.0 } else { 20.0 }));
         }
-        (trial.player.real_time, stayed_awake)
+        (trial.players.first.real_time, stayed_awake)
     };
     let own = ["--cpus", one, "--subject-cpus", other];
     assert_eq!(played(&own), (is_permitted, true));
@@ -169,7 +169,7 @@ fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
-    trial.player.per_thread.iter().map(|thread| thread.withheld_s).sum()
+    trial.players.first.per_thread.iter().map(|thread| thread.withheld_s).sum()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::question::Experiment;
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, CellLoad, Fingerprint, Question, Run, RunTrial, SCHEMA, Store};
+use kqps_observation::{Cell, CellLoad, Factors, Fingerprint, Question, Run, RunTrial, SCHEMA, Store};
 use tempfile::TempDir;
 
 use crate::load::bench::kqps;
@@ -54,7 +54,7 @@ fn foreign(folder: &Path) {
         io: text(),
         role: Role::Subject,
         load: CellLoad::Closed(1.0),
-        factors: [(text(), text())].into(),
+        factors: Factors::read([(text(), text())]).unwrap(),
         experiment: text(),
         ..Cell::default()
     };

@@ -216,7 +216,7 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     assert!(
         run.cells
             .iter()
-            .all(|cell| is_set(&cell.factors["player.timeout_s"], &cell.factors["player.senders"]))
+            .all(|cell| is_set(&cell.factors.words()["player.timeout_s"], &cell.factors.words()["player.senders"]))
     );
     let timeouts: Vec<f64> =
         run.trials.iter().filter_map(|one| one.measured()).map(|trial| trial.load.timeout_s).collect();

@@ -4,7 +4,6 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 
 use crate::canary;
-use crate::factor::{LATENCY_FACTOR, ROUNDS_FACTOR};
 use crate::rounds;
 use crate::warm_up;
 
@@ -64,7 +63,7 @@ pub(super) fn of_goal(goal: &str) -> &'static Cost {
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
-        _ if cell.factors.contains_key(ROUNDS_FACTOR) => rounds::trials_s(cell),
+        _ if cell.factors.rounds().is_some() => rounds::trials_s(cell),
         (_, CellLoad::Closed(seconds)) => *seconds,
         (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
         (_, CellLoad::Search) if block == 0 => of_goal(goal).first_s,
@@ -75,7 +74,7 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
 
 /// Latency by load, which is measured only in the first block.
 pub(crate) fn latency_s(cell: &Cell, goal: &str, block: u32) -> f64 {
-    let has_latency = block == 0 && cell.factors.contains_key(LATENCY_FACTOR);
+    let has_latency = block == 0 && !cell.factors.latency_at_percent().is_empty();
     if has_latency { of_goal(goal).latency_s } else { 0.0 }
 }
 
@@ -106,14 +105,13 @@ pub(super) fn reasons_s(cells: &[Cell]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use kqps_observation::factors::{Factors, name};
 
     use super::*;
 
     fn cell(load: CellLoad, factors: &[(&str, &str)]) -> Cell {
-        let factors: BTreeMap<String, String> =
-            factors.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Cell { load, factors, ..Cell::default() }
+        let words = factors.iter().map(|(name, word)| ((*name).into(), (*word).into()));
+        Cell { load, factors: Factors::read(words).unwrap(), ..Cell::default() }
     }
 
     #[test]
@@ -123,7 +121,7 @@ mod tests {
         let steady = cell_s(&cell(CellLoad::Closed(0.5), &[("steady", "60s")]), "quick", 0);
         assert!(steady > closed + 10.0);
 
-        let search = cell(CellLoad::Search, &[(LATENCY_FACTOR, "50")]);
+        let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50")]);
         let of = |goal, block| cell_s(&search, goal, block) - start_s(&search);
         let more_s = QUICK.first_s - QUICK.later_s + QUICK.latency_s;
         assert!((of("quick", 0) - of("quick", 1) - more_s).abs() < 1e-9, "latency comes once");

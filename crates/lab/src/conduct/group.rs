@@ -4,7 +4,6 @@
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Run};
-use kqps_verdict::compare::Part;
 use kqps_verdict::disturbed::rounds_with;
 
 /// The most servers that run at once.
@@ -52,7 +51,7 @@ fn is_searched(cell: &Cell) -> bool {
 
 /// Whether a cell is part of a comparison.
 fn is_compared(cell: &Cell) -> bool {
-    cell.factors.contains_key(Part::FACTOR)
+    cell.factors.compared_as().is_some()
 }
 
 fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
@@ -85,6 +84,8 @@ pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::factors::ComparedAs;
+
     use super::*;
 
     fn cell(name: &str, role: Role, io: &str) -> Cell {
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn other_conditions_make_other_groups() {
         let mut run = run();
-        run.cells[5].factors.insert("dataset.records".into(), "10".into());
+        run.cells[5].factors.set_records(10);
         assert_eq!(groups(&run, &[4, 5, 2]), [vec![4, 2], vec![5]]);
         run.cells[5] = Cell { load: CellLoad::Closed(1.0), ..cell("bind", Role::Subject, "epoll") };
         assert_eq!(groups(&run, &[4, 5, 2, 3]), [vec![4, 2], vec![5], vec![3]]);
@@ -121,12 +122,13 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_comparison_run_side_by_side_whatever_their_load_and_cores() {
-        let side = |part: Part| Cell {
-            load: CellLoad::Closed(0.25),
-            factors: [(Part::FACTOR.into(), part.word().into())].into(),
-            ..cell("nsd", Role::Subject, "mmsg")
+        let side = |part| {
+            let mut side = Cell { load: CellLoad::Closed(0.25), ..cell("nsd", Role::Subject, "mmsg") };
+            side.factors.set_compared_as(part);
+            side
         };
-        let mut run = Run { cells: [Part::A, Part::Again, Part::B].map(side).into(), ..Run::default() };
+        let parts = [ComparedAs::A, ComparedAs::Again, ComparedAs::B];
+        let mut run = Run { cells: parts.map(side).into(), ..Run::default() };
         run.cells[2].subject_cpus = vec![1, 2];
         assert_eq!(groups(&run, &[2, 0, 1]), [vec![2, 0, 1]]);
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
-use kqps_verdict::compare::Part;
 use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
@@ -309,5 +308,5 @@ impl<'a> Conductor<'a> {
 
 /// Whether a cell belongs to a comparison of which another cell is running.
 fn is_beside_its_like(run: &Run, cell: usize, members: &[Member<'_>]) -> bool {
-    members.iter().any(|member| member.play.is_some()) && run.cells[cell].factors.contains_key(Part::FACTOR)
+    members.iter().any(|member| member.play.is_some()) && run.cells[cell].factors.compared_as().is_some()
 }

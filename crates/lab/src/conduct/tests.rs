@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kqps_observation::trial::LoadMode;
-use kqps_verdict::compare::Part;
+use kqps_observation::factors::ComparedAs;
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::search::Preset;
 
@@ -250,7 +250,7 @@ fn cut_off_in_the_middle_of_every_repetition_it_ends_alike() {
     };
     let folder = tempfile::tempdir().unwrap();
     let whole = whole_run(folder.path());
-    let spoiled = |one: &&RunTrial| one.measured().is_some_and(|trial| trial.player.socket_drops > 0);
+    let spoiled = |one: &&RunTrial| one.measured().is_some_and(|trial| trial.players.first.socket_drops > 0);
     assert!(whole.trials.iter().filter(spoiled).count() > 3);
 
     std::fs::create_dir(folder.path().join("other")).unwrap();

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use kqps_host::topology::write_list;
+use kqps_observation::factors::name;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, question};
+use kqps_observation::{Cell, CellLoad, Factors, question};
 
 use super::offer::HostOffer;
 use super::values::{CORES, Settings};
 use crate::echo_io;
-use crate::path::{self, PATH_FACTOR};
 use crate::subject::Definition;
 
 /// The canary is the simplest server, since any server could answer its rate.
@@ -28,7 +28,7 @@ pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
     let mut echoes = BTreeSet::new();
     let mut ceilings: Vec<Cell> = Vec::new();
     for cell in cells.iter() {
-        let setup = surroundings(cell);
+        let setup = Settings::from(surroundings(cell));
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
             let io = echo_io::cheapest(&given.lacking);
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
@@ -53,7 +53,7 @@ pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
             let name = if before == 0 { plain } else { format!("{plain} ({})", before + 1) };
             let (io, workers) = (cell.io.clone(), cell.workers);
             let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) };
-            echo.factors.insert(SOCKETS.into(), sockets);
+            echo.factors.set_word(SOCKETS, sockets);
             ceilings.push(echo);
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn add_canary(given: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>
 /// An echo with one worker on the cores of a cell, with the same player.
 fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
-    factors.insert(CORES.into(), write_list(&cell.subject_cpus));
+    factors.set_word(CORES, write_list(&cell.subject_cpus));
     Cell {
         subject: "echo".into(),
         version: given.versions.get("echo").cloned(),
@@ -90,15 +90,15 @@ fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
 }
 
 /// The settings of the player and of the path, which a ceiling shares with its cells.
-fn surroundings(cell: &Cell) -> Settings {
-    let shared = |name: &&String| name.starts_with("player.") || name.starts_with(PATH_FACTOR);
-    cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
+fn surroundings(cell: &Cell) -> Factors {
+    let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
+    cell.factors.filtered(|name| name.starts_with(name::PLAYER) || is_of_path(name))
 }
 
 /// `player ceiling, sockets 8, window 500`, with the cores if the player has others in other cells.
 fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
-    let shown = setup.iter().filter(|(_, value)| *value != path::word(question::Path::Loopback));
-    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
+    let shown = setup.iter().filter(|(_, value)| *value != question::Path::Loopback.word());
+    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
     let cores = cpus.map(|cpus| format!(", player on {}", write_list(cpus)));
     words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
@@ -109,7 +109,7 @@ fn sockets(given: &HostOffer, cell: &Cell) -> String {
     let definition = given.definitions.values().find(|definition| definition.name == cell.subject);
     match definition {
         Some(definition) if cell.workers > 1 => {
-            definition.echo_sockets(&definition.settings_among(&cell.factors))
+            definition.echo_sockets(&definition.settings_among(cell.factors.words()))
         }
         _ => Definition::SHARED.into(),
     }

@@ -4,18 +4,17 @@
 use std::collections::BTreeMap;
 
 use kqps_host::topology::write_list;
+use kqps_observation::factors::{FactorError, name};
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, Question, question};
+use kqps_observation::{Cell, CellLoad, Factors, Question, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
 use super::offer::HostOffer;
-use super::values::{self, CORES, IO, ONE_PER_CORE, SENDERS, SUBJECT, Settings};
+use super::values::{self, CORES, IO, ONE_PER_CORE, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::echo_io;
-use crate::factor::LATENCY_FACTOR;
-use crate::materials::{RECIPE_FACTOR, Wanted};
-use crate::path::{self, PATH_FACTOR};
+use crate::materials::Wanted;
 use crate::placement::{self, CoreWish, Placed, place};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -81,10 +80,8 @@ impl Matrix<'_> {
                     let of_cell = factors.iter().map(|(factor, _)| factor.as_str()).chain([SUBJECT]);
                     for factor in of_cell {
                         let values = seen.entry(factor.into()).or_default();
-                        if let Some(value) = cell.factors.get(factor).filter(|value| !values.contains(value))
-                        {
-                            values.push(value.clone());
-                        }
+                        let value = cell.factors.word(factor).map(str::to_owned);
+                        values.extend(value.filter(|value| !values.contains(value)));
                     }
                     layout.cells.push(cell);
                 }
@@ -109,26 +106,28 @@ impl Matrix<'_> {
         if self.experiment.exclude.iter().any(|excluded| agrees(&settings, excluded, cores)) {
             return Ok(Vec::new());
         }
+        let wrong = |error: FactorError| self.study.wrong_key(error.name(), error.to_string());
+        let factors = Factors::read(settings.clone()).map_err(wrong)?;
         let definition = &self.given.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
-        if let Err(error) = self.check_zones(definition, &settings)? {
+        if let Err(error) = self.check_zones(definition, &factors)? {
             layout.skipped.insert(name, error.to_string());
             return Ok(Vec::new());
         }
-        match self.places(definition, &settings)? {
+        match self.places(definition, &factors)? {
             Err(reason) => {
                 layout.skipped.insert(name, reason);
                 Ok(Vec::new())
             }
             Ok(places) => {
-                if let Some(why) = placement::left_out(&self.given.topology, &self.wish(&settings)?) {
+                if let Some(why) = placement::left_out(&self.given.topology, &self.wish(&factors)?) {
                     layout.skipped.insert(format!("{name}, other cores"), why);
                 }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
                     let cpus = write_list(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
-                    Cell { name, ..self.cell(subject, definition, &settings, placed) }
+                    Cell { name, ..self.cell(subject, definition, &factors, placed) }
                 };
                 Ok(places.into_iter().map(of_place).collect())
             }
@@ -139,10 +138,10 @@ impl Matrix<'_> {
     fn check_zones(
         &self,
         definition: &Definition,
-        settings: &Settings,
+        factors: &Factors,
     ) -> Result<Result<(), SettingError>, TomlError> {
-        let wrong = |error: RecipeError| self.study.wrong(RECIPE_FACTOR, error.to_string());
-        let recipe = Wanted::of(settings).recipe(0).map_err(wrong)?;
+        let wrong = |error: RecipeError| self.study.wrong(name::DATASET_RECIPE, error.to_string());
+        let recipe = Wanted::of(factors.dataset()).recipe(0).map_err(wrong)?;
         Ok(definition.check_zones((recipe.zones + recipe.broken) as usize))
     }
 
@@ -158,7 +157,7 @@ impl Matrix<'_> {
         }
         settings.insert(SUBJECT.into(), subject.into());
         let path = experiment.path.unwrap_or(study.path);
-        settings.entry(PATH_FACTOR.into()).or_insert_with(|| path::word(path).into());
+        settings.entry(name::PATH.into()).or_insert_with(|| path.word().into());
         settings
     }
 
@@ -166,19 +165,19 @@ impl Matrix<'_> {
     fn places(
         &self,
         definition: &Definition,
-        settings: &Settings,
+        factors: &Factors,
     ) -> Result<Result<Vec<Placed>, String>, TomlError> {
         let Self { study, experiment, given } = *self;
-        if let Some(reason) = self.no_path(settings)? {
+        if let Some(reason) = self.no_path(factors) {
             return Ok(Err(reason));
         }
-        let io = io_of(definition, settings);
+        let io = io_of(definition, factors.words());
         if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &given.lacking)).flatten() {
             return Ok(Err(reason));
         }
         let cores = given.topology.cores.len();
-        let senders = settings.get(SENDERS).and_then(|word| word.parse().ok()).unwrap_or(1);
-        let wish = self.wish(settings)?;
+        let senders = factors.player().senders.map_or(1, |senders| senders as usize);
+        let wish = self.wish(factors)?;
         let placement = experiment.placement.unwrap_or(study.placement);
         Ok(place(&given.topology, &wish, senders, placement).and_then(|placed| {
             if placed.is_empty() { Err(format!("this machine has {cores} cores")) } else { Ok(placed) }
@@ -186,30 +185,32 @@ impl Matrix<'_> {
     }
 
     /// The cores that a combination asks for; by default one for each worker.
-    fn wish(&self, settings: &Settings) -> Result<CoreWish, TomlError> {
-        let word = settings.get(CORES).cloned().unwrap_or_else(|| workers(settings).to_string());
+    fn wish(&self, factors: &Factors) -> Result<CoreWish, TomlError> {
+        let word = factors.words().get(CORES).cloned();
+        let word = word.unwrap_or_else(|| workers(factors.words()).to_string());
         let cores = self.given.topology.cores.len();
         CoreWish::read(&word, cores).map_err(|what| self.study.wrong(&word, what))
     }
 
-    fn cell(&self, subject: &str, definition: &Definition, settings: &Settings, placed: Placed) -> Cell {
-        let mut factors = settings.clone();
-        let per_core = placed.subject_cpus.len().to_string();
-        factors
-            .values_mut()
-            .filter(|value| *value == ONE_PER_CORE)
-            .for_each(|value| value.clone_from(&per_core));
-        factors.insert(CORES.into(), write_list(&placed.subject_cpus));
-        factors.extend(self.latency());
+    fn cell(&self, subject: &str, definition: &Definition, given: &Factors, placed: Placed) -> Cell {
+        let mut factors = given.clone();
+        for (name, _) in given.words().iter().filter(|(_, word)| *word == ONE_PER_CORE) {
+            factors.set_word(name, placed.subject_cpus.len().to_string());
+        }
+        factors.set_word(CORES, write_list(&placed.subject_cpus));
+        let load = self.experiment.load.as_ref().unwrap_or(&self.study.load);
+        if !load.latency_at_percent.is_empty() {
+            factors.set_latency_at(&load.latency_at_percent);
+        }
         Cell {
             name: String::new(),
             role: Role::Subject,
             experiment: self.experiment.name.clone(),
-            load: cell_load(self.experiment.load.as_ref().unwrap_or(&self.study.load)),
+            load: cell_load(load),
             subject: definition.name.clone(),
             version: self.given.versions.get(subject).cloned(),
-            io: io_of(definition, settings),
-            workers: workers(&factors),
+            io: io_of(definition, given.words()),
+            workers: workers(factors.words()),
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
             factors,
@@ -218,18 +219,10 @@ impl Matrix<'_> {
     }
 
     /// Why there is no such path here; `None` if there is.
-    fn no_path(&self, settings: &Settings) -> Result<Option<String>, TomlError> {
-        let wrong = |error: path::FactorError| self.study.wrong("path", error.to_string());
-        path::settings(settings).map_err(wrong)?;
-        let is_veth = path::kind(settings).map_err(wrong)? == Some(question::Path::Veth);
+    fn no_path(&self, factors: &Factors) -> Option<String> {
+        let is_veth = factors.path().kind == Some(question::Path::Veth);
         let lacking = self.given.lacking.get("veth").filter(|_| is_veth);
-        Ok(lacking.map(|reason| format!("no veth: {reason}")))
-    }
-
-    fn latency(&self) -> Option<(String, String)> {
-        let percents = &self.experiment.load.as_ref().unwrap_or(&self.study.load).latency_at_percent;
-        let words: Vec<String> = percents.iter().map(u32::to_string).collect();
-        (!words.is_empty()).then(|| (LATENCY_FACTOR.to_string(), words.join(" ")))
+        lacking.map(|reason| format!("no veth: {reason}"))
     }
 
     fn asked(&self, factors: Vec<question::Factor>) -> question::Experiment {

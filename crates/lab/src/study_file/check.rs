@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use kqps_verdict::search::Preset;
 
 use super::possible::{self, Settings};
-use super::values::{COMMON, IO, ONE_PER_CORE, PATH_SYSCTL, SUBJECT};
+use super::values::{COMMON, IO, ONE_PER_CORE, SUBJECT};
 use super::{Experiment, Load, Published, StudyFile, common};
 use crate::echo_io;
-use crate::path::PATH_FACTOR;
-use crate::setup;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
+use kqps_observation::factors::{SourceChoice, name};
 use kqps_observation::question;
 
 /// The most starts of every cell.
@@ -88,7 +87,7 @@ pub(super) fn beside(
 }
 
 fn is_common(name: &str) -> bool {
-    COMMON.contains(&name) || name.starts_with(PATH_SYSCTL)
+    COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL)
 }
 
 fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {
@@ -133,8 +132,8 @@ fn common_settings(
     experiment: &Experiment,
     settings: &Settings<'_>,
 ) -> Result<(), TomlError> {
-    let can_be_veth = |experiment: &Experiment| match possible::settings(study, experiment).get(PATH_FACTOR) {
-        Some(words) => words.iter().any(|one| one.word() == "veth"),
+    let can_be_veth = |experiment: &Experiment| match possible::settings(study, experiment).get(name::PATH) {
+        Some(words) => words.iter().any(|one| one.word() == question::Path::Veth.word()),
         None => experiment.path.unwrap_or(study.path) == question::Path::Veth,
     };
     for (&name, possible) in settings {
@@ -149,16 +148,17 @@ fn common_settings(
                 common::accepts(name, value).map_err(wrong)?;
             }
         }
-        let spreads = name == setup::SOURCES && possible.iter().any(|one| one.word() == setup::SPREAD);
+        let spread = SourceChoice::Spread.word();
+        let spreads = name == name::PLAYER_SOURCES && possible.iter().any(|one| one.word() == spread);
         if spreads && can_be_veth(experiment) {
             let what = format!(
                 "experiment `{}`: spread source addresses are those of `loopback`, and the path is `veth`",
                 experiment.name
             );
-            return Err(study.wrong_value(name, setup::SPREAD, what));
+            return Err(study.wrong_value(name, spread, what));
         }
         let of_all = study.fixed.contains_key(name) && study.experiments.iter().any(can_be_veth);
-        if name.starts_with("path.") && !of_all && !can_be_veth(experiment) {
+        if name.starts_with(name::PATH_SETTING) && !of_all && !can_be_veth(experiment) {
             let what = format!(
                 "experiment `{}`: `{name}` sets nothing on the path `loopback`: it is for `veth`",
                 experiment.name
@@ -206,12 +206,12 @@ fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlErro
 
 /// A name with a dot is not the subject's own, so it must be a known one.
 fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
-    if !name.contains('.') || COMMON.contains(&name) || name.starts_with(PATH_SYSCTL) {
+    if !name.contains('.') || COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL) {
         return Ok(());
     }
     let near = did_you_mean(nearest(name, &COMMON));
     let known = COMMON.join(", ");
-    Err(study.wrong_key(name, format!("unknown setting `{name}`{near} (known: {known}, {PATH_SYSCTL}NAME)")))
+    Err(study.wrong_key(name, format!("unknown setting `{name}`{near} (known: {known}, {}NAME)", name::PATH_SYSCTL)))
 }
 
 /// A value of a factor with bundles must be one of them.

@@ -1,19 +1,14 @@
 //! The accepted values of settings that belong to no subject: those of the player, the path, the dataset and
 //! the cell.
 
-use std::str::FromStr;
-
+use kqps_observation::Factors;
+use kqps_observation::factors::{FactorError, name};
 use kqps_verdict::steady::BINS;
 
-use super::values::{COMMON, CORES, IO, ONE_PER_CORE, SENDERS, WORKERS};
-use crate::factor::{self, NICE_FACTOR};
-use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
-use crate::path::{self, PATH_FACTOR};
+use super::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
 use crate::placement::CoreWish;
-use crate::setup;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::warm_up::{self, STEADY_FACTOR};
 use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// The shortest warm-up that can be judged: its bins, and a second to start.
@@ -33,36 +28,48 @@ const PLAYER_IO: [&str; 5] = ["auto", "plain", "mmsg", "gso", "uring"];
 
 /// Checks a value of a setting. An error lists the accepted values and suggests one that was probably meant.
 pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
-    let number = |most: u32, what: &str| {
-        let is_right = value.parse().is_ok_and(|number: u32| (1..=most).contains(&number));
-        right(is_right, name, value, what)
-    };
     match name {
-        WORKERS if value == ONE_PER_CORE => Ok(()),
-        WORKERS | SENDERS | setup::SOCKETS | setup::WINDOW | ZONES_FACTOR | RECORDS_FACTOR => {
-            number(u32::MAX, "a number from 1 on")
+        WORKERS if value == ONE_PER_CORE => return Ok(()),
+        WORKERS => {
+            let is_count = value.parse().is_ok_and(|number: u32| number >= 1);
+            return right(is_count, name, value, "a number from 1 on");
         }
-        setup::BURST => number(BURST_MOST, "a number from 1 to 64"),
-        setup::TIMEOUT => {
-            let is_right = f64::from_str(value).is_ok_and(|s| s > 0.0 && s <= TIMEOUT_MOST_S);
-            right(is_right, name, value, "seconds above 0, 60 at most")
-        }
-        setup::IO => one_of(name, value, &PLAYER_IO),
-        setup::SOURCES => one_of(name, value, &setup::SOURCES_WORDS),
-        RECIPE_FACTOR => one_of(name, value, &kqps_recipe::recipe_names()),
-        NAMES_FACTOR => one_of(name, value, &["random", "one"]),
-        PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
-        CORES => CoreWish::read(value, 1).map(|_| ()),
-        STEADY_FACTOR => {
-            let is_right =
-                warm_up::seconds(value).is_some_and(|s| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&s));
-            right(is_right, name, value, "a duration from 11s, below which none can be judged, to 60s")
-        }
-        NICE_FACTOR => factor::niceness(value).map(|_| ()),
-        _ => {
-            let alone = [(name.to_string(), value.to_string())].into();
-            path::settings(&alone).map(|_| ()).map_err(|error| error.to_string())
-        }
+        CORES => return CoreWish::read(value, 1).map(|_| ()),
+        name::PLAYER_IO => return one_of(name, value, &PLAYER_IO),
+        name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
+        _ => {}
+    }
+    let read = Factors::read([(name.to_owned(), value.to_owned())]);
+    match (limit(name), read) {
+        (Some((is_within, expected)), read) => right(read.is_ok_and(|one| is_within(&one)), name, value, expected),
+        (None, read) => read.map(|_| ()).map_err(|error| explained(&error)),
+    }
+}
+
+/// The limits of a factor that a study must keep, in code and in words; `None` if every value that can be read will do.
+fn limit(name: &str) -> Option<(fn(&Factors) -> bool, &'static str)> {
+    match name {
+        name::PLAYER_BURST => Some((
+            |one| one.player().burst.is_some_and(|burst| burst <= BURST_MOST),
+            "a number from 1 to 64",
+        )),
+        name::PLAYER_TIMEOUT => Some((
+            |one| one.player().timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
+            "seconds above 0, 60 at most",
+        )),
+        name::STEADY => Some((
+            |one| one.steady_s().is_some_and(|seconds| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&seconds)),
+            "a duration from 11s, below which none can be judged, to 60s",
+        )),
+        _ => None,
+    }
+}
+
+/// The error with the word that was probably meant.
+fn explained(error: &FactorError) -> String {
+    match error {
+        FactorError::Word { known, word, .. } => format!("{error}{}", did_you_mean(nearest(word, known))),
+        FactorError::Unknown { name } => format!("{error}{}", did_you_mean(nearest(name, &COMMON))),
     }
 }
 

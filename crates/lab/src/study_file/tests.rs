@@ -67,8 +67,8 @@ fn every_combination_but_the_excluded_ones_is_a_cell() {
         ]
     );
     let cell = layout.cells.iter().find(|cell| cell.name.ends_with("processes=2; client=tuned")).unwrap();
-    assert_eq!((cell.workers, cell.factors["player.sockets"].as_str()), (2, "8"));
-    assert_eq!((cell.io.as_str(), cell.factors["sockets"].as_str()), ("blocking", "shared"));
+    assert_eq!((cell.workers, cell.factors.player().sockets), (2, Some(8)));
+    assert_eq!((cell.io.as_str(), cell.factors.word("sockets")), ("blocking", Some("shared")));
     let ceilings = layout.cells.iter().filter(|cell| cell.role == Role::PlayerCeiling).count();
     assert_eq!(ceilings, 2, "one for each setup of the player");
 }
@@ -97,7 +97,7 @@ fn every_set_of_cores_is_a_cell_of_its_own() {
     assert_eq!(names.len(), 3, "{names:?}");
     assert!(names[2].ends_with(", cores 1,2"), "{names:?}");
     let last = layout.cells.last().unwrap();
-    assert_eq!((last.factors["processes"].as_str(), last.workers), ("2", 2));
+    assert_eq!((last.factors.word("processes"), last.workers), (Some("2"), 2));
     assert_eq!(
         (last.subject_cpus.as_slice(), last.player_cpus.as_slice()),
         ([1, 2].as_slice(), [0].as_slice())
@@ -272,7 +272,7 @@ fn of_server(subject: &str, factors: &str) -> StudyLayout {
 fn the_echo_beside_a_server_waits_and_shares_sockets_as_it_does() {
     let echoes = |layout: &StudyLayout| {
         let echoes = layout.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
-        let told = echoes.map(|cell| format!("{} / {}", cell.name, cell.factors["sockets"]));
+        let told = echoes.map(|cell| format!("{} / {}", cell.name, cell.factors.word("sockets").unwrap()));
         told.collect::<Vec<_>>()
     };
     let nsd = of_server("nsd", "workers = [1, 2]\nsockets = [\"shared\", \"reuseport\"]");

@@ -3,13 +3,9 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use kqps_observation::factors::name;
 
 use super::{StudyFile, Word};
-use crate::factor::NICE_FACTOR;
-use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
-use crate::path::PATH_FACTOR;
-use crate::setup;
-use crate::warm_up::STEADY_FACTOR;
 
 /// Setting → value, both as words.
 pub type Settings = BTreeMap<String, String>;
@@ -19,9 +15,6 @@ pub const CORES: &str = "cores";
 
 /// The factor of subjects.
 pub const SUBJECT: &str = "subject";
-
-/// The factor of the player's threads, each on a core of its own.
-pub const SENDERS: &str = setup::SENDERS;
 
 /// The factor of the workers that answer.
 pub const WORKERS: &str = "workers";
@@ -34,30 +27,27 @@ pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
 pub const COMMON: [&str; 20] = [
-    PATH_FACTOR,
+    name::PATH,
     WORKERS,
-    STEADY_FACTOR,
+    name::STEADY,
     CORES,
-    setup::IO,
-    setup::SOCKETS,
-    setup::WINDOW,
-    setup::BURST,
-    SENDERS,
-    setup::TIMEOUT,
-    setup::SOURCES,
-    NAMES_FACTOR,
-    RECIPE_FACTOR,
-    ZONES_FACTOR,
-    RECORDS_FACTOR,
-    NICE_FACTOR,
-    "path.queues",
-    "path.txqueuelen",
-    "path.rps_cpus",
-    "path.gro",
+    name::PLAYER_IO,
+    name::PLAYER_SOCKETS,
+    name::PLAYER_WINDOW,
+    name::PLAYER_BURST,
+    name::PLAYER_SENDERS,
+    name::PLAYER_TIMEOUT,
+    name::PLAYER_SOURCES,
+    name::DATASET_NAMES,
+    name::DATASET_RECIPE,
+    name::DATASET_ZONES,
+    name::DATASET_RECORDS,
+    name::HOST_NICE,
+    name::PATH_QUEUES,
+    name::PATH_TXQUEUELEN,
+    name::PATH_RPS_CPUS,
+    name::PATH_GRO,
 ];
-
-/// The prefix of sysctl settings of the path's network namespaces.
-pub const PATH_SYSCTL: &str = "path.sysctl.";
 
 /// The words that a value stands for: `1..4` and `1..cores` are all numbers in the range, `cores` is the number
 /// of cores; every other word stands for itself.

@@ -7,11 +7,11 @@ use rusqlite::{Connection, Transaction, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::StoreError;
+use super::{StoreError, older};
 use crate::SCHEMA;
 
 /// The three tables, which have the same columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Runs,
     Cells,
@@ -82,10 +82,11 @@ pub(super) fn change<T: Serialize + DeserializeOwned>(
     number: u64,
     change: impl FnOnce(&mut T),
 ) -> Result<(), Refused> {
-    let select = format!("SELECT record FROM {} WHERE number = ?", table.name());
-    let text: String = transaction.query_row(&select, params![number], |row| row.get(0))?;
+    let select = format!("SELECT schema, record FROM {} WHERE number = ?", table.name());
+    let read = transaction.query_row(&select, params![number], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (schema, text): (u32, String) = read?;
     let mut record: T =
-        serde_json::from_str(&text).map_err(|error| Refused::record(table, number, &error))?;
+        decode(table, schema, &text).map_err(|error| Refused::record(table, number, &error))?;
     change(&mut record);
     let text = encode(table, number, &record)?;
     let update = format!("UPDATE {} SET schema = ?, record = ? WHERE number = ?", table.name());
@@ -97,6 +98,13 @@ fn encode<T: Serialize + DeserializeOwned>(table: Table, number: u64, record: &T
     let text = serde_json::to_string(record).map_err(|error| Refused::record(table, number, &error))?;
     serde_json::from_str::<T>(&text).map_err(|error| Refused::record(table, number, &error))?;
     Ok(text)
+}
+
+fn decode<T: DeserializeOwned>(table: Table, schema: u32, text: &str) -> serde_json::Result<T> {
+    match schema {
+        SCHEMA => serde_json::from_str(text),
+        older => serde_json::from_value(older::present(table, older, serde_json::from_str(text)?)),
+    }
 }
 
 /// All rows of a table in the order of their numbers. A row of a newer schema, or one that cannot be parsed,
@@ -118,7 +126,7 @@ pub(super) fn read_records<T: DeserializeOwned>(
         if schema > SCHEMA {
             return Err(StoreError::Newer { path: path.into(), found: schema, known: SCHEMA });
         }
-        let record = serde_json::from_str(&text).map_err(|error| StoreError::Damaged {
+        let record = decode(table, schema, &text).map_err(|error| StoreError::Damaged {
             path: path.into(),
             record: table.row(number),
             reason: error.to_string(),

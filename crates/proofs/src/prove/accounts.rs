@@ -114,7 +114,7 @@ fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Resu
     flags.extend(more);
     let agreed = agreed(bench, &flags, &queries.file, seed);
     let trial = agreed.with_context(|| format!("with seed {seed}, --io {io} {}", more.join(" ")))?;
-    eprintln!("{} queries agree (--io {} {})", trial.accounts.sent, trial.player.io, more.join(" "));
+    eprintln!("{} queries agree (--io {} {})", trial.accounts.sent, trial.players.first.io, more.join(" "));
     Ok(trial)
 }
 
@@ -142,7 +142,7 @@ fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial
 /// Why the trial proves nothing about the player's accounts, or `None`: packets were lost elsewhere, or a
 /// process was paused so long that a timely reply came late.
 fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
-    let drops = trial.player.socket_drops;
+    let drops = trial.players.first.socket_drops;
     let away_us = counts.longest_away_us + counts.longest_wait_us + trial.lag_us.max.unwrap_or(0);
     if let Some(doubt) = counts.doubt() {
         Some(doubt)

@@ -54,7 +54,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     trial.accounts.check()?;
     eprintln!(
         "starved: {:.2} s of CPU in {:.1} s, warnings {:?}, status {:?}",
-        trial.player.cpu_s, trial.load.duration_s, played.warnings, played.code
+        trial.players.first.cpu_s, trial.load.duration_s, played.warnings, played.code
     );
     if !played.warnings.iter().any(|code| code == "player-limited") {
         bail!("a starved player is not called player-limited, but: {:?}", played.warnings);

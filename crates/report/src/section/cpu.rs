@@ -27,7 +27,7 @@ pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
 
 fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
     let mut rows = Vec::new();
-    let mut left_out = add(&mut rows, &trial.player.per_thread, Fill::Player);
+    let mut left_out = add(&mut rows, &trial.players.first.per_thread, Fill::Player);
     if let Some(subject) = &trial.subject {
         left_out += add(&mut rows, &subject.threads, Fill::Subject);
     }
@@ -84,6 +84,7 @@ fn user_part(thread: &ThreadFacts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kqps_observation::NonEmpty;
     use kqps_observation::trial::PlayerFacts;
 
     fn threads(count: u32) -> Vec<ThreadFacts> {
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn idle_threads_are_not_drawn_and_many_are_counted() {
         let trial = Trial {
-            player: PlayerFacts { per_thread: threads(9), ..PlayerFacts::default() },
+            players: NonEmpty::one(PlayerFacts { per_thread: threads(9), ..PlayerFacts::default() }),
             ..Trial::default()
         };
         let drawn = panel(0, "nsd", 7, &trial).unwrap();

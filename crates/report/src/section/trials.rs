@@ -80,7 +80,7 @@ fn factors(cell: &Cell) -> String {
         ],
     };
     told.push(format!("player on {}", format::cpus(&cell.player_cpus)));
-    told.extend(cell.factors.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
+    told.extend(cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
     told.join(" · ")
 }
 
@@ -113,7 +113,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         notes.push("interrupted".to_owned());
     }
     notes.extend(warned(cell, trial));
-    notes.extend(trial.player.notes.iter().cloned());
+    notes.extend(trial.players.first.notes.iter().cloned());
     let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
         load: load(trial),

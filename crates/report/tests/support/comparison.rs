@@ -1,8 +1,8 @@
 //! A run that compares two servers, of which the new one is 5 % slower.
 
+use kqps_observation::factors::ComparedAs;
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
 use kqps_observation::{Run, RunTrial};
-use kqps_verdict::compare::Part;
 
 use super::sample;
 use super::simulated::Simulated;
@@ -11,13 +11,13 @@ use super::simulated::Simulated;
 pub(crate) fn run() -> Run {
     let frame = sample::run();
     let template = frame.cells.last().expect("the sample has cells").clone();
-    let cell = |name: &str, part: Part| {
+    let cell = |name: &str, part| {
         let mut cell = template.clone();
         (cell.name, cell.subject, cell.load) = (name.to_owned(), "server".to_owned(), CellLoad::Closed(1.0));
-        cell.factors.insert(Part::FACTOR.to_owned(), part.word().to_owned());
+        cell.factors.set_compared_as(part);
         cell
     };
-    let cells = vec![cell("old", Part::A), cell("old again", Part::Again), cell("new", Part::B)];
+    let cells = vec![cell("old", ComparedAs::A), cell("old again", ComparedAs::Again), cell("new", ComparedAs::B)];
     let mut run = Run { study: "compare".to_owned(), blocks: 10, cells, trials: Vec::new(), ..frame };
     for block in 0..10_u32 {
         for cell in 0..3 {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, CoreGauge, Fingerprint, GaugeFacts, Run, RunTrial, SpeedFacts, Trial};
+use kqps_observation::{Cell, CoreGauge, Factors, Fingerprint, GaugeFacts, Run, RunTrial, SpeedFacts, Trial};
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
 use super::simulated::{Simulated, core};
@@ -105,10 +105,10 @@ impl Making {
         let of = self.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
         if self.run.cells[cell].name == "nsd" {
             let reasons = [("NOT_SPECIFIED", 12), ("NETFILTER_DROP", 1_007), ("SOCKET_RCVBUFF", 81_234)];
-            trial.host.drop_reasons = Some(reasons.map(|(name, count)| (name.to_owned(), count)).into());
+            trial.hosts.first.drop_reasons = Some(reasons.map(|(name, count)| (name.to_owned(), count)).into());
             trial.disturbed = true;
         } else {
-            trial.host.unreadable.insert("drop reasons".to_owned(), "Permission denied".to_owned());
+            trial.hosts.first.unreadable.insert("drop reasons".to_owned(), "Permission denied".to_owned());
         }
         self.push(cell, 0, Purpose::Reasons { of }, Outcome::Measured(Box::new(trial)));
     }
@@ -162,7 +162,7 @@ fn frame() -> Run {
         workers: 1,
         player_cpus: vec![0],
         subject_cpus: vec![1],
-        factors: BTreeMap::from([("player_sockets".to_owned(), "8".to_owned())]),
+        factors: Factors::read([("player.sockets".to_owned(), "8".to_owned())]).unwrap(),
         ..Cell::default()
     };
     let mut cells = vec![cell("player ceiling", Role::PlayerCeiling, "echo", "segment")];

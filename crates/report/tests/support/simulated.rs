@@ -9,7 +9,7 @@ use kqps_observation::network::UdpFacts;
 use kqps_observation::run::Purpose;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{DatasetFacts, Load, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, Ledger, Place, SubjectFacts, Trial};
+use kqps_observation::{Accounts, Histogram, HostFacts, Ledger, NetworkFacts, NonEmpty, Place, SubjectFacts, Trial};
 
 /// An imaginary server.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +56,9 @@ impl Simulated {
             },
             accounts,
             latency_us: latency.quantiles(),
-            player: player(accounts.sent, duration_s),
+            players: NonEmpty::one(player(accounts.sent, duration_s)),
             subject: Some(self.subject(busy, duration_s, accounts.lost)),
-            host: host(busy, duration_s, &accounts),
+            hosts: NonEmpty::one(host(busy, duration_s, &accounts)),
             ledger: ledger(&accounts),
             ..Trial::default()
         };
@@ -68,7 +68,7 @@ impl Simulated {
             trial.wrong_causes.insert("rcode".to_owned(), accounts.wrong);
         }
         if purpose == Purpose::Ceiling {
-            trial.player.notes.push("segmentation was refused once: EIO".to_owned());
+            trial.players.first.notes.push("segmentation was refused once: EIO".to_owned());
         }
         trial
     }
@@ -160,15 +160,16 @@ fn host(busy: f64, duration_s: f64, accounts: &Accounts) -> HostFacts {
         idle: 1.0 - busy,
         ..CpuFacts::default()
     };
+    let udp4 = UdpFacts {
+        in_datagrams: accounts.sent * 2 - accounts.lost * 2,
+        out_datagrams: accounts.sent * 2 - accounts.lost,
+        rcvbuf_errors: accounts.lost,
+        ..UdpFacts::default()
+    };
     HostFacts {
         wall_s: duration_s,
         cpus: vec![cpu(0, 0.5), cpu(1, busy)],
-        udp: UdpFacts {
-            in_datagrams: accounts.sent * 2 - accounts.lost * 2,
-            out_datagrams: accounts.sent * 2 - accounts.lost,
-            rcvbuf_errors: accounts.lost,
-            ..UdpFacts::default()
-        },
+        network: NetworkFacts { udp4, ..NetworkFacts::default() },
         foreign_cpu_s: Some(duration_s * 0.004),
         ..HostFacts::default()
     }

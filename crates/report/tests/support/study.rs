@@ -9,7 +9,7 @@ use kqps_observation::question::{
     Chart, Experiment, Factor, Figure, LinkChart, Path, Published, Question, Table,
 };
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
-use kqps_observation::{Cell, Run, RunTrial};
+use kqps_observation::{Cell, Factors, Run, RunTrial};
 
 use super::sample::{self, HOSTILE};
 use super::simulated::Simulated;
@@ -112,14 +112,14 @@ fn frame() -> Run {
             experiment: ECHO.to_owned(),
             load: CellLoad::Closed(1.0),
             workers: processes,
-            factors: factors(&[("io", io), ("processes", &processes.to_string())]),
+            factors: Factors::read(factors(&[("io", io), ("processes", &processes.to_string())])).unwrap(),
             ..named(&format!("echo {io} {processes}"), Role::Subject, "echo", io)
         }));
     }
     cells.extend(SERVER_CELLS.map(|(name, capacity_qps, _)| Cell {
         experiment: SERVERS.to_owned(),
         load: CellLoad::Rates { rates_qps: vec![capacity_qps], duration_s: 1.0 },
-        factors: factors(&[("subject", name), ("dataset.records", "2000000")]),
+        factors: Factors::read(factors(&[("subject", name), ("dataset.records", "2000000")])).unwrap(),
         ..named(name, Role::Subject, name, "mmsg")
     }));
     let mut run = sample::run();

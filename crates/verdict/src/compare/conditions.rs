@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kqps_observation::factors::name;
 use kqps_observation::run::{CellLoad, Purpose, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
 
@@ -24,17 +25,17 @@ pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     if of_a.load == CellLoad::Search && of_b.load == CellLoad::Search {
         differing.add("the goal of the search", goal(a.0), goal(b.0));
     }
-    let is_asked = |name: &str| ["player.", "player_", "dataset."].iter().any(|head| name.starts_with(head));
-    for (name, value) in of_a.factors.iter().filter(|(name, _)| is_asked(name)) {
+    let is_asked = |name: &str| name.starts_with(name::PLAYER) || name.starts_with(name::DATASET);
+    for (name, word) in of_a.factors.words().iter().filter(|(name, _)| is_asked(name)) {
         // A player without a configured I/O model chooses the best, and its trials record the choice.
-        if let Some(other) = of_b.factors.get(name) {
-            differing.add(name, value, other);
+        if let Some(other) = of_b.factors.word(name) {
+            differing.add(name, word.as_str(), other);
         }
     }
     if let (Some(a), Some(b)) = (last(a), last(b)) {
-        differing.add("the player's I/O", &a.player.io, &b.player.io);
-        differing.add("the number of the player's threads", a.player.threads, b.player.threads);
-        differing.add("the number of the player's sockets", a.player.sockets, b.player.sockets);
+        differing.add("the player's I/O", &a.players.first.io, &b.players.first.io);
+        differing.add("the number of the player's threads", a.players.first.threads, b.players.first.threads);
+        differing.add("the number of the player's sockets", a.players.first.sockets, b.players.first.sockets);
         differing.add("the timeout in seconds", a.load.timeout_s, b.load.timeout_s);
         differing.add("the greatest burst", a.load.burst, b.load.burst);
         if let (Some(a), Some(b)) = (a.load.outstanding, b.load.outstanding) {
@@ -71,17 +72,15 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     differing.add(&of("the number of workers"), of_a.workers, of_b.workers);
     differing.add(&of("the subject's cores"), cores(&of_a.subject_cpus), cores(&of_b.subject_cpus));
     if let (Some(a), Some(b)) = (last(a), last(b)) {
-        differing.add("whether the player ran before all others", a.player.real_time, b.player.real_time);
-        differing.add("whether cores were kept awake", a.player.cores_awake, b.player.cores_awake);
+        differing.add("whether the player ran before all others", a.players.first.real_time, b.players.first.real_time);
+        differing.add("whether cores were kept awake", a.players.first.cores_awake, b.players.first.cores_awake);
     }
     differing.add(&of("the player's cores"), cores(&of_a.player_cpus), cores(&of_b.player_cpus));
     differing.add(&of("the path"), path(a), path(b));
     let others = |cell: &Cell| -> BTreeMap<String, String> {
-        let factors = cell.factors.iter().filter(|(name, _)| {
-            let is_told = name.starts_with("player") || name.starts_with("dataset.") || *name == PATH;
-            !is_told
-        });
-        factors.map(|(name, value)| (of(name), value.clone())).collect()
+        let is_asked = |name: &str| name.starts_with(name::PLAYER) || name.starts_with(name::DATASET);
+        let others = cell.factors.words().iter().filter(|(name, _)| !is_asked(name) && *name != name::PATH);
+        others.map(|(name, word)| (of(name), word.clone())).collect()
     };
     differing.add_each("", &others(of_a), &others(of_b));
 }
@@ -146,9 +145,6 @@ fn programs(a: &Run, b: &Run) -> String {
 
 const UNKNOWN: &str = "unknown";
 
-/// The factor of a cell that names its path, as in a study.
-const PATH: &str = "path";
-
 #[derive(Default)]
 struct Differing {
     found: Vec<String>,
@@ -185,13 +181,9 @@ fn have_other_queries(a: Side<'_>, b: Side<'_>) -> bool {
     matches!((hash(a), hash(b)), (Some(a), Some(b)) if a != b)
 }
 
-fn path((run, cell): Side<'_>) -> String {
-    use kqps_observation::question::Path;
-    let of_study = match run.question.as_ref().map(|question| question.path) {
-        Some(Path::Veth) => "veth",
-        Some(Path::Loopback) | None => "loopback",
-    };
-    run.cells[cell].factors.get(PATH).cloned().unwrap_or_else(|| of_study.into())
+fn path((run, cell): Side<'_>) -> &'static str {
+    let of_study = run.question.as_ref().map(|question| question.path).unwrap_or_default();
+    run.cells[cell].factors.path().kind.unwrap_or(of_study).word()
 }
 
 /// The goal of a search, without its time limit.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_observation::factors::ComparedAs;
 use kqps_observation::run::{CellLoad, Role};
 use kqps_observation::{Cell, Run, Trial};
 
@@ -25,39 +26,11 @@ pub struct Pairing {
     pub b: usize,
 }
 
-/// The part of a cell in the comparison that its run was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The subject that B is compared with.
-    A,
-    /// The second cell of A.
-    Again,
-    /// The subject that the comparison judges.
-    B,
-}
-
-impl Part {
-    /// The name of the factor that records a cell's part.
-    pub const FACTOR: &str = "compared_as";
-
-    /// The value of the factor for this part.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::Again => "a again",
-            Self::B => "b",
-        }
-    }
-}
-
 impl Pairing {
     /// The cells that a run compares; `None` if the run was not made for a comparison.
     pub fn of(run: &Run) -> Option<Self> {
-        let find = |part: Part| {
-            let is_it = |cell: &Cell| cell.factors.get(Part::FACTOR).is_some_and(|word| word == part.word());
-            run.cells.iter().position(is_it)
-        };
-        Some(Self { a: find(Part::A)?, again: find(Part::Again)?, b: find(Part::B)? })
+        let find = |part| run.cells.iter().position(|cell| cell.factors.compared_as() == Some(part));
+        Some(Self { a: find(ComparedAs::A)?, again: find(ComparedAs::Again)?, b: find(ComparedAs::B)? })
     }
 }
 

@@ -281,7 +281,7 @@ mod tests {
         let good = around(100e3, 0.5, (100.0, 100.0));
         let mut spoiled = around(60e3, 0.5, (100.0, 100.0));
         for trial in &mut spoiled {
-            trial.player.socket_drops = trial.accounts.intended / 10;
+            trial.players.first.socket_drops = trial.accounts.intended / 10;
         }
         assert!((median_qps(&[spoiled.clone(), good]) / 100e3 - 1.0).abs() < 0.01);
         assert!((median_qps(&[spoiled]) / 60e3 - 1.0).abs() < 0.01);

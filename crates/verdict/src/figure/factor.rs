@@ -5,8 +5,8 @@ use kqps_observation::Cell;
 /// The value of a cell's factor. The cell's own properties count as factors too: `subject`, `io`, `workers`,
 /// `cores`.
 pub fn factor(cell: &Cell, name: &str) -> Option<String> {
-    if let Some(value) = cell.factors.get(name) {
-        return Some(value.clone());
+    if let Some(word) = cell.factors.word(name) {
+        return Some(word.to_owned());
     }
     match name {
         "subject" => Some(cell.subject.clone()),

@@ -112,7 +112,7 @@ impl<'a> Laid<'a> {
     fn telling_apart(&self, rows: &[String], columns: &str) -> Vec<String> {
         let mut rows = rows.to_vec();
         let all = self.experiment.factors.iter().map(|factor| factor.name.clone());
-        let of_cells = self.cells.iter().flat_map(|(_, cell)| cell.factors.keys().cloned());
+        let of_cells = self.cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned());
         let candidates: Vec<String> = all.chain(["subject".to_owned()]).chain(of_cells).collect();
         let slots = |rows: &[String]| {
             let place = |cell: &Cell| {

@@ -43,9 +43,6 @@ pub struct Latency {
     pub p99: Option<u64>,
 }
 
-/// The factor of a cell that records the total number of records in its subject's zones.
-const RECORDS: &str = "dataset.records";
-
 /// A load counts as half of the rate found if its share of that rate is in this range.
 const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
 
@@ -143,7 +140,7 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
 }
 
 pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
-    let records: u64 = cell.factors.get(RECORDS)?.parse().ok()?;
+    let records = cell.factors.dataset().records?;
     (records > 0).then(|| memory.bytes as f64 / records as f64)
 }
 

@@ -46,7 +46,7 @@ fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
 /// neither is a factor.
 fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];
-    let number = |name: &str| cell.factors.get(name).and_then(|value| value.parse::<u32>().ok());
+    let number = |name: &str| cell.factors.word(name).and_then(|value| value.parse::<u32>().ok());
     let (counted, workers): (&[&str], u32) = match (number("workers"), number("processes"), number("threads"))
     {
         (Some(workers), ..) => (&["workers"], workers),
@@ -57,7 +57,7 @@ fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     };
     // More workers have more cores, unless the study chose them.
     let cores = if varies(run, &cell.experiment, CORES) { None } else { Some(CORES) };
-    let others = cell.factors.iter();
+    let others = cell.factors.words().iter();
     let others = others.filter(|(name, _)| !counted.contains(&name.as_str()) && Some(name.as_str()) != cores);
     let others = others.map(|(name, value)| (name.clone(), value.clone())).collect();
     let family = (cell.experiment.clone(), cell.subject.clone(), others);

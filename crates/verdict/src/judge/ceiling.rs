@@ -64,8 +64,8 @@ impl Ceilings {
         let same_io = measured.filter(|echo| echo.io == cell.io);
         same_io.min_by_key(|echo| {
             let other = &run.cells[echo.cell as usize];
-            let differs = |(name, value): &(&String, &String)| cell.factors.get(*name) != Some(*value);
-            let differing = other.factors.iter().filter(differs).count();
+            let differs = |(name, word): &(&String, &String)| cell.factors.words().get(*name) != Some(*word);
+            let differing = other.factors.words().iter().filter(differs).count();
             let is_other = echo.cell as usize != index;
             let workers = echo.workers.abs_diff(cell.workers);
             (is_other, workers, other.experiment != cell.experiment, differing)
@@ -126,14 +126,14 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
 fn has_same_player(one: &Cell, other: &Cell) -> bool {
     one.player_cpus == other.player_cpus
         && one.is_elsewhere() == other.is_elsewhere()
-        && one.player_factors().eq(other.player_factors())
+        && one.factors.player() == other.factors.player()
 }
 
 /// Whether two cells measure the same: the echo that is the player's ceiling may also be one of the echoes.
 /// They share one figure, from the starts of both.
 fn is_same(one: &Cell, other: &Cell) -> bool {
     let server =
-        |cell: &Cell| (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.clone());
+        |cell: &Cell| (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.words().clone());
     is_ceiling(one) && is_ceiling(other) && has_same_player(one, other) && server(one) == server(other)
 }
 

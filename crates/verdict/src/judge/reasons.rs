@@ -31,8 +31,8 @@ fn of_trial(one: &RunTrial) -> Option<DropReasons> {
         return Some(DropReasons { failure: one.failure().map(str::to_owned), ..reasons });
     };
     let lost = trial.accounts.lost;
-    let Some(counts) = &trial.host.drop_reasons else {
-        let failure = trial.host.unreadable.get("drop reasons").cloned();
+    let Some(counts) = &trial.hosts.first.drop_reasons else {
+        let failure = trial.hosts.first.unreadable.get("drop reasons").cloned();
         return Some(DropReasons { lost, failure, ..reasons });
     };
     let mut counts: Vec<(String, u64)> = counts.iter().map(|(name, count)| (name.clone(), *count)).collect();

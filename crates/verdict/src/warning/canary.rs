@@ -159,7 +159,7 @@ mod tests {
         };
         change(&mut fell, |trial| trial.load.answered_qps = 900.0);
         assert!(canary(&fell, 0).unwrap().advice.contains("answered rate shifted by 10.0 %"));
-        change(&mut fell, |trial| trial.player.socket_drops = 1);
+        change(&mut fell, |trial| trial.players.first.socket_drops = 1);
         assert_eq!(canary(&fell, 0), None);
     }
 }

@@ -20,10 +20,10 @@ const LONG_ENOUGH_S: f64 = 1.0;
 /// Player and subject ran on the same core. The subject's cores are those that it was given and those on which
 /// its threads were seen, since a server may set affinities of its own.
 pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
-    let player: BTreeSet<u32> = if trial.player.cpus.is_empty() {
-        trial.player.per_thread.iter().map(|thread| thread.cpu).collect()
+    let player: BTreeSet<u32> = if trial.players.first.cpus.is_empty() {
+        trial.players.first.per_thread.iter().map(|thread| thread.cpu).collect()
     } else {
-        trial.player.cpus.iter().copied().collect()
+        trial.players.first.cpus.iter().copied().collect()
     };
     let threads = trial.subject.iter().flat_map(|subject| &subject.threads);
     let seen = threads.filter(|thread| thread.busy >= IDLE_THREAD).map(|thread| thread.cpu);
@@ -139,12 +139,12 @@ impl Noise {
         let mut clocks_mhz: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for trial in trials {
             let used: Vec<_> =
-                trial.host.cpus.iter().filter(|core| is_used(trial, setting, core.cpu)).collect();
-            let trial_s = trial.host.wall_s * used.len() as f64;
-            wall_s += trial.host.wall_s;
+                trial.hosts.first.cpus.iter().filter(|core| is_used(trial, setting, core.cpu)).collect();
+            let trial_s = trial.hosts.first.wall_s * used.len() as f64;
+            wall_s += trial.hosts.first.wall_s;
             cores_s += trial_s;
             stolen_s += used.iter().map(|core| stolen_s_of(trial, core)).sum::<f64>();
-            if let Some(seconds) = trial.host.foreign_cpu_s {
+            if let Some(seconds) = trial.hosts.first.foreign_cpu_s {
                 foreign_s += seconds;
                 known_s += trial_s;
             }
@@ -169,15 +169,15 @@ impl Noise {
 /// Seconds of a trial in which a core was withheld from this host: as the hypervisor reports, or as a player
 /// thread there observed, whichever is more. The two overlap for the most part.
 fn stolen_s_of(trial: &Trial, core: &CpuFacts) -> f64 {
-    let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == core.cpu);
-    threads.map(|thread| thread.withheld_s).fold(core.steal * trial.host.wall_s, f64::max)
+    let threads = trial.players.first.per_thread.iter().filter(|thread| thread.cpu == core.cpu);
+    threads.map(|thread| thread.withheld_s).fold(core.steal * trial.hosts.first.wall_s, f64::max)
 }
 
 /// Whether player or subject used a core. If it is not known which cores they used, all count.
 fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
-    trial.player.cpus.is_empty()
+    trial.players.first.cpus.is_empty()
         || setting.subject_cpus.is_empty()
-        || trial.player.cpus.contains(&cpu)
+        || trial.players.first.cpus.contains(&cpu)
         || setting.subject_cpus.contains(&cpu)
 }
 

@@ -23,16 +23,16 @@ const ENOUGH_QUERIES: u64 = 1_000;
 /// programs on it are not in the thread's own time, but leave it less. Time that a thread spins without work
 /// counts as idle. `None` if nothing is known.
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
-    let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
+    let cores = trial.hosts.first.cpus.iter().filter(|core| trial.players.first.cpus.contains(&core.cpu));
     let busy = cores.map(|core| (1.0 - core.idle - awake(trial, core.cpu)).max(0.0));
     most(own_time(trial).into_iter().chain(busy))
 }
 
 /// The share of a core's time in which the player's threads on it spun without work.
 fn awake(trial: &Trial, cpu: u32) -> f64 {
-    let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == cpu);
+    let threads = trial.players.first.per_thread.iter().filter(|thread| thread.cpu == cpu);
     let awake_s: f64 = threads.map(|thread| thread.awake_s).sum();
-    if awake_s > 0.0 { awake_s / trial.host.wall_s } else { 0.0 }
+    if awake_s > 0.0 { awake_s / trial.hosts.first.wall_s } else { 0.0 }
 }
 
 /// As [`busiest_thread`], without the time that other programs took: a thread's own time and, if it is pinned
@@ -40,15 +40,15 @@ fn awake(trial: &Trial, cpu: u32) -> f64 {
 /// that only samples interrupts leaves `irq` at zero and books them on the thread that they interrupt.
 pub fn busiest_player(trial: &Trial) -> Option<f64> {
     let interrupts = |cpu: u32| {
-        let core = trial.host.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
-        core.filter(|_| trial.player.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
+        let core = trial.hosts.first.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
+        core.filter(|_| trial.players.first.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
     };
-    most(trial.player.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
+    most(trial.players.first.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
 }
 
 /// As [`busiest_thread`], from the threads' own time alone.
 fn own_time(trial: &Trial) -> Option<f64> {
-    most(trial.player.per_thread.iter().map(|thread| thread.busy))
+    most(trial.players.first.per_thread.iter().map(|thread| thread.busy))
 }
 
 fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
@@ -210,7 +210,7 @@ fn lag(trial: &Trial) -> Option<Histogram> {
 
 /// The player's own sockets dropped replies.
 pub fn client_drops(trial: &Trial) -> Option<Warning> {
-    let drops = trial.player.socket_drops;
+    let drops = trial.players.first.socket_drops;
     (drops > 0).then(|| {
         let (own, lost) = (trial.lost_by_player(), trial.accounts.lost);
         let advice = format!(

@@ -2,7 +2,7 @@
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::CellLoad;
-use kqps_observation::{Run, Trial};
+use kqps_observation::{Factors, Run, Trial};
 use kqps_verdict::compare::{Case, Figure, between_runs};
 
 use crate::facts::{alter, is, run, thread};
@@ -10,9 +10,8 @@ use crate::facts::{alter, is, run, thread};
 fn with(change: impl FnOnce(&mut Run)) -> Run {
     let mut run = run(&[&[100.0; 6]]);
     let cell = &mut run.cells[0];
-    cell.factors = [("player.window", "500"), ("dataset.records", "1000"), ("path", "loopback")]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+    let words = [("player.window", "500"), ("dataset.records", "1000"), ("path", "loopback")];
+    cell.factors = Factors::read(words.map(|(name, word)| (name.to_owned(), word.to_owned()))).unwrap();
     change(&mut run);
     run
 }
@@ -30,7 +29,7 @@ fn doubts(change: impl FnOnce(&mut Run)) -> Vec<String> {
 }
 
 fn factor(run: &mut Run, name: &str, value: &str) {
-    run.cells[0].factors.insert(name.into(), value.into());
+    run.cells[0].factors.set(name, value).unwrap();
 }
 
 #[test]
@@ -57,11 +56,11 @@ fn what_was_not_asked_the_same_is_not_compared() {
         (|run| factor(run, "player.window", "50"), "player.window differs: 500 and 50"),
         (|run| factor(run, "dataset.records", "10"), "dataset.records differs: 1000 and 10"),
         (
-            |run| alter(run, 0, |_, trial| trial.player.io = "gso".into()),
+            |run| alter(run, 0, |_, trial| trial.players.first.io = "gso".into()),
             "the player's I/O differs:  and gso",
         ),
         (
-            |run| alter(run, 0, |_, trial| trial.player.sockets = 9),
+            |run| alter(run, 0, |_, trial| trial.players.first.sockets = 9),
             "the number of the player's sockets differs: 0 and 9",
         ),
         (
@@ -160,7 +159,7 @@ fn the_subjects_own_program_is_what_is_compared() {
 
 #[test]
 fn cells_of_one_name_are_told_apart_in_what_is_said_against_them() {
-    let busy = with(|run| alter(run, 0, |_, trial| trial.player.per_thread = vec![thread(1.0)]));
+    let busy = with(|run| alter(run, 0, |_, trial| trial.players.first.per_thread = vec![thread(1.0)]));
     let case = between(&busy).unwrap();
     assert_eq!(case.refusals, 1);
     assert!(case.doubts[0].contains("in 6 of 6 trials of cell 0 (B)"), "{:?}", case.doubts);

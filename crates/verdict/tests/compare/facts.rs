@@ -93,7 +93,7 @@ fn a_start_of_many_trials_has_one_figure() {
     for (rate_qps, drops) in [(91.0, 0), (89.0, 0), (20.0, 0), (90.5, 0), (300.0, 1)] {
         let mut trial = Trial::default();
         trial.load.answered_qps = rate_qps;
-        trial.player.socket_drops = drops;
+        trial.players.first.socket_drops = drops;
         let outcome = Outcome::Measured(Box::new(trial));
         let number = run.trials.len() as u64 + 1;
         run.trials.push(RunTrial { number, cell: 1, block: 0, start: 2, purpose: Purpose::Closed, outcome });
@@ -168,7 +168,7 @@ fn a_player_at_its_limit_in_most_starts_leaves_no_verdict() {
     ] {
         let mut run = equals();
         alter(&mut run, 1, |index, trial| {
-            trial.player.per_thread = vec![thread(if index < starts { player } else { 0.5 })];
+            trial.players.first.per_thread = vec![thread(if index < starts { player } else { 0.5 })];
             trial.subject = Some(SubjectFacts { threads: vec![thread(subject)], ..SubjectFacts::default() });
         });
         let judged = judged(&run);
@@ -189,7 +189,7 @@ fn a_player_at_its_limit_in_most_starts_leaves_no_verdict() {
 fn a_ceiling_of_the_player_is_meant_to_be_its_limit() {
     let mut run = equals();
     run.cells[0].role = Role::PlayerCeiling;
-    alter(&mut run, 0, |_, trial| trial.player.per_thread = vec![thread(1.0)]);
+    alter(&mut run, 0, |_, trial| trial.players.first.per_thread = vec![thread(1.0)]);
     assert_eq!(judged(&run).outcome, Verdict::Equivalent);
 }
 
@@ -199,9 +199,9 @@ fn interrupts_count_as_the_players_time_and_other_programs_do_not() {
     for (irq, softirq, is_refused) in [(0.01, 0.3, true), (0.0, 0.0, false)] {
         let mut run = equals();
         alter(&mut run, 1, |_, trial| {
-            trial.player.per_thread = vec![thread(0.7)];
-            trial.player.cpus = vec![0];
-            trial.host.cpus = vec![CpuFacts { irq, softirq, ..CpuFacts::default() }];
+            trial.players.first.per_thread = vec![thread(0.7)];
+            trial.players.first.cpus = vec![0];
+            trial.hosts.first.cpus = vec![CpuFacts { irq, softirq, ..CpuFacts::default() }];
         });
         let case = judged(&run).case;
         assert_eq!(case.refusal().is_some(), is_refused, "{:?}", case.doubts);
@@ -217,7 +217,7 @@ fn wrong_answers_and_spoiled_trials_leave_no_verdict_and_come_before_doubts() {
         Outcome::Failed { reason: "it died".into(), output: Vec::new() };
     alter(&mut run, 1, |index, trial| {
         trial.accounts.wrong = u64::from(index == 2);
-        trial.player.socket_drops = u64::from(index == 4);
+        trial.players.first.socket_drops = u64::from(index == 4);
     });
     let case = judged(&run).case;
     assert_eq!(case.refusals, 2);
@@ -236,9 +236,9 @@ fn noise_is_a_doubt_and_refuses_nothing() {
     {
         let mut run = equals();
         alter(&mut run, 0, |_, trial| {
-            trial.host.wall_s = 1.0;
-            trial.host.foreign_cpu_s = Some(foreign_cpu_s);
-            trial.host.cpus = [0, 1].map(|cpu| CpuFacts { cpu, steal, ..CpuFacts::default() }).into();
+            trial.hosts.first.wall_s = 1.0;
+            trial.hosts.first.foreign_cpu_s = Some(foreign_cpu_s);
+            trial.hosts.first.cpus = [0, 1].map(|cpu| CpuFacts { cpu, steal, ..CpuFacts::default() }).into();
         });
         let Comparison { outcome, case, .. } = judged(&run);
         assert_eq!(
@@ -262,8 +262,8 @@ fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
     run.cells[1].subject_cpus = vec![1];
     alter(&mut run, 1, |_, trial| {
         trial.target = "127.0.0.1:5300".into();
-        trial.player.cpus = vec![1];
-        trial.player.per_thread = vec![thread(0.99)];
+        trial.players.first.cpus = vec![1];
+        trial.players.first.per_thread = vec![thread(0.99)];
         trial.ledger.unexplained = 100;
         let threads = vec![thread(0.92), thread(0.1)];
         trial.subject = Some(SubjectFacts { alive: true, threads, ..SubjectFacts::default() });
@@ -288,7 +288,7 @@ fn spoiled_trials_are_left_out_where_a_start_has_others() {
             let mut one = one.clone();
             let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
             if number < 3 {
-                trial.player.socket_drops = 7;
+                trial.players.first.socket_drops = 7;
             }
             if (10..14).contains(&number) {
                 trial.beside = vec![Beside { name: "cell 0".into(), cpu_s: 1.0 }];
@@ -312,7 +312,7 @@ fn a_trial_that_was_made_anew_does_not_count() {
     let at = run.trials.iter().position(|one| one.cell == 1 && one.purpose == Purpose::Closed).unwrap();
     let mut spoiled = run.trials[at].clone();
     let Outcome::Measured(trial) = &mut spoiled.outcome else { unreachable!() };
-    trial.player.socket_drops = 3;
+    trial.players.first.socket_drops = 3;
     run.trials.insert(at, spoiled);
     assert_eq!(judged(&run).case.refusal(), None);
 }

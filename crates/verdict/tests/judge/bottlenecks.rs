@@ -54,9 +54,9 @@ fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
     trial.stalls = Some(StallFacts { cores: (1..=cores).collect(), ..StallFacts::default() });
     let core =
         |cpu| CpuFacts { cpu, user: 0.86, irq: 0.01, softirq: 0.08, idle: 0.05, ..CpuFacts::default() };
-    trial.host.cpus.truncate(1);
-    trial.host.cpus.extend((1..=cores).map(core));
-    (trial.host.wall_s, trial.host.foreign_cpu_s) = (1.0, Some(0.5));
+    trial.hosts.first.cpus.truncate(1);
+    trial.hosts.first.cpus.extend((1..=cores).map(core));
+    (trial.hosts.first.wall_s, trial.hosts.first.foreign_cpu_s) = (1.0, Some(0.5));
     let subject = trial.subject.as_mut().unwrap();
     (subject.cpu_user_s, subject.cpu_system_s) = (subject_s / 2.0, subject_s / 2.0);
     of(&[trial]).resource
@@ -90,7 +90,7 @@ fn a_busy_player_is_named_unless_the_subject_is_busy_too() {
     let mut busy = trial(250e3, 0);
     busy.accounts.correct -= 1000;
     busy.accounts.late = 1000;
-    busy.player.per_thread[0].busy = 0.99;
+    busy.players.first.per_thread[0].busy = 0.99;
     assert_eq!(of(&[busy.clone()]).resource, Resource::Player);
     subject_busy(&mut busy, 0.99);
     assert_eq!(of(&[busy]).resource, Resource::SubjectCpu);
@@ -100,7 +100,7 @@ fn a_busy_player_is_named_unless_the_subject_is_busy_too() {
 fn replies_that_the_players_sockets_dropped_are_the_players() {
     let mut deaf = trial(250e3, 1000);
     deaf.ledger.places.clear();
-    deaf.player.socket_drops = 1000;
+    deaf.players.first.socket_drops = 1000;
     assert_eq!(of(&[deaf]).resource, Resource::Player);
 }
 
@@ -115,7 +115,7 @@ fn drops_in_the_backlog_are_the_paths() {
 #[test]
 fn a_kernel_without_memory_for_packets() {
     let mut memory = trial(250e3, 1000);
-    memory.host.udp.mem_errors = 1000;
+    memory.hosts.first.network.udp4.mem_errors = 1000;
     assert_eq!(of(&[memory]).resource, Resource::Memory);
 }
 

@@ -42,7 +42,7 @@ fn the_players_ceiling_is_the_most_that_any_echo_gave() {
     assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(3.8e6));
     // It is no ceiling of a player with other settings, and the same echo on other cores is another
     // ceiling.
-    rig.run.cells[SUBJECT as usize].factors.insert("player.sockets".into(), "1".into());
+    rig.run.cells[SUBJECT as usize].factors.set("player.sockets", "1").unwrap();
     rig.run.cells[0].subject_cpus = vec![2];
     rig.run.cells[1].io = "segment".into();
     let verdict = judge(&rig.run);

@@ -5,7 +5,7 @@ use kqps_observation::ledger::FoundBy;
 use kqps_observation::run::{Cell, Outcome, Purpose, Role, Run, RunTrial};
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Load, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, Place, Placed, Quantiles, SubjectFacts, Trial};
+use kqps_observation::{Accounts, Histogram, HostFacts, NonEmpty, Place, Placed, Quantiles, SubjectFacts, Trial};
 use kqps_verdict::evidence::counted;
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
@@ -35,12 +35,12 @@ pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
         accounts: Accounts { intended, sent: intended, correct, lost, ..Accounts::default() },
         latency_us: Quantiles { p50: Some(80), p99: Some(200), max: Some(900), ..Quantiles::default() },
         lag_us: Quantiles { p50: Some(1), p90: Some(4), p99: Some(12), ..Quantiles::default() },
-        player: PlayerFacts {
+        players: NonEmpty::one(PlayerFacts {
             threads: 1,
             cpus: vec![0],
             per_thread: vec![thread("player", 10, 0.4, 0)],
             ..PlayerFacts::default()
-        },
+        }),
         subject: Some(SubjectFacts {
             pid: 100,
             alive: true,
@@ -48,12 +48,12 @@ pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
             threads: vec![thread("server", 101, 0.6, 1), thread("helper", 102, 0.01, 1)],
             ..SubjectFacts::default()
         }),
-        host: HostFacts {
+        hosts: NonEmpty::one(HostFacts {
             wall_s: 1.0,
             cpus: vec![idle(0, 0.6), idle(1, 0.4)],
             foreign_cpu_s: Some(0.0),
             ..HostFacts::default()
-        },
+        }),
         ..Trial::default()
     };
     place(&mut trial, Place::SubjectSocketBuffer, lost);
@@ -69,7 +69,7 @@ pub(crate) fn place(trial: &mut Trial, place: Place, count: u64) {
 /// Sets how busy the subject's serving thread and its core were.
 pub(crate) fn subject_busy(trial: &mut Trial, busy: f64) {
     trial.subject.as_mut().unwrap().threads[0].busy = busy;
-    trial.host.cpus[1] = CpuFacts { cpu: 1, user: busy, idle: 1.0 - busy, ..CpuFacts::default() };
+    trial.hosts.first.cpus[1] = CpuFacts { cpu: 1, user: busy, idle: 1.0 - busy, ..CpuFacts::default() };
 }
 
 /// A player that got a twentieth of its CPU: it gave up most queries, and was far from busy.
@@ -81,8 +81,8 @@ pub(crate) fn starved(load_qps: f64) -> Trial {
         Accounts { intended, unsent: intended - sent, sent, correct: sent, ..Accounts::default() };
     starved.lag_us =
         Quantiles { p50: Some(9_000), p90: Some(48_000), p99: Some(60_000), ..Quantiles::default() };
-    starved.player.per_thread[0].busy = 0.05;
-    starved.host.cpus[0].idle = 0.95;
+    starved.players.first.per_thread[0].busy = 0.05;
+    starved.hosts.first.cpus[0].idle = 0.95;
     starved.ledger.places.clear();
     place(&mut starved, Place::PlayerUnsent, intended - sent);
     starved

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::question::{Chart, Experiment, Factor, Figure, Published, Question, Table};
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
-use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
+use kqps_observation::{Cell, Factors, Histogram, Run, RunTrial, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::figure::{Absence, Grid, Latency, Memory, State, best_of, charts_of, factor, tables_of};
 use kqps_verdict::grade::Grade;
@@ -62,7 +62,7 @@ fn study() -> Run {
                 workers,
                 player_cpus: vec![0],
                 subject_cpus: vec![1],
-                factors: map(&[("io", io), ("workers", &workers.to_string())]),
+                factors: Factors::read(map(&[("io", io), ("workers", &workers.to_string())])).unwrap(),
                 ..Cell::default()
             });
         }
@@ -128,7 +128,7 @@ fn a_player_that_is_full_in_a_closed_loop_is_warned_of() {
     let mut run = study();
     for block in 0..6 {
         let mut trial = closed(100e3);
-        trial.player.per_thread[0].busy = 0.99;
+        trial.players.first.per_thread[0].busy = 0.99;
         push(&mut run, 0, block, Purpose::Closed, measured(trial));
     }
     let verdict = judge(&run).subjects.remove(0);
@@ -169,7 +169,7 @@ fn without_one_worker_there_is_no_efficiency() {
 fn more_workers_may_have_more_cores() {
     let mut run = played();
     for (cell, cores) in [(0, "1"), (1, "1,2")] {
-        run.cells[cell].factors.insert("cores".into(), cores.into());
+        run.cells[cell].factors.set_word("cores", cores);
     }
     assert!(near(judge(&run).figures[1].efficiency, 180_450.0 / 200_900.0));
 }
@@ -178,7 +178,8 @@ fn more_workers_may_have_more_cores() {
 fn processes_times_threads_are_workers_too() {
     let mut run = played();
     for (cell, processes, threads) in [(0, "1", "1"), (1, "2", "1"), (2, "2", "2")] {
-        run.cells[cell].factors = map(&[("io", "mmsg"), ("processes", processes), ("threads", threads)]);
+        let words = map(&[("io", "mmsg"), ("processes", processes), ("threads", threads)]);
+        run.cells[cell].factors = Factors::read(words).unwrap();
     }
     let verdict = judge(&run);
     assert!(near(verdict.figures[2].efficiency, 240_450.0 / (4.0 * 100_450.0)));
@@ -290,7 +291,7 @@ fn what_the_player_spoiled_and_made_anew_is_no_latency_of_the_subjects() {
         let mut latency = Histogram::default();
         latency.record_many_us(latency_us, 20_000);
         trial.histograms.insert("latency".into(), latency.encode());
-        trial.player.socket_drops = socket_drops;
+        trial.players.first.socket_drops = socket_drops;
         push(&mut run, 0, 0, Purpose::Rate, measured(trial));
         run.trials.last_mut().unwrap().start = start;
     }

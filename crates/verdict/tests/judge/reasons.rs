@@ -25,7 +25,7 @@ fn a_trial_repeated_for_the_reasons_of_its_drops_tells_them_and_nothing_else() {
     disturbed.accounts.wrong = 7;
     let reasons = [("NO_SOCKET", 3), ("SOCKET_RCVBUFF", 90_000)];
     let counts = reasons.map(|(name, count)| (name.to_string(), count));
-    disturbed.host.drop_reasons = Some(counts.clone().into());
+    disturbed.hosts.first.drop_reasons = Some(counts.clone().into());
     let mut rig = six_starts();
     rig.add(SUBJECT, 0, 100, purpose, disturbed);
     let number = rig.run.trials.len() as u64;

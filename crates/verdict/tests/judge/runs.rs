@@ -165,7 +165,7 @@ fn a_bound_of_one_start_that_was_spoiled_three_times_refuses_the_figure() {
             let capacity_qps = 199_500.0 + 200.0 * f64::from(block);
             rig.search(block, |load_qps| {
                 let mut trial = knee(capacity_qps)(load_qps);
-                trial.player.socket_drops =
+                trial.players.first.socket_drops =
                     if block == 2 && load_qps.total_cmp(&bound_qps).is_eq() { 3 } else { 0 };
                 trial
             });
@@ -212,11 +212,11 @@ fn a_search_in_two_parts_with_others_between_is_one_start() {
 #[test]
 fn a_warm_up_between_a_spoiled_trial_and_its_repetition_changes_nothing() {
     let spoil = |trial: &mut Trial| {
-        trial.player.socket_drops = u64::from(trial.load.intended_qps.is_some_and(|qps| qps > 201e3));
+        trial.players.first.socket_drops = u64::from(trial.load.intended_qps.is_some_and(|qps| qps > 201e3));
     };
     let whole = six_starts(2e6, spoil);
     let mut parted = six_starts(2e6, spoil);
-    let spoiled = |one: &RunTrial| one.measured().is_some_and(|trial| trial.player.socket_drops > 0);
+    let spoiled = |one: &RunTrial| one.measured().is_some_and(|trial| trial.players.first.socket_drops > 0);
     let first = parted.run.trials.iter().position(spoiled).unwrap();
     parted.add(SUBJECT, 0, 100, Purpose::WarmUp, trial(1e3, 0));
     let warm_up = parted.run.trials.pop().unwrap();
@@ -269,12 +269,12 @@ fn without_the_players_own_ceiling_the_grade_is_no_better_than_c() {
 fn the_headroom_is_that_of_a_player_which_is_set_up_alike() {
     let mut rig = six_starts(5e6, |_| {});
     for (cell, sockets) in rig.run.cells.iter_mut().zip(["1", "8", "8", "8"]) {
-        cell.factors.insert("player_sockets".into(), sockets.into());
+        cell.factors.set("player.sockets", sockets).unwrap();
     }
     let verdict = subject(&rig);
     let expected = 500e3 / verdict.figure_qps.unwrap().median;
     assert!((verdict.player_headroom.unwrap() - expected).abs() < 1e-9, "not that of the single flow");
-    rig.run.cells[3].factors.insert("player_sockets".into(), "32".into());
+    rig.run.cells[3].factors.set("player.sockets", "32").unwrap();
     assert_eq!(subject(&rig).player_headroom, None);
 }
 
@@ -283,7 +283,7 @@ fn a_doubt_lowers_the_grade_that_a_cap_leaves() {
     let far = |trial: &mut Trial| {
         trial.target = "198.18.0.2:53".into();
         trial.subject = None;
-        trial.host.foreign_cpu_s = Some(0.06);
+        trial.hosts.first.foreign_cpu_s = Some(0.06);
     };
     let mut rig = Rig::new(2e6);
     for block in 0..5 {

@@ -70,7 +70,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     let mut trials = search_of(&rig);
     trials.truncate(6);
     let mut spoiled = trials[2].1.clone();
-    spoiled.player.socket_drops = 1;
+    spoiled.players.first.socket_drops = 1;
     trials.insert(2, (trials[2].0, &spoiled));
     let known = Known { interrupted: true, ..Known::default() };
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);

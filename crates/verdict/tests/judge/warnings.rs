@@ -53,8 +53,8 @@ fn a_player_that_gives_up_queries_is_limited_however_idle_it_looks() {
 #[test]
 fn a_player_beside_a_spinner_is_limited_though_it_sends_everything() {
     let mut beside = trial(100e3, 0);
-    beside.player.per_thread[0].busy = 0.05;
-    beside.host.cpus[0].idle = 0.0;
+    beside.players.first.per_thread[0].busy = 0.05;
+    beside.hosts.first.cpus[0].idle = 0.0;
     beside.lag_us = Quantiles { p50: Some(100), p90: Some(3_000), p99: Some(8_000), ..Quantiles::default() };
     let warning = player_limited(&beside).unwrap();
     assert_eq!(warning.effect(), Effect::Refuse);
@@ -68,7 +68,7 @@ fn a_player_beside_a_spinner_is_limited_though_it_sends_everything() {
 #[test]
 fn a_busy_player_is_a_doubt_and_no_refusal() {
     let mut busy = trial(100e3, 0);
-    busy.player.per_thread[0].busy = 0.96;
+    busy.players.first.per_thread[0].busy = 0.96;
     assert_eq!(player_limited(&busy).unwrap().effect(), Effect::Cap(Grade::C));
     let ceiling = Setting { ceiling: true, ..pinned() };
     assert!(!codes(&busy, &ceiling).contains(&Code::PlayerLimited), "a ceiling is meant to be one");
@@ -77,8 +77,8 @@ fn a_busy_player_is_a_doubt_and_no_refusal() {
 #[test]
 fn a_player_that_stays_awake_with_nothing_to_do_is_not_busy() {
     let mut awake = trial(100e3, 0);
-    awake.host.cpus[0].idle = 0.0;
-    awake.player.per_thread[0] = ThreadFacts { awake_s: 0.5, ..thread("player", 10, 0.4, 0) };
+    awake.hosts.first.cpus[0].idle = 0.0;
+    awake.players.first.per_thread[0] = ThreadFacts { awake_s: 0.5, ..thread("player", 10, 0.4, 0) };
     assert!((busiest_thread(&awake).unwrap() - 0.5).abs() < 1e-9, "a tenth of its core was somebody else's");
     assert_eq!(player_limited(&awake), None);
 }
@@ -151,30 +151,30 @@ fn cores_are_shared_by_pinning_or_by_what_was_seen() {
 #[test]
 fn noise_is_summed_over_trials_and_asks_for_a_second() {
     let mut noisy = trial(100e3, 0);
-    noisy.host.foreign_cpu_s = Some(0.1);
+    noisy.hosts.first.foreign_cpu_s = Some(0.1);
     assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::DownOne);
     assert_eq!(noisy_host([&noisy, &trial(100e3, 0), &trial(100e3, 0)], &pinned()), None);
-    noisy.host.foreign_cpu_s = Some(0.3);
+    noisy.hosts.first.foreign_cpu_s = Some(0.3);
     assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
-    noisy.host.wall_s = 0.5;
+    noisy.hosts.first.wall_s = 0.5;
     assert_eq!(noisy_host([&noisy], &pinned()), None);
 
     let mut stolen = trial(100e3, 0);
-    stolen.host.cpus[1].steal = 0.005;
+    stolen.hosts.first.cpus[1].steal = 0.005;
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::DownOne);
-    stolen.host.cpus[1].steal = 0.05;
+    stolen.hosts.first.cpus[1].steal = 0.05;
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
 
     // The hypervisor reports nothing as stolen, but withheld the core from a player with nothing else to do.
     // The larger of the two counts.
     let mut withheld = trial(100e3, 0);
-    withheld.player.per_thread[0].withheld_s = 0.001;
+    withheld.players.first.per_thread[0].withheld_s = 0.001;
     assert_eq!(noisy_host([&withheld], &pinned()), None);
-    withheld.player.per_thread[0].withheld_s = 0.005;
+    withheld.players.first.per_thread[0].withheld_s = 0.005;
     assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::DownOne);
-    withheld.host.cpus[0].steal = 0.018;
+    withheld.hosts.first.cpus[0].steal = 0.018;
     assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::DownOne);
-    withheld.player.per_thread[0].withheld_s = 0.05;
+    withheld.players.first.per_thread[0].withheld_s = 0.05;
     assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
 }
 
@@ -182,8 +182,8 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
 fn a_clock_that_changes_between_trials_is_noise_where_the_core_was_busy() {
     let at_mhz = |mhz, idle| {
         let mut trial = trial(100e3, 0);
-        trial.host.cpus[1].frequency_mhz = Some(mhz);
-        trial.host.cpus[1].idle = idle;
+        trial.hosts.first.cpus[1].frequency_mhz = Some(mhz);
+        trial.hosts.first.cpus[1].idle = idle;
         trial
     };
     let effect = |trials: &[Trial]| noisy_host(trials, &pinned()).map(|warning| warning.effect());
@@ -285,8 +285,8 @@ fn a_warm_up_that_still_rises_is_no_steady_state() {
 #[test]
 fn advice_names_flags_only_for_commands_that_have_them() {
     let mut bad = trial(100e3, 0);
-    bad.player.per_thread[0].busy = 0.99;
-    bad.player.socket_drops = 1;
+    bad.players.first.per_thread[0].busy = 0.99;
+    bad.players.first.socket_drops = 1;
     bad.lag_us.p99 = Some(500);
     let threads = &mut bad.subject.as_mut().unwrap().threads;
     *threads = vec![thread("worker", 1, 0.9, 0), thread("worker", 2, 0.1, 1)];
@@ -354,7 +354,7 @@ fn what_a_full_window_kept_back_is_not_the_players() {
 #[test]
 fn what_the_player_dropped_is_told_beside_what_was_lost() {
     let mut dropped = trial(100e3, 50);
-    dropped.player.socket_drops = 30;
+    dropped.players.first.socket_drops = 30;
     place(&mut dropped, Place::PlayerSocketBuffer, 30);
     assert_eq!(dropped.lost_by_player(), 30);
     let warning = client_drops(&dropped).unwrap();

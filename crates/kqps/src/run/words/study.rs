@@ -182,12 +182,12 @@ mod tests {
     use kqps_observation::question::{Factor, Published, Table as Wanted};
     use kqps_observation::run::{CellLoad, Outcome, Purpose};
     use kqps_observation::trial::{Load, LoadMode};
-    use kqps_observation::{Accounts, Cell, RunTrial, SubjectFacts, Trial};
+    use kqps_observation::{Accounts, Cell, Factors, RunTrial, SubjectFacts, Trial};
     use kqps_verdict::judge::judge;
 
     /// One experiment of two cells: one answers, the other crashes.
     fn run() -> Run {
-        let factors = |workers: &str| [("workers".to_owned(), workers.to_owned())].into();
+        let factors = |workers: &str| BTreeMap::from([("workers".to_owned(), workers.to_owned())]);
         let experiment = Experiment {
             name: "scaling".into(),
             title: "Workers".into(),
@@ -205,7 +205,7 @@ mod tests {
             experiment: "scaling".into(),
             load: CellLoad::Closed(1.0),
             workers,
-            factors: factors(&workers.to_string()),
+            factors: Factors::read(factors(&workers.to_string())).unwrap(),
             ..Cell::default()
         };
         let load =

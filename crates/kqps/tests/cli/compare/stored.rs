@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
-use kqps_observation::{Accounts, Cell, Run, RunTrial, SCHEMA, Store, Trial};
+use kqps_observation::{Accounts, Cell, Factors, Run, RunTrial, SCHEMA, Store, Trial};
 
 use super::{kqps, stderr, told};
 
@@ -18,7 +18,7 @@ fn store(folder: &Path, echoes: &[(&str, f64)]) {
         subject: "echo".into(),
         io: io.into(),
         workers: 1,
-        factors: [("io".to_string(), io.to_string()), ("sockets".into(), "shared".into())].into(),
+        factors: Factors::read([("io".to_string(), io.to_string()), ("sockets".into(), "shared".into())]).unwrap(),
         ..Cell::default()
     };
     let cells: Vec<Cell> = echoes.iter().map(cell).collect();

@@ -12,7 +12,7 @@ fn over_ipv6_every_io_accounts_for_every_query() {
         let trial = bench.trial(&["-Q", "2k", "-l", "0.2s", "--io", io, "-c", "4"]);
         trial.accounts.check().unwrap();
         assert_eq!(trial.targets, [target]);
-        assert_eq!((trial.player.io.as_str(), trial.accounts.intended), (io, 400));
+        assert_eq!((trial.players.first.io.as_str(), trial.accounts.intended), (io, 400));
         assert_eq!(
             (trial.accounts.correct, trial.accounts.unsolicited),
             (400, 0),

@@ -177,7 +177,7 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
     let _neighbour = Neighbour::new();
     for pinned in [&[][..], &["--cpus", &core]] {
         let flags = [&["-Q", "1k", "-l", "0.5s", "--subject-pid", &pid], pinned].concat();
-        let host = bench.trial(&flags).host;
+        let host = bench.trial(&flags).hosts.first;
         assert!(host.foreign_cpu_s.unwrap() > 0.1, "{pinned:?}: {host:?}");
     }
 }

@@ -19,13 +19,13 @@ fn what_failed_three_times_in_succession_is_not_started_again() {
 
 /// A comparison of two of the subjects, in eight blocks.
 fn comparison(a: &str, b: &str) -> Run {
-    let cell = |name: &str, part: Part| observation::Cell {
-        name: name.into(),
-        load: CellLoad::Closed(0.1),
-        factors: [(Part::FACTOR.to_string(), part.word().to_string())].into(),
-        ..observation::Cell::default()
+    let cell = |name: &str, part| {
+        let load = CellLoad::Closed(0.1);
+        let mut cell = observation::Cell { name: name.into(), load, ..observation::Cell::default() };
+        cell.factors.set_compared_as(part);
+        cell
     };
-    let cells = vec![cell(a, Part::A), cell(a, Part::Again), cell(b, Part::B)];
+    let cells = vec![cell(a, ComparedAs::A), cell(a, ComparedAs::Again), cell(b, ComparedAs::B)];
     Run { goal: "quick".into(), blocks: 8, seed: 7, cells, ..Run::default() }
 }
 

@@ -60,7 +60,7 @@ fn counted(trial: &Trial, injection: Injection, truth: u64, reason: &str) -> Res
         ensure!(subject.socket_drops == Some(truth), "its socket counted {:?}", subject.socket_drops);
         ensure!(network.udp4.rcvbuf_errors == truth, "UDP counted {}", network.udp4.rcvbuf_errors);
     }
-    let reasons = trial.host.drop_reasons.as_ref().context("no reasons were counted")?;
+    let reasons = trial.hosts.first.drop_reasons.as_ref().context("no reasons were counted")?;
     let counted = reasons.get(reason).copied().unwrap_or(0);
     ensure!(
         counted >= truth,

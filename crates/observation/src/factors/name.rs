@@ -1,0 +1,76 @@
+//! The names of factors that have a value.
+
+use std::borrow::Cow;
+
+/// The prefix of the player's settings.
+pub const PLAYER: &str = "player.";
+/// The player's I/O.
+pub const PLAYER_IO: &str = "player.io";
+/// The number of the player's sending threads.
+pub const PLAYER_SENDERS: &str = "player.senders";
+/// The number of the player's sockets.
+pub const PLAYER_SOCKETS: &str = "player.sockets";
+/// The most queries outstanding.
+pub const PLAYER_WINDOW: &str = "player.window";
+/// The most queries in one burst.
+pub const PLAYER_BURST: &str = "player.burst";
+/// The seconds after which a reply is late.
+pub const PLAYER_TIMEOUT: &str = "player.timeout_s";
+/// The choice of source addresses.
+pub const PLAYER_SOURCES: &str = "player.sources";
+
+/// The prefix of zones and queries.
+pub const DATASET: &str = "dataset.";
+/// The recipe of zones and queries.
+pub const DATASET_RECIPE: &str = "dataset.recipe";
+/// The number of zones that load.
+pub const DATASET_ZONES: &str = "dataset.zones";
+/// The number of records in all zones together.
+pub const DATASET_RECORDS: &str = "dataset.records";
+/// The choice of names that queries ask for.
+pub const DATASET_NAMES: &str = "dataset.names";
+/// The name of the user's query file.
+pub const DATASET_FILE: &str = "dataset.file";
+
+/// The kind of path.
+pub const PATH: &str = "path";
+/// The prefix of the settings of a path.
+pub const PATH_SETTING: &str = "path.";
+/// The number of queues of a path's devices.
+pub const PATH_QUEUES: &str = "path.queues";
+/// The most packets in front of a path's devices.
+pub const PATH_TXQUEUELEN: &str = "path.txqueuelen";
+/// The cores that process received packets.
+pub const PATH_RPS_CPUS: &str = "path.rps_cpus";
+/// Whether received packets are joined.
+pub const PATH_GRO: &str = "path.gro";
+/// The prefix of sysctl settings of a path's network namespaces.
+pub const PATH_SYSCTL: &str = "path.sysctl.";
+
+/// The longest warm-up until the rate is steady.
+pub const STEADY: &str = "steady";
+/// The shares of the figure at which latency is measured.
+pub const LATENCY_AT: &str = "latency_at_percent";
+/// The number of trials in each start.
+pub const ROUNDS: &str = "rounds";
+/// The part of the cell in a comparison.
+pub const COMPARED_AS: &str = "compared_as";
+/// The prefix of settings of the host that end with the subject's processes.
+pub(super) const HOST: &str = "host.";
+/// The niceness of the subject.
+pub const HOST_NICE: &str = "host.nice";
+
+/// Whether the word of this factor is read as a value.
+pub(super) fn has_value(name: &str) -> bool {
+    [PLAYER, DATASET, PATH_SETTING, HOST].iter().any(|prefix| name.starts_with(prefix))
+        || [PATH, STEADY, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
+}
+
+/// The present name of a factor. The first versions wrote `player_` for `player.`, and `zone_records`.
+pub(super) fn present(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix("player_") {
+        Some(setting) => format!("{PLAYER}{setting}").into(),
+        None if name == "zone_records" => DATASET_RECORDS.into(),
+        None => name.into(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads the words of factors.
+
+use std::str::FromStr;
+
+use super::name;
+use super::values::{ComparedAs, Names, SourceChoice, Values};
+use crate::question::Path;
+
+/// The most queues that the kernel accepts (`veth.c`, `veth_get_num_queues`).
+const QUEUES_MOST: u32 = 4096;
+
+/// More cores than any machine has.
+const CORES_MOST: u32 = 1 << 16;
+
+/// A factor that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FactorError {
+    /// A word that the factor does not accept.
+    #[error("factor `{name}`: expected {expected}, found `{word}`")]
+    Word {
+        /// The name of the factor.
+        name: String,
+        /// What it accepts.
+        expected: String,
+        /// The words that it accepts, if these are few.
+        known: &'static [&'static str],
+        /// The word that was found.
+        word: String,
+    },
+    /// There is no such factor.
+    #[error("unknown factor `{name}`")]
+    Unknown {
+        /// The unknown name.
+        name: String,
+    },
+}
+
+impl FactorError {
+    /// The name of the factor.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Word { name, .. } | Self::Unknown { name } => name,
+        }
+    }
+}
+
+impl Values {
+    /// Sets the value of a factor from its word. A name without a value changes nothing.
+    pub(super) fn set(&mut self, name: &str, word: &str) -> Result<(), FactorError> {
+        let wanted = Wanted { name, word };
+        let Self { player, dataset, path, .. } = self;
+        match name {
+            name::PLAYER_IO => player.io = Some(word.to_owned()),
+            name::PLAYER_SENDERS => player.senders = Some(wanted.count()?),
+            name::PLAYER_SOCKETS => player.sockets = Some(wanted.count()?),
+            name::PLAYER_WINDOW => player.window = Some(wanted.count()?),
+            name::PLAYER_BURST => player.burst = Some(wanted.count()?),
+            name::PLAYER_TIMEOUT => {
+                let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
+                player.timeout_s = Some(wanted.number("seconds above 0", is_time)?);
+            }
+            name::PLAYER_SOURCES => {
+                player.sources = Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
+            }
+            name::DATASET_RECIPE => dataset.recipe = Some(word.to_owned()),
+            name::DATASET_ZONES => dataset.zones = Some(wanted.count()?),
+            name::DATASET_RECORDS => dataset.records = Some(wanted.count()?),
+            name::DATASET_NAMES => {
+                dataset.names = Some(wanted.one_of(&["random", "one"], [Names::Random, Names::One])?);
+            }
+            name::DATASET_FILE => dataset.file = Some(word.to_owned()),
+            name::PATH => path.kind = Some(wanted.one_of(&Path::WORDS, [Path::Loopback, Path::Veth])?),
+            name::PATH_QUEUES => {
+                let is_right = |queues: &u32| (1..=QUEUES_MOST).contains(queues);
+                path.queues = Some(wanted.number("a number of queues from 1 to 4096", is_right)?);
+            }
+            name::PATH_TXQUEUELEN => {
+                path.txqueuelen = Some(wanted.number("a number of packets", |_| true)?);
+            }
+            name::PATH_RPS_CPUS => {
+                path.rps_cpus = Some(cores(word).ok_or_else(|| wanted.wrong("cores, such as 0,2-3", &[]))?);
+            }
+            name::PATH_GRO => path.gro = Some(wanted.one_of(&["on", "off"], [true, false])?),
+            name::STEADY => {
+                let expected = "a duration such as 60s or 1m";
+                self.steady_s = Some(seconds(word).ok_or_else(|| wanted.wrong(expected, &[]))?);
+            }
+            name::LATENCY_AT => {
+                let read = percents(word).ok_or_else(|| wanted.wrong("percents from 1 to 99", &[]))?;
+                self.latency_at_percent = read;
+            }
+            name::ROUNDS => self.rounds = Some(wanted.count()?),
+            name::COMPARED_AS => {
+                let parts = [ComparedAs::A, ComparedAs::Again, ComparedAs::B];
+                self.compared_as = Some(wanted.one_of(&ComparedAs::WORDS, parts)?);
+            }
+            name::HOST_NICE => {
+                let is_niceness = |number: &i32| (-20..=19).contains(number);
+                self.niceness = Some(wanted.number("a number from -20 to 19", is_niceness)?);
+            }
+            other => match other.strip_prefix(name::PATH_SYSCTL) {
+                Some(sysctl) if sysctl.starts_with("net.") => {
+                    path.sysctls.insert(sysctl.to_owned(), word.to_owned());
+                }
+                _ if name::has_value(other) => return Err(FactorError::Unknown { name: other.to_owned() }),
+                _ => {}
+            },
+        }
+        Ok(())
+    }
+}
+
+/// A factor and its word.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    name: &'a str,
+    word: &'a str,
+}
+
+impl Wanted<'_> {
+    fn wrong(self, expected: &str, known: &'static [&'static str]) -> FactorError {
+        let (name, word) = (self.name.to_owned(), self.word.to_owned());
+        FactorError::Word { name, expected: expected.to_owned(), known, word }
+    }
+
+    fn number<T: FromStr>(self, expected: &str, accepts: impl Fn(&T) -> bool) -> Result<T, FactorError> {
+        self.word.parse().ok().filter(accepts).ok_or_else(|| self.wrong(expected, &[]))
+    }
+
+    fn count<T: FromStr + PartialOrd + From<u8>>(self) -> Result<T, FactorError> {
+        self.number("a number from 1 on", |number| *number >= T::from(1))
+    }
+
+    /// The value at the place of the word among the known words.
+    fn one_of<T: Copy, const N: usize>(
+        self,
+        known: &'static [&'static str; N],
+        values: [T; N],
+    ) -> Result<T, FactorError> {
+        let at = known.iter().position(|word| *word == self.word);
+        let expected = || format!("one of {}", known.join(", "));
+        at.map(|at| values[at]).ok_or_else(|| self.wrong(&expected(), known))
+    }
+}
+
+/// Reads a duration, in seconds: `60s`, `1m`, or a number of seconds without a unit; `None` if it is malformed or not
+/// above 0.
+fn seconds(word: &str) -> Option<f64> {
+    let (number, unit_s) = match word.strip_suffix('m') {
+        Some(minutes) => (minutes, 60.0),
+        None => (word.strip_suffix('s').unwrap_or(word), 1.0),
+    };
+    number.trim().parse::<f64>().ok().map(|number| number * unit_s).filter(|s| s.is_finite() && *s > 0.0)
+}
+
+/// Reads percents that are separated by spaces, each from 1 to 99.
+fn percents(word: &str) -> Option<Vec<u32>> {
+    let read = |part: &str| part.parse().ok().filter(|percent| (1..100).contains(percent));
+    word.split_whitespace().map(read).collect()
+}
+
+/// Reads a list of cores such as `0,2-3`; `None` if it is malformed.
+fn cores(list: &str) -> Option<Vec<u32>> {
+    let mut cores = Vec::new();
+    for part in list.split(',').filter(|_| !list.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= CORES_MOST {
+            return None;
+        }
+        cores.extend(first..=last);
+    }
+    Some(cores)
+}
