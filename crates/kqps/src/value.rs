@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kqps_host::topology;
 use kqps_kernel::affinity;
+use kqps_observation::cpu_list::{self, CpuListError};
 
 use crate::exit::bad_input;
 
@@ -144,26 +144,9 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A list of whole numbers and ranges, as in `0,2-5`; kept in the order in which it was typed. An empty text is
-/// an empty list.
-pub(crate) fn parse_list(text: &str) -> Result<List, String> {
-    let expected = || format!("expected a list such as 0,2-5, found `{text}`");
-    let mut numbers = Vec::new();
-    for part in text.split(',').filter(|_| !text.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.trim().parse().map_err(|_| expected())?;
-        let last: u32 = last.trim().parse().map_err(|_| expected())?;
-        if last < first || last - first > 4096 {
-            return Err(expected());
-        }
-        for number in first..=last {
-            if numbers.contains(&number) {
-                return Err(format!("{number} stands twice in `{text}`"));
-            }
-            numbers.push(number);
-        }
-    }
-    Ok(List(numbers))
+/// A list of cores, as in `0,2-5`; kept in the order in which it was typed. An empty text is an empty list.
+pub(crate) fn parse_list(text: &str) -> Result<List, CpuListError> {
+    cpu_list::parse(text).map(List)
 }
 
 /// A parsed list. It is a type of its own, since `clap` would take a `Vec` as several values.
@@ -177,7 +160,7 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         None => Ok(cpus),
         Some(cpu) => {
-            let allowed = topology::write_list(&allowed);
+            let allowed = cpu_list::write(&allowed);
             Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may run on {allowed}")))
         }
     }

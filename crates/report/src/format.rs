@@ -1,6 +1,7 @@
 //! Formats figures, the same everywhere on the page: three significant digits and a unit that keeps the
 //! number below a thousand. A figure that is absent or not finite is a dash.
 
+use kqps_observation::cpu_list;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -172,19 +173,10 @@ pub(crate) fn cpus(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in sorted {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let texts = ranges.iter().map(
-        |(first, last)| {
-            if first == last { first.to_string() } else { format!("{first}-{last}") }
-        },
-    );
-    let joined = texts.collect::<Vec<_>>().join(", ");
+    let text = |(first, last): (u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let joined = cpu_list::runs(&sorted).into_iter().map(text).collect::<Vec<_>>().join(", ");
     if joined.is_empty() { NONE.to_owned() } else { joined }
 }
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, Question, question};
+use kqps_observation::{Cell, CellLoad, Question, cpu_list, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
@@ -126,7 +125,7 @@ impl Matrix<'_> {
                 }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
-                    let cpus = write_list(&placed.subject_cpus);
+                    let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
                     Cell { name, ..self.cell(subject, definition, &settings, placed) }
                 };
@@ -199,7 +198,7 @@ impl Matrix<'_> {
             .values_mut()
             .filter(|value| *value == ONE_PER_CORE)
             .for_each(|value| value.clone_from(&per_core));
-        factors.insert(CORES.into(), write_list(&placed.subject_cpus));
+        factors.insert(CORES.into(), cpu_list::write(&placed.subject_cpus));
         factors.extend(self.latency());
         Cell {
             name: String::new(),
