@@ -1,5 +1,6 @@
 //! Warms up a fresh start of a subject: for a moment or, if its cell asks for it, until its rate is steady.
 
+use kqps_files::value::parse_duration;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
@@ -53,23 +54,13 @@ impl WarmUp {
 /// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too
 /// short to judge.
 fn longest_s(cell: &Cell) -> Option<f64> {
-    let longest_s = seconds(cell.factors.get(STEADY_FACTOR)?)?;
+    let longest_s = parse_duration(cell.factors.get(STEADY_FACTOR)?).ok()?.as_secs_f64();
     (longest_s >= STEP_S).then_some(longest_s)
 }
 
 /// The least seconds of a warm-up for a steady state; 0 for a cell that does not ask for one.
 pub fn at_least_s(cell: &Cell) -> f64 {
     longest_s(cell).map_or(0.0, |_| STEP_S)
-}
-
-/// Parses a duration as a study writes it, in seconds: `60s`, `1m`, or a number of seconds without a unit;
-/// `None` if it is malformed or not above 0.
-pub fn seconds(text: &str) -> Option<f64> {
-    let (number, unit_s) = match text.strip_suffix('m') {
-        Some(minutes) => (minutes, 60.0),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    number.trim().parse::<f64>().ok().map(|number| number * unit_s).filter(|s| s.is_finite() && *s > 0.0)
 }
 
 #[cfg(test)]
@@ -112,8 +103,13 @@ mod tests {
         assert_eq!(played(&cell(Some("60s")), settles), [STEP_S; 3]);
         let climbs = |at_s: u64| 100_000 + 1000 * at_s;
         assert_eq!(played(&cell(Some("60s")), climbs), [STEP_S; 5]);
-        assert_eq!(played(&cell(Some("1h")), climbs), [SHORT_S], "not a duration that a study may write");
-        assert_eq!(played(&cell(Some("10m")), climbs), [STEP_S; 5]);
-        assert_eq!(played(&cell(Some("25")), climbs), [STEP_S; 2]);
+        assert_eq!(played(&cell(Some("forever")), climbs), [SHORT_S], "no duration");
+        assert_eq!(played(&cell(Some("10s")), climbs), [SHORT_S], "too short to judge");
+        for longer in ["10m", "1h"] {
+            assert_eq!(played(&cell(Some(longer)), climbs), [STEP_S; 5], "{longer}");
+        }
+        for some in ["25", "25s", "25000ms"] {
+            assert_eq!(played(&cell(Some(some)), climbs), [STEP_S; 2], "{some}");
+        }
     }
 }

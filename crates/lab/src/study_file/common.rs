@@ -2,6 +2,7 @@
 //! the cell.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use kqps_verdict::steady::BINS;
 
@@ -13,8 +14,9 @@ use crate::placement::CoreWish;
 use crate::setup;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
-use crate::warm_up::{self, STEADY_FACTOR};
+use crate::warm_up::STEADY_FACTOR;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_files::value::parse_duration;
 
 /// The shortest warm-up that can be judged: its bins, and a second to start.
 const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;
@@ -54,8 +56,9 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
         CORES => CoreWish::read(value, 1).map(|_| ()),
         STEADY_FACTOR => {
-            let is_right =
-                warm_up::seconds(value).is_some_and(|s| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&s));
+            let is_within =
+                |longest: Duration| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&longest.as_secs_f64());
+            let is_right = parse_duration(value).is_ok_and(is_within);
             right(is_right, name, value, "a duration from 11s, below which none can be judged, to 60s")
         }
         NICE_FACTOR => factor::niceness(value).map(|_| ()),
