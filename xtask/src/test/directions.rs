@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-dataset",
             "kqps-files",
             "kqps-recipe",
+            "kqps-message",
             "kqps-kernel",
             "kqps-host",
             "kqps-observation",
