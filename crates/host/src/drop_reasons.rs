@@ -8,8 +8,7 @@ use std::fs;
 
 use kqps_kernel::tracepoint::Counters;
 use kqps_kernel::{limits, tracefs};
-
-use crate::files::parse_list;
+use kqps_observation::cpu_list;
 
 const EVENT: &str = "events/skb/kfree_skb";
 
@@ -36,7 +35,7 @@ impl DropReasons {
         let reasons = parse_reasons(&read("format")?)?;
         let cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
         let cpus = cpus
-            .and_then(|text| parse_list(&text))
+            .and_then(|text| cpu_list::parse(&text).ok())
             .ok_or("the kernel does not say which cores this host has")?;
         // First a counter of all drops, then one for each reason.
         let each = reasons.keys().map(|number| format!("reason == {number} && {OF_IP}"));

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use kqps_observation::cpu_list;
+
 /// The folder that holds `/proc` and `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
@@ -36,7 +38,7 @@ impl Root {
 
     /// The numbers of a file that holds a list like `0,2-5`.
     pub(crate) fn list(&self, path: &str) -> io::Result<Vec<u32>> {
-        parse_list(&self.text(path)?).ok_or_else(|| io::Error::other("not a list of numbers"))
+        cpu_list::parse(&self.text(path)?).map_err(|_| io::Error::other("not a list of numbers"))
     }
 
     /// The sorted names in a folder; empty if there is no such folder.
@@ -46,47 +48,5 @@ impl Root {
             folder.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         names
-    }
-}
-
-/// Parses the kernel's list of cores, such as `0,2-5`; it may be empty. Returns `None` if the text is
-/// something else. <https://docs.kernel.org/admin-guide/kernel-parameters.html>, "cpu lists".
-pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        numbers.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    Some(numbers)
-}
-
-/// Writes ascending numbers as a list like `0,2-5`.
-pub fn write_list(numbers: &[u32]) -> String {
-    let mut parts = Vec::new();
-    let mut rest = numbers;
-    while let [first, ..] = rest {
-        let run = rest.iter().zip(*first..).take_while(|(number, wanted)| **number == *wanted).count();
-        parts.push(match run {
-            1 => first.to_string(),
-            2 => format!("{first},{}", rest[1]),
-            _ => format!("{first}-{}", rest[run - 1]),
-        });
-        rest = &rest[run..];
-    }
-    parts.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cores() {
-        assert_eq!(parse_list("0,2-5\n"), Some(vec![0, 2, 3, 4, 5]));
-        assert_eq!(parse_list("\n"), Some(vec![]));
-        assert_eq!(parse_list("0-"), None);
-        assert_eq!(parse_list("ff"), None);
-        assert_eq!(write_list(&[0, 2, 3, 4, 5, 9, 10]), "0,2-5,9,10");
-        assert_eq!(write_list(&[]), "");
     }
 }

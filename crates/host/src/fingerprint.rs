@@ -7,10 +7,10 @@ use std::io;
 use std::path::Path;
 
 use kqps_kernel::namespace::spreading::{self, Spreading};
-use kqps_observation::Fingerprint;
 use kqps_observation::fingerprint::BinaryFacts;
+use kqps_observation::{Fingerprint, cpu_list};
 
-use crate::files::{Root, write_list};
+use crate::files::Root;
 use crate::topology::Topology;
 
 /// Returns the fingerprint of this machine as the calling process sees it, with the running program under `binaries`.
@@ -69,7 +69,7 @@ fn of(root: &Root, topology: Topology) -> Fingerprint {
     };
     for interrupt in &topology.interrupts {
         let name = format!("{} {} ({})", interrupt.irq, interrupt.name, interrupt.device);
-        fingerprint.interrupts.insert(name, write_list(&interrupt.cpus));
+        fingerprint.interrupts.insert(name, cpu_list::write(&interrupt.cpus));
     }
     fingerprint.unreadable = reader.unreadable;
     fingerprint

@@ -9,7 +9,6 @@ use kqps_observation::fingerprint::CoreFacts;
 use crate::files::Root;
 use crate::interrupts;
 
-pub use crate::files::write_list;
 pub use crate::interrupts::Interrupt;
 
 /// Logical cores and the interrupts of network devices.

@@ -25,6 +25,7 @@ use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
+use kqps_verdict::percent;
 use kqps_verdict::rate::plain;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
@@ -317,7 +318,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     goal.min_qps = args.min.unwrap_or(goal.min_qps);
     goal.max_qps = args.max.unwrap_or(goal.max_qps);
     if goal.width < WIDTH_LEAST {
-        return Err(bad_input(format!("--width {}%: expected 0.01% at least", goal.width * 100.0)));
+        return Err(bad_input(format!("--width {}%: expected 0.01% at least", percent::typed(goal.width))));
     }
     if goal.min_qps >= goal.max_qps {
         let (min, max) = (plain(goal.min_qps), plain(goal.max_qps));

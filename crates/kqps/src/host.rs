@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use comfy_table::{Table, presets};
 use kqps_host::fingerprint;
 use kqps_host::split;
-use kqps_host::topology::{Topology, write_list};
-use kqps_observation::{Fingerprint, SCHEMA};
+use kqps_host::topology::Topology;
+use kqps_observation::{Fingerprint, SCHEMA, cpu_list};
 use serde::Serialize;
 
 use crate::print;
@@ -125,7 +125,8 @@ fn cores(topology: &Topology) -> Table {
     let mut table = table();
     table.set_header(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "takes"]);
     for core in &topology.cores {
-        let cache = |level: &str| core.caches.get(level).map_or_else(|| "-".into(), |cpus| write_list(cpus));
+        let cache =
+            |level: &str| core.caches.get(level).map_or_else(|| "-".into(), |cpus| cpu_list::write(cpus));
         let takes = match topology.interrupts_on(core.cpu) {
             0 => "-".into(),
             1 => "1 network interrupt".into(),
@@ -136,7 +137,7 @@ fn cores(topology: &Topology) -> Table {
             core.package.to_string(),
             core.core.to_string(),
             core.numa_node.to_string(),
-            write_list(&core.smt),
+            cpu_list::write(&core.smt),
             cache("L2"),
             cache("L3"),
             takes,
@@ -148,7 +149,7 @@ fn cores(topology: &Topology) -> Table {
 /// The cores that player and subject would get in a run on this machine alone.
 fn sides(topology: &Topology) -> String {
     let split = split(topology, 1, 1);
-    let (player, subject) = (write_list(&split.player_cpus), write_list(&split.subject_cpus));
+    let (player, subject) = (cpu_list::write(&split.player_cpus), cpu_list::write(&split.subject_cpus));
     if split.shared {
         return format!(
             "Player and subject have to share one core here (cpu {player} and {subject}): \
@@ -169,7 +170,7 @@ fn interrupts(topology: &Topology) -> String {
             interrupt.irq.to_string(),
             interrupt.device.clone(),
             interrupt.name.clone(),
-            write_list(&interrupt.cpus),
+            cpu_list::write(&interrupt.cpus),
             interrupt.count.to_string(),
         ]);
     }

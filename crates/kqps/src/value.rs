@@ -7,10 +7,13 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kqps_host::topology;
+use kqps_files::value::{hint, scaled};
 use kqps_kernel::affinity;
+use kqps_observation::cpu_list::{self, CpuListError};
 
 use crate::exit::bad_input;
+
+pub(crate) use kqps_files::value::parse_duration;
 
 /// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 const RATE_MOST: f64 = 1e8;
@@ -32,18 +35,6 @@ const SIZES: [(&str, f64); 8] = [
     ("M", 1e6),
     ("G", 1e9),
     ("B", 1.0),
-    ("", 1.0),
-];
-
-/// A bare number is seconds, as in dnsperf.
-const DURATIONS: [(&str, f64); 8] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("m", 60.0),
-    ("h", 3600.0),
     ("", 1.0),
 ];
 
@@ -113,16 +104,6 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     whole(text, &SIZES, "expected a size in bytes, such as 4096, 512KiB, 4MiB or 1M")
 }
 
-/// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`); a bare number is seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let expected = "expected a duration, such as 500ns, 20us, 250ms, 10s or 2m";
-    let seconds = scaled(text, &DURATIONS).ok_or_else(|| expected.to_owned() + &hint(text, &DURATIONS))?;
-    if seconds > 366.0 * 86_400.0 {
-        return Err(format!("{expected}, and a year at most"));
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 /// A duration above 0.
 pub(crate) fn parse_some_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
@@ -144,26 +125,9 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A list of whole numbers and ranges, as in `0,2-5`; kept in the order in which it was typed. An empty text is
-/// an empty list.
-pub(crate) fn parse_list(text: &str) -> Result<List, String> {
-    let expected = || format!("expected a list such as 0,2-5, found `{text}`");
-    let mut numbers = Vec::new();
-    for part in text.split(',').filter(|_| !text.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.trim().parse().map_err(|_| expected())?;
-        let last: u32 = last.trim().parse().map_err(|_| expected())?;
-        if last < first || last - first > 4096 {
-            return Err(expected());
-        }
-        for number in first..=last {
-            if numbers.contains(&number) {
-                return Err(format!("{number} stands twice in `{text}`"));
-            }
-            numbers.push(number);
-        }
-    }
-    Ok(List(numbers))
+/// A list of cores, as in `0,2-5`; kept in the order in which it was typed. An empty text is an empty list.
+pub(crate) fn parse_list(text: &str) -> Result<List, CpuListError> {
+    cpu_list::parse(text).map(List)
 }
 
 /// A parsed list. It is a type of its own, since `clap` would take a `Vec` as several values.
@@ -177,7 +141,7 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         None => Ok(cpus),
         Some(cpu) => {
-            let allowed = topology::write_list(&allowed);
+            let allowed = cpu_list::write(&allowed);
             Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may run on {allowed}")))
         }
     }
@@ -190,51 +154,6 @@ fn whole(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, Strin
         Some(_) => Err(expected.into()),
         None => Err(expected.to_owned() + &hint(text, units)),
     }
-}
-
-/// Splits a number from its unit and scales it. `None` if the number is negative or not finite, or the unit
-/// is unknown. Units are tried in order, so the empty one stands last.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let text = text.trim();
-    let (number, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
-    let number = number.trim_end();
-    // Rust also parses "inf", "nan" and "1e9". Here they are errors.
-    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        return None;
-    }
-    number.parse::<f64>().ok().map(|number| number * scale).map(tidy)
-}
-
-/// The likely meaning of an unknown unit: a known unit in other letter case, or under another name. Empty if
-/// there is none.
-fn hint(text: &str, units: &[(&str, f64)]) -> String {
-    let number = text.trim().trim_end_matches(|c: char| c.is_alphabetic());
-    let unit = &text.trim()[number.len()..];
-    let meant = match unit.to_lowercase().as_str() {
-        "sec" | "secs" | "second" | "seconds" => "s",
-        "min" | "mins" | "minute" | "minutes" => "m",
-        "hour" | "hours" | "hr" => "h",
-        "kb" => "k",
-        "mb" => "M",
-        "gb" => "G",
-        "ki" => "KiB",
-        "mi" => "MiB",
-        "gi" => "GiB",
-        _ => unit,
-    };
-    let is_meant = |(known, _): &&(&str, f64)| !known.is_empty() && known.eq_ignore_ascii_case(meant);
-    match units.iter().find(is_meant) {
-        Some((known, _)) if scaled(&format!("{number}{known}"), units).is_some() => {
-            format!("; did you mean {}{known}?", number.trim_end())
-        }
-        _ => String::new(),
-    }
-}
-
-/// Removes the noise of binary fractions: 0.7 × 1000 is 700.
-fn tidy(value: f64) -> f64 {
-    let rounded = value.round();
-    if (value - rounded).abs() < rounded.abs() * 1e-12 { rounded } else { value }
 }
 
 #[cfg(test)]
@@ -278,16 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
-        assert_eq!(parse_duration("500ns"), Ok(Duration::from_nanos(500)));
-        assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
-        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_mins(2)));
-        assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(parse_duration("1.5 h"), Ok(Duration::from_mins(90)));
-        for bad in ["", "s", "-1s", "1 year", "99999h"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
-        }
+    fn no_time_is_not_some_time() {
+        assert_eq!(parse_some_time("250ms"), Ok(Duration::from_millis(250)));
         assert!(parse_some_time("0s").is_err());
     }
 

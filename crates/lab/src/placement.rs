@@ -6,6 +6,7 @@ mod sets;
 use std::collections::BTreeSet;
 
 use kqps_host::{Topology, split};
+use kqps_observation::cpu_list;
 use kqps_observation::fingerprint::CoreFacts;
 use serde::Deserialize;
 
@@ -56,7 +57,10 @@ impl CoreWish {
             }
         };
         if let Some(list) = word.strip_prefix("cores ") {
-            return cpu_list(list).map(Self::These).ok_or_else(|| Self::expected(word));
+            let cpus = cpu_list::parse(list).ok().filter(|cpus| !cpus.is_empty());
+            let mut cpus = cpus.ok_or_else(|| Self::expected(word))?;
+            cpus.sort_unstable();
+            return Ok(Self::These(cpus));
         }
         match word {
             "each core" => Ok(Self::EverySet(1, 1)),
@@ -77,20 +81,6 @@ impl CoreWish {
              `every set of 3` or `every set of 1..cores`"
         )
     }
-}
-
-/// No core of a machine has this number or a greater one: the most cores that Linux can be built for (`NR_CPUS`).
-const CPUS_MOST: u32 = 8192;
-
-/// Parses `0,2-3` into cores in rising order; `None` if it is malformed, or if no machine has such a core.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last && last < CPUS_MOST).then(|| cpus.extend(first..=last))?;
-    }
-    Some(cpus.into_iter().collect())
 }
 
 /// The placements that a request stands for, with `player_cores` cores for the player. A request for sets that
@@ -230,8 +220,12 @@ mod tests {
         assert_eq!(CoreWish::read("each core", 8), Ok(CoreWish::EverySet(1, 1)));
         assert_eq!(CoreWish::read("every pair", 8), Ok(CoreWish::EverySet(2, 2)));
         assert_eq!(CoreWish::read("every set of 3..cores", 8), Ok(CoreWish::EverySet(3, 8)));
-        for wrong in ["", "0", "every", "cores 3-1", "cores x", "cores 0-4294967295", "every set of 0"] {
+        for wrong in ["", "0", "every", "every set of 0"] {
             assert!(CoreWish::read(wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
+        }
+        for list in ["", "3-1", "x", "1,1", "0-4294967295"] {
+            let wrong = format!("cores {list}");
+            assert!(CoreWish::read(&wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
         }
     }
 

@@ -100,7 +100,11 @@ mod tests {
         let climbs = |at_s: u64| 100_000 + 1000 * at_s;
         assert_eq!(played(&cell(Some("60s")), climbs), [STEP_S; 5]);
         assert_eq!(played(&cell(Some("10s")), climbs), [SHORT_S], "too short to judge");
-        assert_eq!(played(&cell(Some("10m")), climbs), [STEP_S; 5]);
-        assert_eq!(played(&cell(Some("25")), climbs), [STEP_S; 2]);
+        for longer in ["10m", "1h"] {
+            assert_eq!(played(&cell(Some(longer)), climbs), [STEP_S; 5], "{longer}");
+        }
+        for some in ["25", "25s", "25000ms"] {
+            assert_eq!(played(&cell(Some(some)), climbs), [STEP_S; 2], "{some}");
+        }
     }
 }

@@ -317,7 +317,7 @@ mod tests {
             ("path.txqueuelen", "", "a number of packets"),
             ("path.rps_cpus", "3-2", "cores, such as 0,2-3"),
             ("path.gro", "yes", "one of on, off"),
-            ("steady", "1h", "a duration such as 60s or 1m"),
+            ("steady", "forever", "a duration such as 60s or 1m"),
             ("latency_at_percent", "50 100", "percents from 1 to 99"),
             ("latency_at_percent", "half", "percents from 1 to 99"),
             ("rounds", "1.5", "a number from 1 on"),

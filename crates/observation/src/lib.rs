@@ -7,6 +7,7 @@
 //! Measuring and judging meet only here.
 
 pub mod accounts;
+pub mod cpu_list;
 pub mod factors;
 pub mod fingerprint;
 pub mod gauge;

@@ -1,6 +1,7 @@
 //! Formats figures, the same everywhere on the page: three significant digits and a unit that keeps the
 //! number below a thousand. A figure that is absent or not finite is a dash.
 
+use kqps_observation::cpu_list;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -172,33 +173,16 @@ pub(crate) fn cpus(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in sorted {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let texts = ranges.iter().map(
-        |(first, last)| {
-            if first == last { first.to_string() } else { format!("{first}-{last}") }
-        },
-    );
-    let joined = texts.collect::<Vec<_>>().join(", ");
+    let text = |(first, last): (u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let joined = cpu_list::runs(&sorted).into_iter().map(text).collect::<Vec<_>>().join(", ");
     if joined.is_empty() { NONE.to_owned() } else { joined }
 }
 
-/// Quotes words as a shell command.
+/// Quotes words as a shell command. Words that no shell takes, since one has a zero byte, stay as they are.
 pub(crate) fn command(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// At most `longest` characters. If the text was longer, the last one is an ellipsis.
@@ -333,8 +317,11 @@ mod tests {
 
     #[test]
     fn a_command_survives_the_shell() {
-        let words = ["kqps", "run", "my study.toml", "it's"].map(str::to_owned);
-        assert_eq!(command(&words), r"kqps run 'my study.toml' 'it'\''s'");
+        let words = ["kqps", "run", "my study.toml", "it's", "", "--command", "x -p {port}", "a=b,c"];
+        let words = words.map(str::to_owned);
+        assert_eq!(shlex::split(&command(&words)), Some(words.to_vec()));
+        assert_eq!(command(&words[..3]), "kqps run 'my study.toml'");
+        assert_eq!(command(&["a\0".to_owned(), "b c".to_owned()]), "a\0 b c");
     }
 
     #[test]

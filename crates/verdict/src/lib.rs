@@ -18,6 +18,7 @@ pub mod grade;
 pub mod interval;
 pub mod judge;
 pub mod left_open;
+pub mod percent;
 pub mod rate;
 pub mod search;
 pub mod silence;

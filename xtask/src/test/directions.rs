@@ -12,7 +12,7 @@ use crate::workspace::{self, Dependency, Package};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-message", &[]),
     ("kqps-kernel", &[]),
-    ("kqps-observation", &[]),
+    ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-dataset", &["kqps-files", "kqps-message", "kqps-kernel"]),
@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-dataset",
             "kqps-files",
             "kqps-recipe",
+            "kqps-message",
             "kqps-kernel",
             "kqps-host",
             "kqps-observation",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use kqps_verdict::compare::{Comparison, Outcome};
+use kqps_verdict::percent;
 
 use crate::value::parse_share;
 
@@ -46,11 +47,6 @@ impl Condition {
     }
 }
 
-/// A share in percent as the user typed it: rounded to six decimals, without the noise of binary fractions.
-pub(super) fn percent(share: f64) -> f64 {
-    (share * 1e8).round() / 1e6
-}
-
 impl FromStr for Condition {
     type Err = String;
 
@@ -79,7 +75,7 @@ impl fmt::Display for Condition {
             Wanted::Different => "different",
             Wanted::Inconclusive => "inconclusive",
         };
-        if self.by > 0.0 { write!(f, "{word}:{}%", percent(self.by)) } else { f.write_str(word) }
+        if self.by > 0.0 { write!(f, "{word}:{}%", percent::typed(self.by)) } else { f.write_str(word) }
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use kqps_observation::visible::visible_line;
 use kqps_verdict::compare::{Comparison, Outcome};
+use kqps_verdict::percent;
 
-use super::condition::{Condition, percent};
+use super::condition::Condition;
 use super::table;
 
 /// The whole output: a table of all verdicts, then the evidence of each. Every sentence appears once.
@@ -87,7 +88,7 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     let of_difference = conditions.iter().filter(|condition| !condition.is_inconclusive());
     let wanted = of_difference.map(Condition::by).min_by(f64::total_cmp)?;
     let unseen = if wanted > 0.0 {
-        format!("difference of {} %", percent(wanted))
+        format!("difference of {} %", percent::typed(wanted))
     } else {
         "smaller difference".to_owned()
     };

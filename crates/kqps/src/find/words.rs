@@ -9,6 +9,7 @@ use kqps_observation::run::Purpose;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
+use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
@@ -115,8 +116,8 @@ fn goal(goal: &Goal, timeout: Duration) -> String {
         goal.name,
         goal.final_s,
         goal.sum_s,
-        percent(goal.loss),
-        percent(goal.width)
+        percent::typed(goal.loss),
+        percent::typed(goal.width)
     )
 }
 
@@ -149,11 +150,6 @@ fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
     let assumed = if interface.is_assumed { " (assumed: see --subject-io, --subject-workers)" } else { "" };
     format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
-}
-
-/// A share in percent, without the noise of binary fractions.
-fn percent(share: f64) -> f64 {
-    (share * 1e8).round() / 1e6
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use kqps_files::unfinished::Unfinished;
 use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::own::is_own;
 use kqps_lab::play::QueryFile;
+use kqps_observation::cpu_list;
 use kqps_player::plan::{
     BURST_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
 };
@@ -343,7 +344,7 @@ impl PlayerArgs {
             None => Ok(Some(cpus)),
             Some(cpu) => Err(bad_input(format!(
                 "--subject-cpus: there is no core {cpu} here; there are {}",
-                topology::write_list(&online)
+                cpu_list::write(&online)
             ))),
         }
     }

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use kqps_host::topology::write_list;
 use kqps_host::watch::{SUBJECT_PROCESS, SubjectWatched};
-use kqps_observation::{SubjectFacts, Trial};
+use kqps_observation::{SubjectFacts, Trial, cpu_list};
 
 use crate::exit::bad_input;
 
@@ -84,7 +83,7 @@ fn shown(subject: &SubjectFacts) -> String {
     let cores = match &subject.cpus[..] {
         [] => String::new(),
         [one] => format!(", on core {one}"),
-        many => format!(", on cores {}", write_list(many)),
+        many => format!(", on cores {}", cpu_list::write(many)),
     };
     format!("{name} ({word} {}{children}){cores}", pids.join(", "))
 }

@@ -8,7 +8,7 @@ use kqps_lab::words::{counted, time};
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;
-use kqps_observation::{Cell, CellLoad};
+use kqps_observation::{Cell, CellLoad, cpu_list};
 use kqps_verdict::search::Preset;
 use serde::Serialize;
 
@@ -108,7 +108,7 @@ fn places(cell: &Cell) -> String {
 }
 
 fn cpus(cpus: &[u32]) -> String {
-    let list = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let list = cpu_list::write(cpus);
     if cpus.len() == 1 { format!("core {list}") } else { format!("cores {list}") }
 }
 

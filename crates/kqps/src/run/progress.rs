@@ -12,6 +12,7 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::{Wording, judge};
+use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 
 /// Shows the events of a run.
@@ -90,9 +91,9 @@ fn so_far(run: &Run, after_s: f64) -> Vec<String> {
     let told = judge(run).subjects.into_iter().filter_map(|subject| {
         let figure = subject.figure_qps?;
         let share = subject.share.map(|share| {
-            let percent = |share: f64| share * 100.0;
-            let (middle, low, high) = (percent(share.median), percent(share.low), percent(share.high));
-            format!("{middle:.0} % ({low:.0} to {high:.0} %) of {}, ", subject.ceiling.unwrap_or_default())
+            let whole = |share| percent::fixed(share, 0);
+            let (middle, low, high) = (whole(share.median), whole(share.low), whole(share.high));
+            format!("{middle} % ({low} to {high} %) of {}, ", subject.ceiling.unwrap_or_default())
         });
         let (low, high) = (rate(figure.low), rate(figure.high));
         Some(format!(

@@ -14,6 +14,7 @@ use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, RunVerdict};
+use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
@@ -84,14 +85,9 @@ pub(super) fn goal(goal: &Goal) -> String {
         "{}: trials of {} s, at most {} % unanswered, bounds within {} %",
         goal.name,
         goal.final_s,
-        share(goal.loss),
-        share(goal.width)
+        percent::typed(goal.loss),
+        percent::typed(goal.width)
     )
-}
-
-/// A share in percent, without the noise of binary fractions.
-fn share(share: f64) -> f64 {
-    (share * 1e8).round() / 1e6
 }
 
 fn of_ceilings(verdict: &RunVerdict) -> String {
@@ -305,10 +301,5 @@ mod tests {
             assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
             assert!(last.starts_with("The full report") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
         }
-    }
-
-    #[test]
-    fn shares_have_no_dust() {
-        assert_eq!(format!("{} {} {}", share(0.001), share(0.0001), share(0.02)), "0.1 0.01 2");
     }
 }

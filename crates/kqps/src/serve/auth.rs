@@ -72,7 +72,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connections")]
     connections: Connections,
 
     /// Accept no connections by TCP

@@ -1,4 +1,4 @@
-//! Flags about a server's connections.
+//! Flags about a server's connections with its clients. Each server chooses their heading in its help.
 
 use std::time::Duration;
 
@@ -14,17 +14,16 @@ const CONNECTIONS: u32 = 4096;
 const PER_CLIENT: u32 = 1024;
 
 #[derive(clap::Args)]
-#[command(next_help_heading = "Connections")]
 pub(super) struct Connections {
     /// Close a connection that makes no progress for this long (default: 10s)
     #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
     tcp_idle: Option<Duration>,
 
-    /// Connections of each process at one time; more replace idle ones (default: 4096)
+    /// Connections of each process, or worker of a front, at one time; more replace idle ones (default: 4096)
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     tcp_connections: Option<u32>,
 
-    /// Connections of one client at one time, in each process; more are closed (default: 1024)
+    /// Connections of one client at one time, to each process or worker of a front; more are closed (default: 1024)
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     tcp_per_client: Option<u32>,
 }

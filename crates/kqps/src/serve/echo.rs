@@ -33,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Connections")]
     tcp: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connections")]
     connections: Connections,
 
     /// Keep the core busy for this long for every query, up to 10ms

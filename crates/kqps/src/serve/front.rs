@@ -13,8 +13,8 @@ use clap::builder::PossibleValuesParser;
 use kqps_front::policy::{BackEnd, Choice, Target};
 use kqps_front::{Checks, Front, Policy, Settings};
 use kqps_message::{query, rtype};
-use kqps_server::connections;
 
+use super::connections::Connections;
 use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_within};
@@ -135,20 +135,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "400ms", value_parser = parse_some_time, help_heading = "Checks")]
     silence: Duration,
 
-    /// Close a client's connection that makes no progress for this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_some_time,
-          help_heading = "Connections of clients")]
-    tcp_idle: Duration,
-
-    /// Connections of clients at one time, of each worker; more replace idle ones
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_within::<u32>(SOME),
-          help_heading = "Connections of clients")]
-    tcp_connections: u32,
-
-    /// Connections of one client at one time, of each worker; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_within::<u32>(SOME),
-          help_heading = "Connections of clients")]
-    tcp_per_client: u32,
+    #[command(flatten, next_help_heading = "Connections of clients")]
+    connections: Connections,
 
     /// Take queries by UDP only
     #[arg(long, conflicts_with_all = ["tcp_idle", "tcp_connections", "tcp_per_client"],
@@ -222,11 +210,7 @@ impl Args {
             },
             buffer_bytes: usize::try_from(self.backend_buffer)?,
             tcp: !self.no_tcp,
-            limits: connections::Limits {
-                idle: self.tcp_idle,
-                connections: self.tcp_connections as usize,
-                per_client: self.tcp_per_client as usize,
-            },
+            limits: self.connections.limits(),
             status: self.status.clone(),
             metrics: self.metrics,
         })

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kqps_host::topology::write_list;
 use kqps_observation::factors::name;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, Factors, question};
+use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
 
 use super::offer::HostOffer;
 use super::values::{CORES, Settings};
@@ -77,7 +76,7 @@ pub(super) fn add_canary(given: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>
 /// An echo with one worker on the cores of a cell, with the same player.
 fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
-    factors.set_word(CORES, write_list(&cell.subject_cpus));
+    factors.set_word(CORES, cpu_list::write(&cell.subject_cpus));
     Cell {
         subject: "echo".into(),
         version: given.versions.get("echo").cloned(),
@@ -99,7 +98,7 @@ fn surroundings(cell: &Cell) -> Factors {
 fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
     let shown = setup.iter().filter(|(_, value)| *value != question::Path::Loopback.word());
     let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
-    let cores = cpus.map(|cpus| format!(", player on {}", write_list(cpus)));
+    let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
     words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
 

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::topology::write_list;
 use kqps_observation::factors::{FactorError, name};
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, Factors, Question, question};
+use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
@@ -125,7 +124,7 @@ impl Matrix<'_> {
                 }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
-                    let cpus = write_list(&placed.subject_cpus);
+                    let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
                     Cell { name, ..self.cell(subject, definition, &factors, placed) }
                 };
@@ -197,7 +196,7 @@ impl Matrix<'_> {
         for (name, _) in given.words().iter().filter(|(_, word)| *word == ONE_PER_CORE) {
             factors.set_word(name, placed.subject_cpus.len().to_string());
         }
-        factors.set_word(CORES, write_list(&placed.subject_cpus));
+        factors.set_word(CORES, cpu_list::write(&placed.subject_cpus));
         let load = self.experiment.load.as_ref().unwrap_or(&self.study.load);
         if !load.latency_at_percent.is_empty() {
             factors.set_latency_at(&load.latency_at_percent);

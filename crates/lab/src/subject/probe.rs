@@ -5,14 +5,12 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use kqps_message::{Header, NameError, header, query, rtype};
+
 use super::definition::ReadyKind;
 
 /// The longest wait for the reply to one query.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-const HEADER_BYTES: usize = 12;
-const SOA: u16 = 6;
-const IN: u16 = 1;
 
 /// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +35,8 @@ impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`. It sends from the network namespace of the
     /// thread that makes it, wherever it is used later.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
+        let query = soa_query(fastrand::u16(..), origin)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}")))?;
         let any: SocketAddr = if target.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
@@ -45,7 +45,7 @@ impl Probe {
         let socket = UdpSocket::bind(any)?;
         socket.connect(target)?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { socket, query: soa_query(fastrand::u16(..), origin), kind })
+        Ok(Self { socket, query, kind })
     }
 
     /// Asks once. A subject that refuses the packet or does not reply is not ready.
@@ -58,16 +58,14 @@ impl Probe {
     }
 
     fn rate(&self, reply: &[u8]) -> Asked {
-        if reply.len() < HEADER_BYTES || reply[..2] != self.query[..2] || reply[2] & 0x80 == 0 {
-            return Asked::Silent;
-        }
-        let rcode = reply[3] & 0x0f;
-        let answers = u16::from_be_bytes([reply[6], reply[7]]);
+        let is_ours = |reply: &Header<'_>| reply.is_reply() && Some(reply.id()) == header::id(&self.query);
+        let Some(reply) = Header::of(reply).filter(is_ours) else { return Asked::Silent };
+        let rcode = reply.rcode();
         match self.kind {
             ReadyKind::Soa if rcode != 0 => {
                 Asked::Wrong(format!("it answered with rcode {rcode} to the question for the zone's SOA"))
             }
-            ReadyKind::Soa if answers == 0 => {
+            ReadyKind::Soa if reply.answers() == 0 => {
                 Asked::Wrong("it answered without the zone's SOA, as a server without the zone does".into())
             }
             ReadyKind::Soa | ReadyKind::Reply => Asked::Ready,
@@ -75,19 +73,12 @@ impl Probe {
     }
 }
 
-/// A query for `origin`'s SOA (RFC 1035, sections 4.1.1 and 4.1.2). It requests recursion, as the player's
-/// queries do: a resolver refuses others.
-fn soa_query(id: u16, origin: &str) -> Vec<u8> {
-    let mut query = id.to_be_bytes().to_vec();
-    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    for label in origin.split('.').filter(|label| !label.is_empty()) {
-        query.push(label.len() as u8);
-        query.extend(label.as_bytes());
-    }
-    query.push(0);
-    query.extend(SOA.to_be_bytes());
-    query.extend(IN.to_be_bytes());
-    query
+/// A query for `origin`'s SOA. It requests recursion, as the player's queries do: a resolver refuses others.
+fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
+    let mut message = Vec::new();
+    query::write(&mut message, origin.as_bytes(), rtype::SOA, None)?;
+    header::set_id(&mut message, id);
+    Ok(message)
 }
 
 #[cfg(test)]
@@ -127,6 +118,7 @@ mod tests {
     #[test]
     fn the_query_is_as_on_the_wire() {
         let wire = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x05bench\x04test\0\0\x06\0\x01";
-        assert_eq!(soa_query(0x1234, "bench.test."), wire);
+        assert_eq!(soa_query(0x1234, "bench.test.").unwrap(), wire);
+        assert!(soa_query(0x1234, "bench..test.").is_err());
     }
 }

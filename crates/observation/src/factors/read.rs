@@ -2,15 +2,15 @@
 
 use std::str::FromStr;
 
+use kqps_files::value::parse_duration;
+
 use super::name;
 use super::values::{ComparedAs, Names, SourceChoice, Values};
+use crate::cpu_list;
 use crate::question::Path;
 
 /// The most queues that the kernel accepts (`veth.c`, `veth_get_num_queues`).
 const QUEUES_MOST: u32 = 4096;
-
-/// More cores than any machine has.
-const CORES_MOST: u32 = 1 << 16;
 
 /// A factor that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +78,8 @@ impl Values {
                 path.txqueuelen = Some(wanted.number("a number of packets", |_| true)?);
             }
             name::PATH_RPS_CPUS => {
-                path.rps_cpus = Some(cores(word).ok_or_else(|| wanted.wrong("cores, such as 0,2-3", &[]))?);
+                let wrong = |_| wanted.wrong("cores, such as 0,2-3", &[]);
+                path.rps_cpus = Some(cpu_list::parse(word).map_err(wrong)?);
             }
             name::PATH_GRO => path.gro = Some(wanted.one_of(&["on", "off"], [true, false])?),
             name::STEADY => {
@@ -143,32 +144,13 @@ impl Wanted<'_> {
     }
 }
 
-/// Reads a duration, in seconds: `60s`, `1m`, or a number of seconds without a unit; `None` if it is malformed or not
-/// above 0.
+/// Reads a duration above 0, in seconds.
 fn seconds(word: &str) -> Option<f64> {
-    let (number, unit_s) = match word.strip_suffix('m') {
-        Some(minutes) => (minutes, 60.0),
-        None => (word.strip_suffix('s').unwrap_or(word), 1.0),
-    };
-    number.trim().parse::<f64>().ok().map(|number| number * unit_s).filter(|s| s.is_finite() && *s > 0.0)
+    parse_duration(word).ok().map(|duration| duration.as_secs_f64()).filter(|seconds| *seconds > 0.0)
 }
 
 /// Reads percents that are separated by spaces, each from 1 to 99.
 fn percents(word: &str) -> Option<Vec<u32>> {
     let read = |part: &str| part.parse().ok().filter(|percent| (1..100).contains(percent));
     word.split_whitespace().map(read).collect()
-}
-
-/// Reads a list of cores such as `0,2-3`; `None` if it is malformed.
-fn cores(list: &str) -> Option<Vec<u32>> {
-    let mut cores = Vec::new();
-    for part in list.split(',').filter(|_| !list.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last >= CORES_MOST {
-            return None;
-        }
-        cores.extend(first..=last);
-    }
-    Some(cores)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::factors::name;
 use kqps_observation::run::{CellLoad, Purpose, RunTrial};
-use kqps_observation::{Cell, Run, Trial};
+use kqps_observation::{Cell, Run, Trial, cpu_list};
 
 use crate::judge::goal_of;
 
@@ -208,6 +208,5 @@ fn load(cell: &Cell) -> String {
 }
 
 fn cores(cpus: &[u32]) -> String {
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    if cpus.is_empty() { "any".into() } else { cpus.join(",") }
+    if cpus.is_empty() { "any".into() } else { cpu_list::write(cpus) }
 }

@@ -1,6 +1,6 @@
 //! The factors of a cell, its own properties included.
 
-use kqps_observation::Cell;
+use kqps_observation::{Cell, cpu_list};
 
 /// The value of a cell's factor. The cell's own properties count as factors too: `subject`, `io`, `workers`,
 /// `cores`.
@@ -12,10 +12,7 @@ pub fn factor(cell: &Cell, name: &str) -> Option<String> {
         "subject" => Some(cell.subject.clone()),
         "io" => Some(cell.io.clone()),
         "workers" => Some(cell.workers.to_string()),
-        "cores" => {
-            let cores: Vec<String> = cell.subject_cpus.iter().map(u32::to_string).collect();
-            Some(cores.join(","))
-        }
+        "cores" => Some(cpu_list::write(&cell.subject_cpus)),
         _ => None,
     }
 }

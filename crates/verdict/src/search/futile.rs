@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::at_load::AtLoad;
 use super::goal::Goal;
 use super::probe::Probe;
+use crate::percent;
 
 /// Why no other load would do better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,17 +49,16 @@ pub enum Futile {
 
 impl fmt::Display for Futile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |ratio: f64| ratio * 100.0;
         match self {
             Self::Wrong { ratio } => {
-                let places = if *ratio < 0.01 { 3 } else { 0 };
-                write!(formatter, "{:.places$} % of the queries were answered wrongly", percent(*ratio))
+                let wrong = percent::fixed(*ratio, if *ratio < 0.01 { 3 } else { 0 });
+                write!(formatter, "{wrong} % of the queries were answered wrongly")
             }
             Self::Silent => formatter.write_str("not one query was answered"),
             Self::Late { less_qps, less_ratio, load_qps, timeout_s } => {
                 let which = match *less_ratio {
                     1.0.. => "all answers".to_owned(),
-                    ratio => format!("{:.1} % of the answers", percent(ratio)),
+                    ratio => format!("{} % of the answers", percent::fixed(ratio, 1)),
                 };
                 write!(
                     formatter,
@@ -68,10 +68,10 @@ impl fmt::Display for Futile {
             }
             Self::Lossy { load_qps, ratio, less_qps, less_ratio } => write!(
                 formatter,
-                "the loss does not fall with the load: {:.1} % of the queries had no correct answer in time at \
-                 {load_qps:.0} q/s, and {:.1} % at {less_qps:.0} q/s",
-                percent(*ratio),
-                percent(*less_ratio)
+                "the loss does not fall with the load: {} % of the queries had no correct answer in time at \
+                 {load_qps:.0} q/s, and {} % at {less_qps:.0} q/s",
+                percent::fixed(*ratio, 1),
+                percent::fixed(*less_ratio, 1)
             ),
         }
     }

@@ -9,6 +9,7 @@ use kqps_observation::host::CpuFacts;
 
 use super::{Code, Effect, Setting, Warning};
 use crate::grade::Grade;
+use crate::percent;
 
 /// A thread that uses less than this share of a core does not disturb the others.
 const IDLE_THREAD: f64 = 0.05;
@@ -95,26 +96,18 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     let mut advice = format!(
         "Other programs took {} % of the cores in use, and {} % were withheld by the hypervisor (the limits are 2 % \
          and 0.1 %). Stop what else runs, or use a machine of your own.",
-        beside_limit(noise.foreign, FOREIGN_MOST, 1),
-        beside_limit(noise.stolen, STOLEN_MOST, 2)
+        percent::beside(noise.foreign, FOREIGN_MOST, 1),
+        percent::beside(noise.stolen, STOLEN_MOST, 2)
     );
     if noise.frequency > FOREIGN_MOST {
-        let percent = beside_limit(noise.frequency, FOREIGN_MOST, 1);
+        let differed = percent::beside(noise.frequency, FOREIGN_MOST, 1);
         let _ = write!(
             advice,
-            " A busy core's clock differed by {percent} % between trials (the limit is 2 %). Fix it: governor \
+            " A busy core's clock differed by {differed} % between trials (the limit is 2 %). Fix it: governor \
              performance, no turbo."
         );
     }
     Some(Warning::new(Code::NoisyHost, effect, worst.max(noise.stolen), advice))
-}
-
-/// A share in percent with this many decimals, or with more if it would look equal to the limit that is printed
-/// beside it.
-fn beside_limit(share: f64, limit: f64, decimals: usize) -> String {
-    let percent = |share: f64, decimals: usize| format!("{:.decimals$}", share * 100.0);
-    let tells = |decimals: &usize| percent(share, *decimals) != percent(limit, *decimals);
-    percent(share, (decimals..decimals + 4).find(tells).unwrap_or(decimals))
 }
 
 /// Whether a trial is long enough to show what else ran on the cores in use.
@@ -179,18 +172,4 @@ fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
         || setting.subject_cpus.is_empty()
         || trial.players.first.cpus.contains(&cpu)
         || setting.subject_cpus.contains(&cpu)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_over_a_limit_does_not_look_like_the_limit() {
-        let stolen = |share| beside_limit(share, STOLEN_MOST, 2);
-        assert_eq!([0.002, 0.001_04, 0.001_004, 0.000_96].map(stolen), ["0.20", "0.104", "0.1004", "0.096"]);
-        assert_eq!([0.0, 0.001].map(stolen), ["0.00", "0.10"]);
-        assert_eq!(beside_limit(0.020_3, FOREIGN_MOST, 1), "2.03");
-        assert_eq!(beside_limit(0.5, FOREIGN_MOST, 1), "50.0");
-    }
 }

@@ -7,6 +7,7 @@ use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::CellVerdict;
+use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Bounds;
 use kqps_verdict::speed;
@@ -46,16 +47,12 @@ pub(super) fn title(cell: &Cell, subject: &CellVerdict) -> String {
 
 /// A share of the ceiling, as in `45 % of echo mmsg (43 to 47 %)`.
 pub(crate) fn share(share: &Interval, of: &str) -> String {
-    let percent = |share: f64| match share * 100.0 {
-        percent @ ..9.95 => format!("{percent:.1}"),
-        percent => format!("{percent:.0}"),
-    };
     let range = if share.high > share.low {
-        format!(" ({} to {} %)", percent(share.low), percent(share.high))
+        format!(" ({} to {} %)", percent::short(share.low), percent::short(share.high))
     } else {
         String::new()
     };
-    format!("{} %{of}{range}", percent(share.median))
+    format!("{} %{of}{range}", percent::short(share.median))
 }
 
 /// The rate with its range. If the cores' speed was measured, the rate is that at the host's usual speed, and

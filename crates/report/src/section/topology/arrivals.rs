@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::Fingerprint;
+use kqps_observation::{Fingerprint, cpu_list};
 
 use crate::format;
 
@@ -52,18 +52,10 @@ fn letter(index: usize) -> String {
     }
 }
 
-/// A list of cores such as `0-3,8`.
+/// A list of cores such as `0-3,8`; none if it cannot be read.
 fn listed(text: &str) -> Vec<u32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last && last < MOST_CPUS).then_some(first..=last)
-    };
-    text.split(',').filter_map(range).flatten().collect()
+    cpu_list::parse(text).unwrap_or_default()
 }
-
-/// The most CPUs that the kernel supports (`CONFIG_NR_CPUS` on x86-64).
-const MOST_CPUS: u32 = 8192;
 
 /// The cores that a queue's packets are steered to on arrival: the mask of `rps_cpus`, in hexadecimal with a
 /// comma after every eight digits. <https://docs.kernel.org/networking/scaling.html>

@@ -1,0 +1,88 @@
+//! Numbers with units as people type them, the same on command lines and in files: `1.5M`, `512KiB`, `60s`.
+
+use std::time::Duration;
+
+/// Units of durations. A bare number is seconds, as in dnsperf.
+const DURATIONS: [(&str, f64); 8] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3600.0),
+    ("", 1.0),
+];
+
+/// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`); a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let expected = "expected a duration, such as 500ns, 20us, 250ms, 10s or 2m";
+    let seconds = scaled(text, &DURATIONS).ok_or_else(|| expected.to_owned() + &hint(text, &DURATIONS))?;
+    if seconds > 366.0 * 86_400.0 {
+        return Err(format!("{expected}, and a year at most"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Splits a number from its unit and scales it. `None` if the number is negative or not finite, or the unit
+/// is unknown. Units are tried in order, so the empty one stands last.
+pub fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let text = text.trim();
+    let (number, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    let number = number.trim_end();
+    // Rust also parses "inf", "nan" and "1e9". Here they are errors.
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    number.parse::<f64>().ok().map(|number| number * scale).map(tidy)
+}
+
+/// The likely meaning of an unknown unit: a known unit in other letter case, or under another name. Empty if
+/// there is none.
+pub fn hint(text: &str, units: &[(&str, f64)]) -> String {
+    let number = text.trim().trim_end_matches(|c: char| c.is_alphabetic());
+    let unit = &text.trim()[number.len()..];
+    let meant = match unit.to_lowercase().as_str() {
+        "sec" | "secs" | "second" | "seconds" => "s",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "hour" | "hours" | "hr" => "h",
+        "kb" => "k",
+        "mb" => "M",
+        "gb" => "G",
+        "ki" => "KiB",
+        "mi" => "MiB",
+        "gi" => "GiB",
+        _ => unit,
+    };
+    let is_meant = |(known, _): &&(&str, f64)| !known.is_empty() && known.eq_ignore_ascii_case(meant);
+    match units.iter().find(is_meant) {
+        Some((known, _)) if scaled(&format!("{number}{known}"), units).is_some() => {
+            format!("; did you mean {}{known}?", number.trim_end())
+        }
+        _ => String::new(),
+    }
+}
+
+/// Removes the noise of binary fractions: 0.7 × 1000 is 700.
+fn tidy(value: f64) -> f64 {
+    let rounded = value.round();
+    if (value - rounded).abs() < rounded.abs() * 1e-12 { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("500ns"), Ok(Duration::from_nanos(500)));
+        assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_mins(2)));
+        assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_duration("1.5 h"), Ok(Duration::from_mins(90)));
+        for bad in ["", "s", "-1s", "1 year", "99999h"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}
