@@ -85,7 +85,11 @@ pub fn plan_study(
         cost::setup_s(materials::records_of(cells)) + reasons_s + cost::block_s(cells, goal, 0) - block_s;
     let fits = |budget_s: f64| ((budget_s - once_s) / block_s).floor().max(1.0) as u32;
     let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
-    let estimate_s = once_s + block_s * f64::from(blocks);
+    let unhurried_s = match budget_s {
+        Some(_) => 0.0,
+        None => (0..blocks).map(|block| cost::unhurried_s(cells, goal, block)).sum(),
+    };
+    let estimate_s = once_s + block_s * f64::from(blocks) + unhurried_s;
     let over_budget = budget_s.is_some_and(|budget_s| estimate_s > budget_s);
     Spending { goal, blocks, latency: false, estimate_s, over_budget }
 }
@@ -150,6 +154,14 @@ mod tests {
         assert_eq!((plan(None).blocks, plan(Some(1e6)).blocks), (10, 10));
         assert_eq!((plan(Some(65.0)).blocks, plan(Some(65.0)).over_budget), (3, false));
         assert_eq!((plan(Some(1.0)).blocks, plan(Some(1.0)).over_budget), (1, true));
+    }
+
+    #[test]
+    fn searches_without_a_budget_may_take_longer() {
+        let cells = vec![Cell::default(); 10];
+        let estimate_s = |budget_s| plan_study(budget_s, 2, "quick", &cells, false).estimate_s;
+        let searches_s = 10.0 * (QUICK.first_s + QUICK.later_s);
+        assert!((estimate_s(None) - estimate_s(Some(1e6)) - 0.6 * searches_s).abs() < 1e-6);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 
 use crate::canary;
+use crate::materials;
 use crate::rounds;
 use crate::warm_up;
 
@@ -21,8 +22,18 @@ pub(super) fn setup_s(records: u64) -> f64 {
 /// One closed-loop trial with the start and stop of its echo.
 pub(super) const CEILING_S: f64 = 0.7;
 
-/// Starting, warming up and stopping a name server, with the begin and end of the player.
+/// Starting, warming up and stopping a name server with a small zone, with the begin and end of the player.
 const START_S: f64 = 1.4;
+
+/// Records of a zone that a name server loads within [`START_S`].
+const SMALL_ZONE: u64 = 100_000;
+
+/// Loading one more record: the mean of five name servers.
+const LOAD_RECORD_S: f64 = 1e-5;
+
+/// A search that no budget cuts short takes this many times as long as the cost of its preset, since it repeats every
+/// spoiled trial.
+const UNHURRIED: f64 = 1.6;
 
 /// The same for an echo, which is ready at once.
 const ECHO_START_S: f64 = 0.5;
@@ -66,8 +77,7 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
         _ if cell.factors.rounds().is_some() => rounds::trials_s(cell),
         (_, CellLoad::Closed(seconds)) => *seconds,
         (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
-        (_, CellLoad::Search) if block == 0 => of_goal(goal).first_s,
-        (_, CellLoad::Search) => of_goal(goal).later_s,
+        (_, CellLoad::Search) => search_s(goal, block),
     };
     start_s(cell) + load_s + latency_s(cell, goal, block)
 }
@@ -84,8 +94,25 @@ pub(crate) fn rounds_s(goal: &str) -> f64 {
 }
 
 fn start_s(cell: &Cell) -> f64 {
-    let start_s = if cell.subject == "echo" { ECHO_START_S } else { START_S };
+    let start_s = if cell.subject == "echo" { ECHO_START_S } else { START_S + load_s(cell) };
     start_s + warm_up::at_least_s(cell)
+}
+
+/// The time that a name server needs beyond that for a small zone, until it has loaded its zones.
+fn load_s(cell: &Cell) -> f64 {
+    let records = if cell.target.is_some() { 0 } else { materials::records_of(std::slice::from_ref(cell)) };
+    records.saturating_sub(SMALL_ZONE) as f64 * LOAD_RECORD_S
+}
+
+/// How much longer the searches of a block (from 0) take if no budget cuts them short.
+pub(super) fn unhurried_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
+    let is_search = |cell: &&Cell| cell.role == Role::Subject && cell.load == CellLoad::Search;
+    cells.iter().filter(is_search).count() as f64 * search_s(goal, block) * (UNHURRIED - 1.0)
+}
+
+fn search_s(goal: &str, block: u32) -> f64 {
+    let cost = of_goal(goal);
+    if block == 0 { cost.first_s } else { cost.later_s }
 }
 
 /// A whole block (from 0) of these cells, its canaries included.
@@ -126,6 +153,19 @@ mod tests {
         let more_s = QUICK.first_s - QUICK.later_s + QUICK.latency_s;
         assert!((of("quick", 0) - of("quick", 1) - more_s).abs() < 1e-9, "latency comes once");
         assert!(of("lossless", 1) > 2.0 * of("quick", 1) && of("rfc2544", 0) > 600.0);
+    }
+
+    #[test]
+    fn a_large_zone_takes_its_time_to_load() {
+        let of = |records: u64| {
+            let mut cell = cell(CellLoad::Closed(0.5), &[]);
+            cell.factors.set_records(records);
+            cell
+        };
+        let large_s = cell_s(&of(1_100_000), "quick", 0) - cell_s(&of(SMALL_ZONE), "quick", 0);
+        assert!((large_s - 10.0).abs() < 1e-6, "{large_s}");
+        let echo = |records| Cell { subject: "echo".into(), ..of(records) };
+        assert!((cell_s(&echo(1_100_000), "quick", 0) - cell_s(&echo(1), "quick", 0)).abs() < 1e-9);
     }
 
     #[test]
