@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use kqps_verdict::compare::Comparison;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{self, bad_input};
@@ -216,8 +217,8 @@ fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
 }
 
 /// What `--json` prints of each comparison.
-#[derive(Serialize)]
-struct Printed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]

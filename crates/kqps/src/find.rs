@@ -31,6 +31,7 @@ use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
 use kqps_verdict::speed::usual_of;
 use kqps_verdict::warning::Setting;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
@@ -285,8 +286,8 @@ fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
 }
 
 /// The JSON object that `--json` prints of each trial, before the verdict.
-#[derive(Serialize)]
-struct Printed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Printed<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     purpose: Purpose,

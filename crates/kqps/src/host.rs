@@ -7,6 +7,7 @@ use kqps_host::fingerprint;
 use kqps_host::split;
 use kqps_host::topology::Topology;
 use kqps_observation::{Fingerprint, SCHEMA, cpu_list};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
@@ -33,8 +34,8 @@ enum Command {
     Show,
 }
 
-#[derive(Serialize)]
-struct Shown<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Shown<'a> {
     schema: u32,
     kind: &'static str,
     /// How kqps would share the cores between a player and a subject of one core each.

@@ -22,6 +22,7 @@ use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Setting, Warning};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{COULD_NOT, REFUSED, bad_input};
@@ -103,8 +104,8 @@ pub(crate) struct Args {
 }
 
 /// The JSON object of `--json`: the trial's facts and their warnings.
-#[derive(Serialize)]
-struct Judged<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     warnings: &'a [Warning],

@@ -23,6 +23,8 @@ mod play;
 mod probe;
 mod report;
 mod run;
+#[cfg(test)]
+mod schema;
 mod serve;
 mod signals;
 mod value;

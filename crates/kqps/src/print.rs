@@ -15,7 +15,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use kqps_kernel::inherited::stdout_is_closed;
+use kqps_observation::SCHEMA;
 use kqps_observation::visible::{visible, visible_json, visible_line};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 // These shadow the standard macros in the whole program. The standard ones panic if a write fails.
@@ -56,6 +58,21 @@ pub(crate) fn to_stdout(said: Arguments<'_>) {
 /// Writes one line to stdout, even if a quoted text in it has line feeds.
 pub(crate) fn line_to_stdout(said: Arguments<'_>) {
     write(format!("{}\n", visible_line(&said.to_string())).as_bytes());
+}
+
+/// An object with the version of its schema.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Versioned<'a, T> {
+    /// The version of the record: names and meanings of fields change only with it.
+    schema: u32,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T> Versioned<'a, T> {
+    pub(crate) fn of(object: &'a T) -> Self {
+        Self { schema: SCHEMA, object }
+    }
 }
 
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<()> {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use kqps_kernel::probe::probe;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
@@ -22,13 +23,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "probe")]
-struct Probe {
+pub(crate) struct Probe {
     capabilities: Vec<Capability>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Capability {
     name: &'static str,
     purpose: &'static str,
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let probe = Probe { capabilities };
     if *json {
-        print::json(&probe)?;
+        print::json(&print::Versioned::of(&probe))?;
     } else {
         print!("{}\n", table(&probe));
     }

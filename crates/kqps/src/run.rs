@@ -4,7 +4,7 @@ mod announce;
 mod install;
 pub(crate) mod labels;
 mod place;
-mod plan;
+pub(crate) mod plan;
 mod progress;
 pub(crate) mod repeat;
 mod silent;
@@ -32,6 +32,7 @@ use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
 use kqps_recipe::RECORDS_MAX;
 use kqps_verdict::judge::{RunVerdict, judge};
+use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -325,8 +326,8 @@ fn tell(
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Printed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     interrupted: bool,

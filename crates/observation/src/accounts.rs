@@ -1,10 +1,11 @@
 //! The accounts of a trial. Every query that the schedule called for ends in exactly one bucket, and the buckets add
 //! up. `docs/METHOD.md`, "The accounts".
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Counts of queries over one trial. The fields outside the identity count replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounts {
     /// Queries that the schedule called for.
     pub intended: u64,

@@ -36,8 +36,10 @@ pub mod name;
 mod read;
 mod values;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 pub use read::FactorError;
@@ -190,6 +192,21 @@ impl Factors {
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
         self.values.niceness
+    }
+}
+
+/// The schema of the words.
+impl JsonSchema for Factors {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Factors".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, String>::json_schema(generator)
     }
 }
 

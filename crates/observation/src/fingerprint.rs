@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A machine. What cannot be read is in `unreadable`, with the reason.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // the names say it
 pub struct Fingerprint {
     pub cpu_model: String,
@@ -36,7 +37,7 @@ pub struct Fingerprint {
 }
 
 /// One logical CPU, and the CPUs with which it shares parts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct CoreFacts {
     pub cpu: u32,
@@ -50,7 +51,7 @@ pub struct CoreFacts {
 }
 
 /// A program of the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct BinaryFacts {
     pub path: String,

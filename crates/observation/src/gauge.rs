@@ -4,17 +4,18 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One reading: the speed of cores that all did the same work at the same time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GaugeFacts {
     /// Each core once, ascending.
     pub cores: Vec<CoreGauge>,
 }
 
 /// One core in a reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreGauge {
     /// The core's number.
     pub cpu: u32,
@@ -26,7 +27,7 @@ pub struct CoreGauge {
 }
 
 /// The stalls that a witness saw: times in which a core did not run a thread that runs before all ordinary threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StallFacts {
     /// When the witness began to watch.
     pub began_ns: u64,
@@ -47,7 +48,7 @@ pub struct StallFacts {
 }
 
 /// One late wake of a witness. The core stood still for as long as the wake was late, or for up to a period longer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The core's number.
     pub cpu: u32,
@@ -58,7 +59,7 @@ pub struct Stall {
 }
 
 /// How fast the cores of a trial were just before and just after it, while its subject was idle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpeedFacts {
     /// The reading before the trial.
     pub before: GaugeFacts,

@@ -1,9 +1,10 @@
 //! The goal of a rate search, in numbers, since the meaning of a goal's name may change from version to version.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The goal of a search. Its name is in the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GoalFacts {
     /// Seconds that a trial must last to be full-length.
     pub final_s: f64,

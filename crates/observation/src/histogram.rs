@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest time that a histogram distinguishes, in microseconds (60 s). Longer times count as this.
@@ -102,7 +103,7 @@ impl Histogram {
 
 /// Figures of a histogram of times in microseconds. A quantile is `None` if too few samples lie beyond it.
 /// Every figure is `None` if nothing was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // the names say it
 pub struct Quantiles {
     pub min: Option<u64>,

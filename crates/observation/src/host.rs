@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::network::NetworkFacts;
 
 /// The host over one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// Seconds between the two readings.
     pub wall_s: f64,
@@ -32,7 +33,7 @@ pub struct HostFacts {
 }
 
 /// How one core spent a trial. The shares are 0 to 1 and add up to about 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // the names are those of /proc/stat
 pub struct CpuFacts {
     pub cpu: u32,

@@ -1,9 +1,10 @@
 //! Where packets were lost: `docs/METHOD.md`, "The drop ledger".
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The places where a query or its reply can be lost, in the order in which it passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)] // the names are METHOD's
 pub enum Place {
@@ -23,7 +24,7 @@ pub enum Place {
 }
 
 /// How a loss was found: by a counter of drops, or by the difference of two counters of passages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum FoundBy {
@@ -32,7 +33,7 @@ pub enum FoundBy {
 }
 
 /// Packets lost at one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placed {
     /// The place.
     pub place: Place,
@@ -45,7 +46,7 @@ pub struct Placed {
 }
 
 /// The stages that queries and their replies pass, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageName {
     /// The schedule called for the query.
@@ -71,7 +72,7 @@ pub enum StageName {
 }
 
 /// How many queries or replies passed a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// The stage.
     pub name: StageName,
@@ -82,7 +83,7 @@ pub struct Stage {
 }
 
 /// Places whose losses could not be separated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Merged {
     /// The places, in the order in which packets pass them.
     pub places: Vec<Place>,
@@ -92,7 +93,7 @@ pub struct Merged {
 
 /// All losses of a trial by place. `bad = Σ places + unexplained`, where bad counts queries that were
 /// intended and have no reply at all: unsent, refused by the kernel, or lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
     /// In the order of [`Place`], without places that lost nothing. A place has two entries if counters of
     /// drops account for only a part of its loss.

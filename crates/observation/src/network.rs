@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A network namespace over one trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkFacts {
     /// Whether processes other than player and subject were in the namespace. They may move the counters too.
     pub shared: bool,
@@ -36,7 +37,7 @@ impl NetworkFacts {
 
 /// Differences of `/proc/net/snmp`, `netstat` and `snmp6` for one address family. The fragments of one packet
 /// count once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IpFacts {
     /// Packets that reached IP. Coalesced packets count once.
     pub in_receives: u64,
@@ -60,7 +61,7 @@ pub struct IpFacts {
 }
 
 /// Differences of `/proc/net/snmp` and `snmp6`, UDP over one address family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // the names are the kernel's
 pub struct UdpFacts {
     pub in_datagrams: u64,
@@ -74,7 +75,7 @@ pub struct UdpFacts {
 }
 
 /// One interface over a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceFacts {
     /// The interface's name.
     pub name: String,

@@ -1,5 +1,8 @@
 //! A list with at least one item.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A list with at least one item, serialised as a list.
@@ -34,6 +37,20 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
         let mut items = Vec::<T>::deserialize(deserializer)?.into_iter();
         let first = items.next().ok_or_else(|| de::Error::custom("expected at least one item, found none"))?;
         Ok(Self { first, others: items.collect() })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for NonEmpty<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("NonEmptyOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": generator.subschema_for::<T>(), "minItems": 1 })
     }
 }
 

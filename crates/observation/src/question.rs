@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The question of a study.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     /// The headline of the report.
     pub title: String,
@@ -21,7 +22,7 @@ pub struct Question {
 }
 
 /// The path of queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
     /// The loopback interface of this host.
@@ -42,7 +43,7 @@ impl Path {
 }
 
 /// A matrix of cells, and how to show it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     /// The experiment's name, as in [`crate::Cell::experiment`].
     pub name: String,
@@ -64,7 +65,7 @@ pub struct Experiment {
 }
 
 /// A factor: a key of [`crate::Cell::factors`], and its values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Factor {
     /// The key: `io`, `processes`, `player.sockets`, …
     pub name: String,
@@ -73,7 +74,7 @@ pub struct Factor {
 }
 
 /// A table of one figure: factors down, one factor across.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     /// The headline of the table.
     pub title: String,
@@ -86,7 +87,7 @@ pub struct Table {
 }
 
 /// A chart of the answered rate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chart {
     /// The headline of the chart.
     pub title: String,
@@ -99,7 +100,7 @@ pub struct Chart {
 }
 
 /// A chart of rates by the size of replies, compared with the capacity of links.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkChart {
     /// The headline of the chart.
     pub title: String,
@@ -108,7 +109,7 @@ pub struct LinkChart {
 }
 
 /// A figure of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Median of the starts with its order-statistic interval, queries per second.
@@ -146,7 +147,7 @@ pub enum Figure {
 }
 
 /// A figure that others published.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
     /// The values of factors that select its cells.
     pub factors: BTreeMap<String, String>,

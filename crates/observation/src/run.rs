@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::factors::Factors;
@@ -12,7 +13,7 @@ use crate::question::Question;
 use crate::trial::Trial;
 
 /// One execution of a study, as the store returns it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The version of the record, [`crate::SCHEMA`].
     pub schema: u32,
@@ -53,7 +54,7 @@ pub struct Run {
 }
 
 /// One configuration of a study: a value for every factor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Unique in its run and short: `echo mmsg`, `nsd`.
     pub name: String,
@@ -85,7 +86,7 @@ pub struct Cell {
 }
 
 /// A server that already runs. The run plays at it, and neither starts nor stops it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
     /// The address on which it answers.
     pub address: SocketAddr,
@@ -101,7 +102,7 @@ impl Cell {
 }
 
 /// The purpose of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// The player against the cheapest echo: ceiling (a) of METHOD.
@@ -117,7 +118,7 @@ pub enum Role {
 }
 
 /// How the subject of a cell is loaded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellLoad {
     /// By a search for its highest reliable rate.
@@ -135,7 +136,7 @@ pub enum CellLoad {
 }
 
 /// A trial within a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTrial {
     /// Its number in the run, from 1.
     pub number: u64,
@@ -153,7 +154,7 @@ pub struct RunTrial {
 }
 
 /// The purpose of a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// To warm up; not judged.
@@ -196,7 +197,7 @@ impl Purpose {
 }
 
 /// The result of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The trial was measured.

@@ -1,11 +1,12 @@
 //! What the subject's processes used during a trial, read from `/proc` before and after it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::network::NetworkFacts;
 
 /// The subject over one trial: all its processes together, and each thread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubjectFacts {
     /// The process that was named or found. Its descendants count too.
     pub pid: u32,
@@ -56,7 +57,7 @@ impl SubjectFacts {
 }
 
 /// One thread over one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFacts {
     /// The thread's process.
     pub pid: u32,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
@@ -14,7 +15,7 @@ use crate::non_empty::NonEmpty;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 /// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The version of the record, [`crate::SCHEMA`].
     pub schema: u32,
@@ -115,7 +116,7 @@ pub struct Trial {
 }
 
 /// What carries queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// Datagrams (RFC 1035, section 4.2.1).
@@ -156,7 +157,7 @@ impl Trial {
 }
 
 /// A bin of 10 ms in which something went wrong, by the time at which queries were due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mishap {
     /// The number of the bin, from 0.
     pub at_10ms: u32,
@@ -169,7 +170,7 @@ pub struct Mishap {
 }
 
 /// Another subject that was running during a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
     /// The name of its cell.
     pub name: String,
@@ -178,7 +179,7 @@ pub struct Beside {
 }
 
 /// The dataset of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetFacts {
     /// The path of its source file.
     pub path: String,
@@ -199,7 +200,7 @@ pub struct DatasetFacts {
 }
 
 /// The load of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// Open or closed loop.
     pub mode: LoadMode,
@@ -241,7 +242,7 @@ pub struct Load {
 }
 
 /// What decides when the next query leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadMode {
     /// A schedule, whatever the subject answers.
@@ -252,7 +253,7 @@ pub enum LoadMode {
 }
 
 /// The player over one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
     /// The I/O model that was used: `plain`, `mmsg`, `gso`, `uring`.
     pub io: String,
@@ -281,7 +282,7 @@ pub struct PlayerFacts {
 }
 
 /// One second of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// The end of the interval, in seconds since the trial began.
     pub at_s: u64,

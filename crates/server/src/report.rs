@@ -4,6 +4,7 @@ mod back_end;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::connections::{TcpReport, add_counts};
@@ -16,7 +17,7 @@ pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 ///
 /// Over all sockets the kernel received `received + socket_drops` datagrams, not counting those that were still
 /// waiting when the server stopped.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename = "server")]
 pub struct Report {
     /// Datagrams received from the sockets.
@@ -42,7 +43,7 @@ pub struct Report {
 }
 
 /// The counts of one worker. `received = answered + Σ dropped`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerReport {
     /// The core to which the worker was pinned, if any.
     pub cpu: Option<u32>,

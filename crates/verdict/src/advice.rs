@@ -3,12 +3,13 @@
 
 pub mod summary;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::warning::Code;
 
 /// An action that removes a doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Check that the zones fit the queries.
@@ -48,7 +49,7 @@ pub enum Action {
 }
 
 /// The action that one reason for a grade asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// How grave the reason is: 0 refuses the figure, and 5 leaves the grade as it is.
     pub gravity: u8,

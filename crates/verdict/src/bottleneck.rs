@@ -6,13 +6,14 @@ use std::fmt;
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{Place, SubjectFacts, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbed::disturbed;
 use crate::warning;
 
 /// The resource that ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// The player could not send or receive more.
@@ -41,7 +42,7 @@ pub enum Resource {
 }
 
 /// The bottleneck and the evidence for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottleneck {
     /// The resource that ran out.
     pub resource: Resource,
@@ -58,7 +59,7 @@ pub struct Bottleneck {
 }
 
 /// A thread of the subject.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusyThread {
     /// The thread's name, as the kernel reports it.
     pub name: String,

@@ -26,6 +26,7 @@ mod trials;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
@@ -45,7 +46,7 @@ pub const ERROR_RATE: f64 = 0.05;
 const CLAIMED: f64 = 0.6;
 
 /// The figure that a comparison is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Correct answers a second in a closed loop.
@@ -79,7 +80,7 @@ impl fmt::Display for Figure {
 
 /// The observations of one pair of subjects. A ratio is the figure of B divided by that of A, each from one
 /// start, and the two starts are neighbours in time. A ratio must be finite and above 0; others are left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Case {
     /// Name of subject A, as reports print it.
     pub a: String,
@@ -132,7 +133,7 @@ impl Case {
 }
 
 /// The verdict of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// B is faster than A.
@@ -164,7 +165,7 @@ impl fmt::Display for Outcome {
 }
 
 /// One pair of subjects with its verdict.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The observations.
     #[serde(flatten)]

@@ -12,6 +12,7 @@ mod scaling;
 use kqps_observation::question::Figure;
 use kqps_observation::run::Outcome;
 use kqps_observation::{Run, RunTrial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
@@ -25,7 +26,7 @@ pub use measured::{Latency, Memory, Spread};
 pub use published::{Best, PublishedFigure, best_of};
 
 /// All figures of one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Index into the run's cells.
     pub cell: u32,
@@ -89,7 +90,7 @@ impl Figures {
 }
 
 /// Whether a cell has figures, or why it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// The cell has figures.
@@ -103,7 +104,7 @@ pub enum State {
 }
 
 /// A start that could not be measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Crash {
     /// The number of the start in the run.
     pub start: u64,

@@ -1,9 +1,10 @@
 //! Figures with their intervals, and medians with an interval that needs no model: order statistics.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure with the interval that covers its true median.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// The median of the measured values; for ratios, the geometric mean.
     pub median: f64,

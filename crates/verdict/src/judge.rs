@@ -17,6 +17,7 @@ mod wording;
 
 use kqps_observation::Run;
 use kqps_observation::run::Role;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Comparison};
@@ -35,7 +36,7 @@ pub use start::StartVerdict;
 pub use wording::Wording;
 
 /// The verdict on a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVerdict {
     /// The goal of every search in the run.
     pub goal: Goal,

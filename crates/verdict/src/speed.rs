@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::{Run, RunTrial, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbed::{Disturbed, disturbed};
@@ -30,7 +31,7 @@ pub fn is_gauged(run: &Run, cell: usize) -> bool {
 }
 
 /// How many trials the host spoiled, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spoiled {
     /// The number of trials that were examined.
     pub of: u32,
@@ -110,7 +111,7 @@ impl std::iter::Sum for Spoiled {
 }
 
 /// The speed of the cores at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moment {
     /// Seconds since the first trial of the run.
     pub at_s: f64,

@@ -12,6 +12,7 @@ mod subject;
 use std::fmt::{self, Write as _};
 
 use kqps_observation::Trial;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::plain;
@@ -28,7 +29,7 @@ pub use sending::{most_refused, refusal, send_failed};
 pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// The kind of a warning, with the names of METHOD.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {
@@ -123,7 +124,7 @@ impl fmt::Display for Code {
 }
 
 /// A doubt about a figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// The kind of the warning.
     pub code: Code,
@@ -194,7 +195,7 @@ impl fmt::Display for Warning {
 }
 
 /// What is known of a trial's surroundings beside its own record. Unknown facts are not judged.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// Whether player and subject run on one host. With `None`, this is known only for loopback targets and for
     /// subjects that were watched.

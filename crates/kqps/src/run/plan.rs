@@ -10,13 +10,14 @@ use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, CellLoad, cpu_list};
 use kqps_verdict::search::Preset;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::words::{goal, wrapped};
 use crate::print;
 
-#[derive(Serialize)]
-struct Plan<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Plan<'a> {
     schema: u32,
     kind: &'static str,
     seed: u64,

@@ -12,13 +12,14 @@ use kqps_server::connections::TcpReport;
 use kqps_server::report::BackEndReport;
 use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, Setup};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::print::to_json;
+use crate::print::{Versioned, to_json};
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "ready")]
-struct Ready<'a> {
+pub(crate) struct Ready<'a> {
     addresses: &'a [SocketAddr],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
@@ -29,7 +30,7 @@ struct Ready<'a> {
 }
 
 /// The back ends of a front, and the places of its counts.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Front<'a> {
     back_ends: BTreeMap<&'a str, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +40,7 @@ struct Front<'a> {
 }
 
 /// The line of `--json` after a reload. `result` is a [`ZonesLoaded`] or a [`Front`].
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "reloaded")]
 struct Reloaded<'a, T: Serialize> {
     #[serde(flatten)]
@@ -62,7 +63,7 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        return writeln!(out, "{}", to_json(&Ready { addresses, unix, result, front })?);
+        return writeln!(out, "{}", to_json(&Versioned::of(&Ready { addresses, unix, result, front }))?);
     }
     if let Some(result) = result {
         loaded(out, result)?;
@@ -115,7 +116,7 @@ pub(super) fn numbered(count: u64, what: &str) -> String {
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let result = Front { back_ends: urls(policy), metrics: None, status: None };
-        return writeln!(out, "{}", to_json(&Reloaded { result: &result })?);
+        return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result: &result }))?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)
@@ -124,7 +125,7 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
 /// Prints that the server answers from the zones that it loaded again.
 pub(super) fn reloaded(out: &mut impl Write, json: bool, result: &ZonesLoaded) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", to_json(&Reloaded { result })?);
+        return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result }))?);
     }
     loaded(out, result)
 }
@@ -153,7 +154,7 @@ fn loaded(out: &mut impl Write, result: &ZonesLoaded) -> io::Result<()> {
 /// Prints the counts of a server, at its end or on request.
 pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", to_json(report)?);
+        return writeln!(out, "{}", to_json(&Versioned::of(report))?);
     }
     writeln!(out, "Received {}, answered {}", report.received, report.answered)?;
     dropped(out, &report.dropped)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::{Cause, Counts};
@@ -97,7 +98,7 @@ impl TcpCounts {
 }
 
 /// Counts over a server's life. `received = answered + transfers + Σ dropped`, and `connections = Σ ended`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpReport {
     /// Connections that the server accepted.
     pub connections: u64,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The counts of one back end: `sent = answered + timed_out + cut_off + displaced + unsettled`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackEndReport {
     /// The back end's address: `udp://ADDR:PORT`, `tcp://ADDR:PORT` or `unix:PATH`.
     pub url: String,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Run;
 use kqps_observation::question::Experiment;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why there is no cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Absence {
     /// The run left the combination out, for this reason.

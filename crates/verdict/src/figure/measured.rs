@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{counted_of_cell, load_qps};
@@ -12,7 +13,7 @@ use crate::judge::{CellVerdict, StartVerdict};
 
 /// Mean, minimum and maximum over starts, as many published studies report them. The unit is that of the
 /// figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// The arithmetic mean.
     pub mean: f64,
@@ -25,7 +26,7 @@ pub struct Spread {
 }
 
 /// Memory of a subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// The most over the trials behind the figure, in bytes.
     pub bytes: u64,
@@ -35,7 +36,7 @@ pub struct Memory {
 }
 
 /// Latency over several trials together, microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The mean, microseconds.
     pub mean: f64,

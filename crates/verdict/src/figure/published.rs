@@ -2,13 +2,14 @@
 
 use kqps_observation::question::{Experiment, Published};
 use kqps_observation::{Cell, Run};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Figures;
 use super::factor::factor;
 
 /// A figure that others published for the factors of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedFigure {
     /// Queries a second.
     pub rate_qps: f64,

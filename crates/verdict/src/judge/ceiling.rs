@@ -2,6 +2,7 @@
 //! model (b). Both are rates answered in closed loops, one for every start.
 
 use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{Estimate, Speed, of_cells};
@@ -14,7 +15,7 @@ use crate::speed;
 const ECHO: &str = "echo";
 
 /// All ceilings of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceilings {
     /// The player's own ceiling: the most that it reached against any echo.
     pub player: Option<Ceiling>,
@@ -26,7 +27,7 @@ pub struct Ceilings {
 }
 
 /// A rate that an echo reached.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     /// Index into the run's cells.
     pub cell: u32,

@@ -2,6 +2,7 @@
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{Run, RunTrial, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
@@ -21,7 +22,7 @@ use crate::speed::{self, Spoiled};
 use crate::warning::{self, Setting, Warning};
 
 /// The verdict on one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellVerdict {
     /// Index into the run's cells.
     pub cell: u32,

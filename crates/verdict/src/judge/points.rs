@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kqps_observation::run::{Purpose, Run, RunTrial};
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Histogram, Place, Quantiles, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{counted_of_cell, load_qps};
@@ -12,7 +13,7 @@ use crate::search::Goal;
 
 /// Latency at one load in one start, over all of its trials that count. Their histograms are added; their
 /// quantiles are never averaged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadPoint {
     /// The block of the start, from 0.
     #[serde(default)]
@@ -28,7 +29,7 @@ pub struct LoadPoint {
 }
 
 /// Where queries were lost, over several trials.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Losses {
     /// The fates of all queries.
     pub accounts: Accounts,
@@ -39,7 +40,7 @@ pub struct Losses {
 }
 
 /// What was lost at one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceLoss {
     /// The place.
     pub place: Place,

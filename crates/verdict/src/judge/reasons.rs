@@ -2,10 +2,11 @@
 //! bear on no figure, since the counting disturbed the trial.
 
 use kqps_observation::run::{Purpose, Run, RunTrial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kernel's reasons in one repeated trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DropReasons {
     /// Its number in the run.
     pub trial: u64,

@@ -2,6 +2,7 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
@@ -18,7 +19,7 @@ use crate::speed::{self, Spoiled};
 use crate::warning::{self, Setting, Warning};
 
 /// The verdict on one search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchVerdict {
     /// The schema version, [`kqps_observation::SCHEMA`].
     pub schema: u32,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use kqps_observation::Trial;
 use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbed::disturbed;
@@ -15,7 +16,7 @@ use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
 
 /// The verdict on one start of a subject.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StartVerdict {
     /// The number of the start in the run.
     pub start: u64,

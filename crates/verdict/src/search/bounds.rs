@@ -1,5 +1,6 @@
 //! The bounds of a goal among the loads that were tried.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::at_load::AtLoad;
@@ -8,7 +9,7 @@ use super::futile::Futile;
 use super::goal::Goal;
 
 /// The result of a search. All rates are at one core speed, the reference speed at first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Bounds {
     /// The Relevant Lower Bound, queries a second: the greatest load that met the goal. If that load failed its

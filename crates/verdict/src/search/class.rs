@@ -1,12 +1,13 @@
 //! Classifies a load by its trials: RFC 9971, appendices A and B.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
 use super::probe::Probe;
 
 /// The relation of a load to a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// The load meets the goal, whatever further trials would show.

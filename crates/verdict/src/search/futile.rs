@@ -5,6 +5,7 @@
 use std::fmt;
 
 use kqps_observation::run::Purpose;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::at_load::AtLoad;
@@ -13,7 +14,7 @@ use super::probe::Probe;
 use crate::percent;
 
 /// Why no other load would do better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Futile {
     /// Too many answers of one trial were wrong.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A search goal: RFC 9971, section 4.6, with the range of loads and kqps' own limit on latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
     /// The name of the preset, or the user's name for the goal.
@@ -47,7 +48,7 @@ impl fmt::Display for BadGoal {
 impl std::error::Error for BadGoal {}
 
 /// The goals that have a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
     /// Half-second trials, 0.1 % loss, bounds within 2 %.

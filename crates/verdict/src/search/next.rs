@@ -3,6 +3,7 @@
 //! missing. If a later trial contradicts a coarse level, the search therefore returns to that level.
 
 use kqps_observation::run::Purpose;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::at_load::{AtLoad, by_load};
@@ -15,7 +16,7 @@ use super::level::{Level, Step};
 use super::probe::Probe;
 
 /// What the search knows before the first trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
     /// The bounds of another start of the same cell, lower and upper, queries a second: they are tried first.
     /// Without them, the search asks for an overload trial, which shows where to begin.
@@ -23,7 +24,7 @@ pub struct Start {
 }
 
 /// The next step of a search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
     /// Load the subject with more than it can answer (a closed loop, or the greatest load). The probe of

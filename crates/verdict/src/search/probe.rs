@@ -2,13 +2,14 @@
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{Histogram, Trial};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
 use crate::{evidence, standstill};
 
 /// One trial, as the search sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// Intended load in queries a second at the reference speed, rounded by [`Goal::round_load`]; 0 for a
     /// closed loop.

@@ -1,11 +1,12 @@
 //! The effect of a warning on the grade.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
 
 /// The effect of a warning on the grade, the mildest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// One grade lower.

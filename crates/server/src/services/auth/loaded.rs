@@ -1,9 +1,10 @@
 //! The result of loading zones.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number of zones and records that were loaded, and what is wrong with them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ZonesLoaded {
     /// The number of zones that the server answers from.
     pub zones: u64,
@@ -26,7 +27,7 @@ pub struct ZonesLoaded {
 }
 
 /// How the zones whose files did load differ from those served before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     /// The number of zones that were not served before.
     pub added: u64,
@@ -39,7 +40,7 @@ pub struct Changes {
 }
 
 /// A zone whose file did not load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Faulty {
     /// The name of the zone.
     pub zone: String,
