@@ -285,7 +285,7 @@ impl TcpClients {
             return;
         }
         self.look_ns = now_ns + LOOK_NS;
-        let idle_ns = self.limits.idle.as_nanos() as u64;
+        let idle_ns = self.limits.idle_ns();
         let late = |(slot, connection): (usize, &Connection)| {
             // A connection that waits for an answer is not idle; the answer arrives or is given up.
             let is_waiting = connection.outstanding > 0 && connection.output.is_empty();

@@ -57,6 +57,13 @@ pub struct Limits {
     pub per_client: usize,
 }
 
+impl Limits {
+    /// [`Self::idle`] in nanoseconds, at most [`u64::MAX`].
+    pub fn idle_ns(&self) -> u64 {
+        u64::try_from(self.idle.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// The thread that serves the connections.
 pub struct ConnectionThread {
     waker: Arc<Waker>,

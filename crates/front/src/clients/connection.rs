@@ -51,9 +51,7 @@ pub(super) struct Connection {
 }
 
 impl Active for Connection {
-    type Moment = u64;
-
-    fn active(&self) -> u64 {
+    fn active_ns(&self) -> u64 {
         self.active_ns
     }
 

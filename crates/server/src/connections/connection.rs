@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
-use std::time::Instant;
 
 use kqps_message::header::HEADER_BYTES;
 use mio::{Interest, Registry, Token};
@@ -71,8 +70,8 @@ pub(super) struct Connection<S> {
     stream: Stream,
     /// The client's address; `None` on a Unix socket.
     pub(super) client: Option<IpAddr>,
-    /// When the connection last made progress.
-    active: Instant,
+    /// When the connection last made progress, in nanoseconds.
+    active_ns: u64,
     /// Whether it is in the queue of connections that can go on.
     pub(super) queued: bool,
     /// Whether there may be something to read.
@@ -93,10 +92,8 @@ pub(super) struct Connection<S> {
 }
 
 impl<S> Active for Connection<S> {
-    type Moment = Instant;
-
-    fn active(&self) -> Instant {
-        self.active
+    fn active_ns(&self) -> u64 {
+        self.active_ns
     }
 
     fn is_idle(&self) -> bool {
@@ -105,11 +102,11 @@ impl<S> Active for Connection<S> {
 }
 
 impl<S> Connection<S> {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant) -> Self {
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
             client,
-            active: now,
+            active_ns: now_ns,
             queued: false,
             // A query often arrives with the connection.
             readable: true,
@@ -146,9 +143,9 @@ impl<S> Connection<S> {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Turn {
+    pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Turn {
         for _ in 0..ROUNDS {
-            match self.round(scratch, now) {
+            match self.round(scratch, now_ns) {
                 Ok(true) => {}
                 Ok(false) => return Turn::Waits,
                 Err(end) => return Turn::Ended(end),
@@ -158,13 +155,13 @@ impl<S> Connection<S> {
     }
 
     /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Result<bool, End> {
-        if !self.write_rest(now)? {
+    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Result<bool, End> {
+        if !self.write_rest(now_ns)? {
             return Ok(false);
         }
         let kept = self.partial.len();
         let filled = self.read(&mut scratch.input)?;
-        let (used, is_dns) = self.answer(scratch, filled, now);
+        let (used, is_dns) = self.answer(scratch, filled, now_ns);
         self.partial.clear();
         if used < filled {
             self.partial.extend_from_slice(&scratch.input[used..filled]);
@@ -174,7 +171,7 @@ impl<S> Connection<S> {
         }
         let has_output = !scratch.output.is_empty();
         if has_output {
-            self.write(&scratch.output, now)?;
+            self.write(&scratch.output, now_ns)?;
         }
         if !is_dns {
             return Err(End::NotDns);
@@ -220,7 +217,7 @@ impl<S> Connection<S> {
         &mut self,
         scratch: &mut Scratch<A>,
         filled: usize,
-        now: Instant,
+        now_ns: u64,
     ) -> (usize, bool) {
         let Scratch { answer, counts, input, message, output } = scratch;
         output.clear();
@@ -232,7 +229,7 @@ impl<S> Connection<S> {
                 break;
             }
             used += LENGTH_BYTES + query.len();
-            self.active = now;
+            self.active_ns = now_ns;
             counts.queries.received += 1;
             message[..query.len()].copy_from_slice(query);
             let client = self.client.map_or(Client::Unix, Client::Tcp);
@@ -259,12 +256,12 @@ impl<S> Connection<S> {
     }
 
     /// Writes what earlier turns left. Returns whether all of it could be written.
-    fn write_rest(&mut self, now: Instant) -> Result<bool, End> {
+    fn write_rest(&mut self, now_ns: u64) -> Result<bool, End> {
         if self.unsent.is_empty() {
             return Ok(true);
         }
         let rest = std::mem::take(&mut self.unsent);
-        let taken = self.push(&rest[self.written..], now)?;
+        let taken = self.push(&rest[self.written..], now_ns)?;
         self.written += taken;
         let all = self.written == rest.len();
         if !all {
@@ -274,8 +271,8 @@ impl<S> Connection<S> {
     }
 
     /// Writes replies, and keeps what cannot be written now.
-    fn write(&mut self, output: &[u8], now: Instant) -> Result<(), End> {
-        let taken = self.push(output, now)?;
+    fn write(&mut self, output: &[u8], now_ns: u64) -> Result<(), End> {
+        let taken = self.push(output, now_ns)?;
         if taken < output.len() {
             self.unsent = output[taken..].to_vec();
             self.written = 0;
@@ -284,7 +281,7 @@ impl<S> Connection<S> {
     }
 
     /// Passes bytes to the kernel until it takes no more. Returns how many it took.
-    fn push(&mut self, bytes: &[u8], now: Instant) -> Result<usize, End> {
+    fn push(&mut self, bytes: &[u8], now_ns: u64) -> Result<usize, End> {
         let mut taken = 0;
         while taken < bytes.len() {
             match self.stream.write(&bytes[taken..]) {
@@ -296,7 +293,7 @@ impl<S> Connection<S> {
         }
         self.taken_bytes += taken;
         if taken == bytes.len() || self.taken_bytes >= PROGRESS_BYTES {
-            self.active = now;
+            self.active_ns = now_ns;
             self.taken_bytes = 0;
         }
         Ok(taken)

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use kqps_kernel::clock;
 use mio::{Events, Poll, Token, Waker};
 
 use super::Limits;
@@ -25,8 +26,8 @@ const EVENTS: usize = 1024;
 /// Connections accepted before open connections have their turn.
 const ACCEPTS: usize = 64;
 
-/// Pause before the next accept when the system has no free descriptor.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause before the next accept when the system has no free descriptor, in nanoseconds.
+const PAUSE_NS: u64 = 100_000_000;
 
 /// The connections, and what they share. A connection is known by its slot. Its token is the slot plus the
 /// number of listeners, plus one for the waker.
@@ -38,7 +39,7 @@ pub(super) struct ConnectionLoop<A: Answer> {
     clients: ClientLimits,
     /// The slots of connections that can go on.
     ready: VecDeque<usize>,
-    paused_until: Option<Instant>,
+    paused_until_ns: u64,
     scratch: Scratch<A>,
 }
 
@@ -62,7 +63,7 @@ impl<A: Answer> ConnectionLoop<A> {
             connections: Slots::default(),
             clients: ClientLimits::new(limits.per_client),
             ready: VecDeque::new(),
-            paused_until: None,
+            paused_until_ns: 0,
             scratch: Scratch::new(answer),
         };
         Ok((connections, waker))
@@ -71,33 +72,34 @@ impl<A: Answer> ConnectionLoop<A> {
     /// Serves until it is stopped.
     pub(super) fn serve(&mut self, stop: &StopFlag) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        let mut now = Instant::now();
+        let mut now_ns = clock::now_ns();
         while !stop.is_set() {
-            match self.poll.poll(&mut events, self.timeout(now)) {
+            match self.poll.poll(&mut events, self.timeout(now_ns)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 Err(_) => events.clear(),
                 Ok(()) => {}
             }
-            now = Instant::now();
+            now_ns = clock::now_ns();
             self.note(&events);
-            self.accept(now);
+            self.accept(now_ns);
             for _ in 0..self.ready.len() {
                 let Some(slot) = self.ready.pop_front() else { break };
-                self.turn(slot, now);
+                self.turn(slot, now_ns);
             }
-            self.look(now);
+            self.look(now_ns);
         }
         Ok(())
     }
 
     /// How long to wait for events before something is due; `None` for ever.
-    fn timeout(&self, now: Instant) -> Option<Duration> {
+    fn timeout(&self, now_ns: u64) -> Option<Duration> {
         let waiting = self.listeners.iter().any(|listener| listener.waiting);
-        let accept_at = if waiting { Some(self.paused_until.unwrap_or(now)) } else { None };
-        let ready_at = (!self.ready.is_empty()).then_some(now);
-        let due_at = self.connections.oldest().map(|(active, _)| active + self.limits.idle);
-        let next = [accept_at, ready_at, due_at].into_iter().flatten().min()?;
-        let left = next.saturating_duration_since(now);
+        let accept_ns = waiting.then_some(self.paused_until_ns);
+        let ready_ns = (!self.ready.is_empty()).then_some(now_ns);
+        let idle_ns = self.limits.idle_ns();
+        let due_ns = self.connections.oldest().map(|(active_ns, _)| active_ns.saturating_add(idle_ns));
+        let next_ns = [accept_ns, ready_ns, due_ns].into_iter().flatten().min()?;
+        let left = Duration::from_nanos(next_ns.saturating_sub(now_ns));
         // Polling has a resolution of 1 ms. Rounded down, it would return too early, again and again.
         Some(if left.is_zero() { left } else { left + Duration::from_millis(1) })
     }
@@ -116,22 +118,21 @@ impl<A: Answer> ConnectionLoop<A> {
         }
     }
 
-    fn accept(&mut self, now: Instant) {
-        if self.paused_until.is_some_and(|until| now < until) {
+    fn accept(&mut self, now_ns: u64) {
+        if now_ns < self.paused_until_ns {
             return;
         }
-        self.paused_until = None;
         for number in 0..self.listeners.len() {
             for _ in 0..ACCEPTS {
                 if !self.listeners[number].waiting {
                     break;
                 }
                 match self.listeners[number].accept() {
-                    Accepted::Connection(stream, client) => self.welcome(stream, client, now),
+                    Accepted::Connection(stream, client) => self.welcome(stream, client, now_ns),
                     Accepted::NoClient => break,
                     Accepted::NotNow => {
                         self.displace();
-                        self.paused_until = Some(now + PAUSE);
+                        self.paused_until_ns = now_ns + PAUSE_NS;
                         return;
                     }
                 }
@@ -140,7 +141,7 @@ impl<A: Answer> ConnectionLoop<A> {
     }
 
     /// Takes a connection in, or closes it at once.
-    fn welcome(&mut self, stream: Stream, client: Option<IpAddr>, now: Instant) {
+    fn welcome(&mut self, stream: Stream, client: Option<IpAddr>, now_ns: u64) {
         self.scratch.counts.connections += 1;
         if client.is_some_and(|client| !self.clients.enter(client)) {
             return self.scratch.counts.end(End::Client);
@@ -150,7 +151,7 @@ impl<A: Answer> ConnectionLoop<A> {
             return self.scratch.counts.end(End::Full);
         }
         let set_up = stream.hold_nothing_back();
-        let slot = self.connections.enter(Connection::new(stream, client, now));
+        let slot = self.connections.enter(Connection::new(stream, client, now_ns));
         match set_up.and_then(|()| self.watch(slot)) {
             Ok(()) => self.queue(slot),
             Err(_) => self.end(slot, End::Broken),
@@ -188,10 +189,10 @@ impl<A: Answer> ConnectionLoop<A> {
         longest.is_some()
     }
 
-    fn turn(&mut self, slot: usize, now: Instant) {
+    fn turn(&mut self, slot: usize, now_ns: u64) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.queued = false;
-        match connection.turn(&mut self.scratch, now) {
+        match connection.turn(&mut self.scratch, now_ns) {
             Turn::Waits => {
                 if self.watch(slot).is_err() {
                     self.end(slot, End::Broken);
@@ -203,9 +204,9 @@ impl<A: Answer> ConnectionLoop<A> {
     }
 
     /// Closes connections without progress.
-    fn look(&mut self, now: Instant) {
-        let Some(moment) = now.checked_sub(self.limits.idle) else { return };
-        while let Some(slot) = self.connections.inactive_since(moment) {
+    fn look(&mut self, now_ns: u64) {
+        let Some(since_ns) = now_ns.checked_sub(self.limits.idle_ns()) else { return };
+        while let Some(slot) = self.connections.inactive_since(since_ns) {
             let Some(connection) = self.connections.get_mut(slot) else { return };
             let end = connection.end_in_time();
             self.end(slot, end);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
+use kqps_kernel::clock::now_ns;
 use kqps_message::HEADER_BYTES;
 
 use super::connection::{Connection, Scratch, Turn};
@@ -68,7 +68,7 @@ impl Rig {
             socket.set_nonblocking(true).expect("a flag");
         }
         let stream = Stream::Unix(mio::net::UnixStream::from_std(server));
-        let connection = Connection::new(stream, None, Instant::now());
+        let connection = Connection::new(stream, None, now_ns());
         Self { client, connection, scratch: Scratch::new(Mirror), heard: Vec::new(), ended: None }
     }
 
@@ -76,7 +76,7 @@ impl Rig {
     fn go_on(&mut self, readable: bool, ending: bool) {
         self.connection.note(readable, ending);
         while self.ended.is_none() {
-            match self.connection.turn(&mut self.scratch, Instant::now()) {
+            match self.connection.turn(&mut self.scratch, now_ns()) {
                 Turn::Again => {}
                 Turn::Waits => return,
                 Turn::Ended(end) => self.ended = Some(end),
