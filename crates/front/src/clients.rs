@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 
-use kqps_server::connections::frame::append;
 use kqps_server::connections::{
     Accepted, ClientLimits, End, Limits, Listener, Slots, Stream, TcpCounts, TcpReport,
 };
@@ -82,7 +81,7 @@ impl TcpClients {
         connection.is_readable |= may_read && !connection.is_at_end;
         if event.is_writable() {
             connection.is_full = false;
-            if connection.written < connection.output.len() && !connection.is_unwritten {
+            if !connection.output.is_empty() && !connection.is_unwritten {
                 connection.is_unwritten = true;
                 self.unwritten.push(slot as u32);
             }
@@ -239,9 +238,7 @@ impl TcpClients {
     pub(super) fn reply(&mut self, caller: Caller, reply: &[u8], restore: impl FnOnce(&mut [u8])) {
         let Some(connection) = self.connection(caller) else { return self.counts.drop(Cause::ClientGone) };
         connection.outstanding -= 1;
-        append(&mut connection.output, reply);
-        let start = connection.output.len() - reply.len();
-        restore(&mut connection.output[start..]);
+        restore(connection.output.append(reply));
         if !connection.is_unwritten {
             connection.is_unwritten = true;
             self.unwritten.push(caller.slot);
@@ -290,8 +287,7 @@ impl TcpClients {
             // A connection that waits for an answer is not idle; the answer arrives or is given up.
             let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
             let is_late = !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns;
-            let is_read = connection.output.is_empty();
-            is_late.then_some((slot as u32, if is_read { End::Idle } else { End::Slow }))
+            is_late.then_some((slot as u32, connection.output.end_in_time()))
         };
         let late: Vec<(u32, End)> = self.connections.iter().filter_map(late).collect();
         for (slot, end) in late {

@@ -13,6 +13,7 @@ mod event_loop;
 pub mod frame;
 pub mod fuzz;
 mod listener;
+mod output;
 mod slots;
 mod stream;
 
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use client_limits::ClientLimits;
 pub use counts::{End, TcpCounts, TcpReport};
 pub use listener::{Accepted, Listener};
+pub use output::Output;
 pub use slots::{Active, Slots};
 pub use stream::Stream;
 

@@ -8,23 +8,20 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::IpAddr;
+use std::net::{IpAddr, Shutdown};
 
 use kqps_message::header::HEADER_BYTES;
 use mio::{Interest, Registry, Token};
 
 use super::counts::{End, TcpCounts};
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
+use super::output::Output;
 use super::slots::Active;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 
 /// No more replies are made while this many bytes of them are not written.
 const OUTPUT_MOST: usize = 65_536;
-
-/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a peer that reads
-/// just enough to hold its place could stay.
-const PROGRESS_BYTES: usize = 16 * 1024;
 
 /// Rounds of reading, answering and writing in one turn.
 const ROUNDS: usize = 16;
@@ -82,10 +79,8 @@ pub(super) struct Connection<S> {
     at_end: bool,
     /// Bytes that were read and not answered.
     partial: Vec<u8>,
-    /// Replies that are not written, from index `written` on.
-    unsent: Vec<u8>,
-    written: usize,
-    taken_bytes: usize,
+    /// Replies that are not written. An idle connection holds no memory for them.
+    pub(super) output: Output<0>,
     streams: VecDeque<S>,
     /// The interest with which the socket is registered; `None` before that.
     watched: Option<Interest>,
@@ -97,7 +92,7 @@ impl<S> Active for Connection<S> {
     }
 
     fn is_idle(&self) -> bool {
-        !self.queued && self.unsent.is_empty() && self.partial.is_empty() && self.streams.is_empty()
+        !self.queued && self.output.is_empty() && self.partial.is_empty() && self.streams.is_empty()
     }
 }
 
@@ -113,9 +108,7 @@ impl<S> Connection<S> {
             ending: false,
             at_end: false,
             partial: Vec::new(),
-            unsent: Vec::new(),
-            written: 0,
-            taken_bytes: 0,
+            output: Output::default(),
             streams: VecDeque::new(),
             watched: None,
         }
@@ -123,7 +116,7 @@ impl<S> Connection<S> {
 
     /// Registers what the connection waits for.
     pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = self.stream.interest(!self.unsent.is_empty());
+        let interest = self.stream.interest(!self.output.is_empty());
         match self.watched.replace(interest) {
             None => registry.register(&mut self.stream, token, interest),
             Some(watched) if watched != interest => registry.reregister(&mut self.stream, token, interest),
@@ -135,11 +128,6 @@ impl<S> Connection<S> {
     pub(super) fn note(&mut self, readable: bool, ending: bool) {
         self.readable |= readable || ending;
         self.ending |= ending;
-    }
-
-    /// Why the connection ends if it makes no progress in time.
-    pub(super) fn end_in_time(&self) -> End {
-        if self.unsent.is_empty() { End::Idle } else { End::Slow }
     }
 
     /// Goes on as far as it can.
@@ -170,8 +158,8 @@ impl<S> Connection<S> {
             self.partial = Vec::new();
         }
         let has_output = !scratch.output.is_empty();
-        if has_output {
-            self.write(&scratch.output, now_ns)?;
+        if has_output && self.output.write(&mut self.stream, &scratch.output)? {
+            self.active_ns = now_ns;
         }
         if !is_dns {
             return Err(End::NotDns);
@@ -257,52 +245,15 @@ impl<S> Connection<S> {
 
     /// Writes what earlier turns left. Returns whether all of it could be written.
     fn write_rest(&mut self, now_ns: u64) -> Result<bool, End> {
-        if self.unsent.is_empty() {
-            return Ok(true);
-        }
-        let rest = std::mem::take(&mut self.unsent);
-        let taken = self.push(&rest[self.written..], now_ns)?;
-        self.written += taken;
-        let all = self.written == rest.len();
-        if !all {
-            self.unsent = rest;
-        }
-        Ok(all)
-    }
-
-    /// Writes replies, and keeps what cannot be written now.
-    fn write(&mut self, output: &[u8], now_ns: u64) -> Result<(), End> {
-        let taken = self.push(output, now_ns)?;
-        if taken < output.len() {
-            self.unsent = output[taken..].to_vec();
-            self.written = 0;
-        }
-        Ok(())
-    }
-
-    /// Passes bytes to the kernel until it takes no more. Returns how many it took.
-    fn push(&mut self, bytes: &[u8], now_ns: u64) -> Result<usize, End> {
-        let mut taken = 0;
-        while taken < bytes.len() {
-            match self.stream.write(&bytes[taken..]) {
-                Ok(more) => taken += more,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Broken),
-            }
-        }
-        self.taken_bytes += taken;
-        if taken == bytes.len() || self.taken_bytes >= PROGRESS_BYTES {
+        if !self.output.is_empty() && self.output.push(&mut self.stream)? {
             self.active_ns = now_ns;
-            self.taken_bytes = 0;
         }
-        Ok(taken)
+        Ok(self.output.is_empty())
     }
 
     /// Tries once more to write what is left, then closes the connection.
     pub(super) fn close(mut self) -> io::Result<()> {
-        let rest = std::mem::take(&mut self.unsent);
-        self.stream.write_all(&rest[self.written.min(rest.len())..])?;
-        self.stream.shutdown(std::net::Shutdown::Write)
+        self.stream.write_all(self.output.waiting())?;
+        self.stream.shutdown(Shutdown::Write)
     }
 }

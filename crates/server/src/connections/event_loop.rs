@@ -208,7 +208,7 @@ impl<A: Answer> ConnectionLoop<A> {
         let Some(since_ns) = now_ns.checked_sub(self.limits.idle_ns()) else { return };
         while let Some(slot) = self.connections.inactive_since(since_ns) {
             let Some(connection) = self.connections.get_mut(slot) else { return };
-            let end = connection.end_in_time();
+            let end = connection.output.end_in_time();
             self.end(slot, end);
         }
     }
