@@ -1,11 +1,13 @@
 //! A client's connection: bytes received but not yet handed on, and replies that the client has not yet read. Both
 //! are bounded.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::IpAddr;
 
 use kqps_server::connections::frame::FRAME_BYTES;
-use kqps_server::connections::{Active, End, Output, Stream};
+use kqps_server::connections::{Active, End, Kept, Output, Stream};
+use mio::event::Source as _;
+use mio::{Interest, Registry, Token};
 
 use crate::stream::first_frame;
 
@@ -23,8 +25,8 @@ const KEPT_BYTES: usize = 4096;
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection {
-    pub(super) stream: Stream,
-    pub(super) client: Option<IpAddr>,
+    stream: Stream,
+    client: Option<IpAddr>,
     /// Bytes that were read and not yet handed on.
     pub(super) input: Vec<u8>,
     /// Replies that are not written.
@@ -41,7 +43,7 @@ pub(super) struct Connection {
     pub(super) is_refused: bool,
     /// The kernel had no room.
     pub(super) is_full: bool,
-    pub(super) is_queued: bool,
+    is_queued: bool,
     pub(super) is_unwritten: bool,
 }
 
@@ -56,8 +58,8 @@ impl Active for Connection {
     }
 }
 
-impl Connection {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
+impl Kept for Connection {
+    fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
             client,
@@ -75,6 +77,22 @@ impl Connection {
         }
     }
 
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn queued(&mut self) -> &mut bool {
+        &mut self.is_queued
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    fn close(self) {}
+}
+
+impl Connection {
     /// Why the connection is over, if the client sends nothing more and has received all replies.
     pub(super) fn is_over(&self) -> Option<End> {
         let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();

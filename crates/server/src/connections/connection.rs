@@ -13,12 +13,14 @@ use std::net::{IpAddr, Shutdown};
 use kqps_message::header::HEADER_BYTES;
 use mio::{Interest, Registry, Token};
 
-use super::counts::{End, TcpCounts};
+use super::counts::End;
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
+use super::keeper::Kept;
 use super::output::Output;
 use super::slots::Active;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
+use crate::counts::Counts;
 
 /// No more replies are made while this many bytes of them are not written.
 const OUTPUT_MOST: usize = 65_536;
@@ -33,7 +35,10 @@ const STREAMS: usize = 2;
 /// What all connections of a thread use, one at a time.
 pub(super) struct Scratch<A> {
     pub(super) answer: A,
-    pub(super) counts: TcpCounts,
+    /// Queries, and replies of one message.
+    pub(super) counts: Counts,
+    /// Queries that got, or began to get, a reply of many messages.
+    pub(super) transfers: u64,
     input: Box<[u8]>,
     message: Box<[u8]>,
     output: Vec<u8>,
@@ -43,7 +48,8 @@ impl<A> Scratch<A> {
     pub(super) fn new(answer: A) -> Self {
         Self {
             answer,
-            counts: TcpCounts::default(),
+            counts: Counts::default(),
+            transfers: 0,
             input: vec![0; FRAME_BYTES].into(),
             message: vec![0; MESSAGE_BYTES].into(),
             output: Vec::with_capacity(OUTPUT_MOST + FRAME_BYTES),
@@ -66,11 +72,11 @@ pub(super) enum Turn {
 pub(super) struct Connection<S> {
     stream: Stream,
     /// The client's address; `None` on a Unix socket.
-    pub(super) client: Option<IpAddr>,
+    client: Option<IpAddr>,
     /// When the connection last made progress, in nanoseconds.
     active_ns: u64,
     /// Whether it is in the queue of connections that can go on.
-    pub(super) queued: bool,
+    queued: bool,
     /// Whether there may be something to read.
     readable: bool,
     /// Whether the peer has closed its sending side. Earlier bytes may still be unread.
@@ -96,8 +102,8 @@ impl<S> Active for Connection<S> {
     }
 }
 
-impl<S> Connection<S> {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
+impl<S> Kept for Connection<S> {
+    fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
             client,
@@ -114,8 +120,15 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Registers what the connection waits for.
-    pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn queued(&mut self) -> &mut bool {
+        &mut self.queued
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = self.stream.interest(!self.output.is_empty());
         match self.watched.replace(interest) {
             None => registry.register(&mut self.stream, token, interest),
@@ -124,6 +137,13 @@ impl<S> Connection<S> {
         }
     }
 
+    fn close(mut self) {
+        // A peer that broke the connection, or does not read, cannot receive the rest.
+        let _ = self.finish();
+    }
+}
+
+impl<S> Connection<S> {
     /// Notes that there is something to read, perhaps the end.
     pub(super) fn note(&mut self, readable: bool, ending: bool) {
         self.readable |= readable || ending;
@@ -207,7 +227,7 @@ impl<S> Connection<S> {
         filled: usize,
         now_ns: u64,
     ) -> (usize, bool) {
-        let Scratch { answer, counts, input, message, output } = scratch;
+        let Scratch { answer, counts, transfers, input, message, output } = scratch;
         output.clear();
         let (mut used, mut is_dns) = (0, true);
         while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {
@@ -218,16 +238,16 @@ impl<S> Connection<S> {
             }
             used += LENGTH_BYTES + query.len();
             self.active_ns = now_ns;
-            counts.queries.received += 1;
+            counts.received += 1;
             message[..query.len()].copy_from_slice(query);
             let client = self.client.map_or(Client::Unix, Client::Tcp);
             match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
                 Answered::One(bytes) => {
-                    counts.queries.answered += 1;
+                    counts.answered += 1;
                     append(output, &message[..bytes]);
                 }
                 Answered::Many(stream) => {
-                    counts.transfers += 1;
+                    *transfers += 1;
                     self.streams.push_back(stream);
                 }
                 Answered::None(cause) => counts.drop(cause),
@@ -251,8 +271,8 @@ impl<S> Connection<S> {
         Ok(self.output.is_empty())
     }
 
-    /// Tries once more to write what is left, then closes the connection.
-    pub(super) fn close(mut self) -> io::Result<()> {
+    /// Tries once more to write what is left, then ends the server's direction.
+    fn finish(&mut self) -> io::Result<()> {
         self.stream.write_all(self.output.waiting())?;
         self.stream.shutdown(Shutdown::Write)
     }

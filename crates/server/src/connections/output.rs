@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn a_client_makes_progress_by_reading_much_or_all() {
         let (mut output, mut client) = (Output::<0>::default(), Client { room: 1, ..Client::default() });
-        assert_eq!(output.write(&mut client, &[7; 40_000]), Ok(false));
+        let many = vec![7; 40_000];
+        assert_eq!(output.write(&mut client, &many), Ok(false));
         client.room = PROGRESS_BYTES - 2;
         assert_eq!(output.push(&mut client), Ok(false));
         assert_eq!(output.push(&mut client), Ok(false));
@@ -165,16 +166,17 @@ mod tests {
         output.append(&[b'd'; 200]);
         client.room = 1000;
         assert_eq!(output.push(&mut client), Ok(true));
-        assert_eq!(client.taken, [&[0, 3][..], b"xbc", &[0, 200], &[b'd'; 200]].concat());
+        assert_eq!(client.taken, [&b"\0\x03xbc\0\xc8"[..], &[b'd'; 200]].concat());
         assert!(output.is_empty() && output.bytes.capacity() < 200);
     }
 
     #[test]
     fn written_bytes_do_not_pile_up_before_those_that_wait() {
         let (mut output, mut client) = (Output::<0>::default(), Client::default());
+        let message = vec![7; 60_000];
         for _ in 0..100 {
-            output.append(&[7; 60_000]);
-            output.append(&[7; 60_000]);
+            output.append(&message);
+            output.append(&message);
             client.room = 2 * 60_002 - usize::from(client.taken.is_empty());
             assert_eq!(output.push(&mut client), Ok(true));
             assert!(output.len() == 1 && output.bytes.len() <= WRITTEN_MOST + 3 * 60_002);

@@ -52,7 +52,7 @@ impl<C: Active> Slots<C> {
     }
 
     /// Puts a connection into a free slot. Returns the slot.
-    pub fn enter(&mut self, connection: C) -> usize {
+    pub(super) fn enter(&mut self, connection: C) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { held: None, turn: 0 });
             self.slots.len() - 1
@@ -64,7 +64,7 @@ impl<C: Active> Slots<C> {
     }
 
     /// Removes and returns the connection in this slot.
-    pub fn leave(&mut self, slot: usize) -> Option<C> {
+    pub(super) fn leave(&mut self, slot: usize) -> Option<C> {
         let at = self.slots.get_mut(slot)?;
         let Held { connection, seen_ns } = at.held.take()?;
         at.turn = at.turn.wrapping_add(1);
@@ -109,7 +109,7 @@ impl<C: Active> Slots<C> {
     }
 
     /// The slot of the connection that has been idle longest.
-    pub fn longest_idle(&mut self) -> Option<usize> {
+    pub(super) fn longest_idle(&mut self) -> Option<usize> {
         let (mut moved, mut longest) = (Vec::new(), None);
         for &(seen_ns, slot) in &self.by_age {
             // All that follow were active later than that.
