@@ -32,7 +32,7 @@ impl<const KEPT_BYTES: usize> Output<KEPT_BYTES> {
     /// Whether no bytes wait.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.written == self.bytes.len()
     }
 
     /// Why the connection ends if it makes no progress in time.
