@@ -9,9 +9,7 @@ pub(super) enum Source {
     Waker,
     /// A socket for clients' datagrams, by its index.
     Endpoint,
-    /// A socket for clients' connections, by its index.
-    Listener,
-    /// A client's connection, by its slot.
+    /// A socket for clients' connections, or one of these connections, by the keeper's number for it.
     Client,
     /// A back end's connection, by the numbers of both.
     Stream,
@@ -19,8 +17,8 @@ pub(super) enum Source {
     Datagrams,
 }
 
-const SOURCES: [Source; 6] =
-    [Source::Waker, Source::Endpoint, Source::Listener, Source::Client, Source::Stream, Source::Datagrams];
+const SOURCES: [Source; 5] =
+    [Source::Waker, Source::Endpoint, Source::Client, Source::Stream, Source::Datagrams];
 
 /// The bits of the lower number, and of both numbers.
 const LOW_BITS: u32 = 24;

@@ -142,7 +142,6 @@ impl FrontWorker {
             match kind {
                 Source::Waker => self.look_ns = 0,
                 Source::Endpoint => self.intake.note(low),
-                Source::Listener => self.dispatcher.clients.note_listener(low),
                 Source::Client => self.dispatcher.clients.note(low, event),
                 Source::Stream => self.dispatcher.note_stream(high, low, event),
                 Source::Datagrams => self.dispatcher.note_datagrams(high, low),

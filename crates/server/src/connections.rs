@@ -12,7 +12,9 @@ mod counts;
 mod event_loop;
 pub mod frame;
 pub mod fuzz;
+mod keeper;
 mod listener;
+mod output;
 mod slots;
 mod stream;
 
@@ -26,9 +28,9 @@ use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::Waker;
 use serde::{Deserialize, Serialize};
 
-pub use client_limits::ClientLimits;
-pub use counts::{End, TcpCounts, TcpReport};
-pub use listener::{Accepted, Listener};
+pub use counts::{End, TcpReport};
+pub use keeper::{Accepting, Keeper, Kept};
+pub use output::Output;
 pub use slots::{Active, Slots};
 pub use stream::Stream;
 
@@ -55,6 +57,13 @@ pub struct Limits {
     /// bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
     /// sockets.
     pub per_client: usize,
+}
+
+impl Limits {
+    /// [`Self::idle`] in nanoseconds, at most [`u64::MAX`].
+    pub fn idle_ns(&self) -> u64 {
+        u64::try_from(self.idle.as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// The thread that serves the connections.

@@ -1,11 +1,13 @@
 //! A client's connection: bytes received but not yet handed on, and replies that the client has not yet read. Both
 //! are bounded.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::IpAddr;
 
 use kqps_server::connections::frame::FRAME_BYTES;
-use kqps_server::connections::{Active, End, Stream};
+use kqps_server::connections::{Active, End, Kept, Output, Stream};
+use mio::event::Source as _;
+use mio::{Interest, Registry, Token};
 
 use crate::stream::first_frame;
 
@@ -18,23 +20,17 @@ const OUTPUT_MOST: usize = 1 << 20;
 /// With this many bytes of unread replies, no more queries are read from the connection.
 const OUTPUT_PAUSE: usize = 1 << 16;
 
-/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a client that reads
-/// just enough to hold its place could stay.
-const PROGRESS_BYTES: usize = 16 * 1024;
-
 /// The memory for replies that a connection without replies keeps, in bytes.
 const KEPT_BYTES: usize = 4096;
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection {
-    pub(super) stream: Stream,
-    pub(super) client: Option<IpAddr>,
+    stream: Stream,
+    client: Option<IpAddr>,
     /// Bytes that were read and not yet handed on.
     pub(super) input: Vec<u8>,
-    /// Replies, of which the first `written` bytes are written.
-    pub(super) output: Vec<u8>,
-    pub(super) written: usize,
-    pub(super) taken_bytes: usize,
+    /// Replies that are not written.
+    pub(super) output: Output<KEPT_BYTES>,
     /// The number of its queries that are not answered.
     pub(super) outstanding: usize,
     /// When it last made progress, in nanoseconds.
@@ -45,15 +41,14 @@ pub(super) struct Connection {
     /// The client sent something that is not DNS: nothing more is read, and the connection is closed after its
     /// replies.
     pub(super) is_refused: bool,
+    /// The kernel had no room.
     pub(super) is_full: bool,
-    pub(super) is_queued: bool,
+    is_queued: bool,
     pub(super) is_unwritten: bool,
 }
 
 impl Active for Connection {
-    type Moment = u64;
-
-    fn active(&self) -> u64 {
+    fn active_ns(&self) -> u64 {
         self.active_ns
     }
 
@@ -63,15 +58,13 @@ impl Active for Connection {
     }
 }
 
-impl Connection {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
+impl Kept for Connection {
+    fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
             client,
             input: Vec::new(),
-            output: Vec::new(),
-            written: 0,
-            taken_bytes: 0,
+            output: Output::default(),
             outstanding: 0,
             active_ns: now_ns,
             // A query often arrives with the connection.
@@ -84,6 +77,22 @@ impl Connection {
         }
     }
 
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn queued(&mut self) -> &mut bool {
+        &mut self.is_queued
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    fn close(self) {}
+}
+
+impl Connection {
     /// Why the connection is over, if the client sends nothing more and has received all replies.
     pub(super) fn is_over(&self) -> Option<End> {
         let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
@@ -97,7 +106,7 @@ impl Connection {
 
     /// Whether the client must read replies or wait for them before its next query is read.
     pub(super) fn is_paused(&self) -> bool {
-        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
+        self.outstanding >= OUTSTANDING_MOST || self.output.len() >= OUTPUT_PAUSE
     }
 
     pub(super) fn has_more(&self) -> bool {
@@ -126,32 +135,12 @@ impl Connection {
         Ok(kept)
     }
 
+    /// Writes replies, as far as the kernel takes them.
     pub(super) fn write(&mut self, now_ns: u64) -> Result<(), End> {
-        while !self.is_full && self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
-                Ok(bytes) => {
-                    self.written += bytes;
-                    self.taken_bytes += bytes;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Broken),
-            }
-        }
-        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
+        if !self.is_full && self.output.push(&mut self.stream)? {
             self.active_ns = now_ns;
-            self.taken_bytes = 0;
         }
-        if self.written == self.output.len() {
-            self.output.clear();
-            self.output.shrink_to(KEPT_BYTES);
-            self.written = 0;
-        } else if self.output.len() - self.written > OUTPUT_MOST {
-            return Err(End::Slow);
-        } else if self.written > OUTPUT_MOST {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
-        Ok(())
+        self.is_full = !self.output.is_empty();
+        if self.output.len() > OUTPUT_MOST { Err(End::Slow) } else { Ok(()) }
     }
 }

@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The number of connections of each client that has any, and how many it may have.
-pub struct ClientLimits {
+pub(super) struct ClientLimits {
     most: usize,
     connections: HashMap<IpAddr, usize>,
 }
 
 impl ClientLimits {
     /// No connections so far; each client may have at most `most`.
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self { most, connections: HashMap::new() }
     }
 
     /// Counts a connection of this address. Returns false if the client has too many.
-    pub fn enter(&mut self, address: IpAddr) -> bool {
+    pub(super) fn enter(&mut self, address: IpAddr) -> bool {
         let connections = self.connections.entry(client(address)).or_default();
         let may = *connections < self.most;
         *connections += usize::from(may);
@@ -24,7 +24,7 @@ impl ClientLimits {
     }
 
     /// Counts one connection of this address less.
-    pub fn leave(&mut self, address: IpAddr) {
+    pub(super) fn leave(&mut self, address: IpAddr) {
         let client = client(address);
         if let Some(connections) = self.connections.get_mut(&client) {
             *connections -= 1;

@@ -8,24 +8,22 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::IpAddr;
-use std::time::Instant;
+use std::net::{IpAddr, Shutdown};
 
 use kqps_message::header::HEADER_BYTES;
 use mio::{Interest, Registry, Token};
 
-use super::counts::{End, TcpCounts};
+use super::counts::End;
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
+use super::keeper::Kept;
+use super::output::Output;
 use super::slots::Active;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
+use crate::counts::Counts;
 
 /// No more replies are made while this many bytes of them are not written.
 const OUTPUT_MOST: usize = 65_536;
-
-/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a peer that reads
-/// just enough to hold its place could stay.
-const PROGRESS_BYTES: usize = 16 * 1024;
 
 /// Rounds of reading, answering and writing in one turn.
 const ROUNDS: usize = 16;
@@ -37,7 +35,10 @@ const STREAMS: usize = 2;
 /// What all connections of a thread use, one at a time.
 pub(super) struct Scratch<A> {
     pub(super) answer: A,
-    pub(super) counts: TcpCounts,
+    /// Queries, and replies of one message.
+    pub(super) counts: Counts,
+    /// Queries that got, or began to get, a reply of many messages.
+    pub(super) transfers: u64,
     input: Box<[u8]>,
     message: Box<[u8]>,
     output: Vec<u8>,
@@ -47,7 +48,8 @@ impl<A> Scratch<A> {
     pub(super) fn new(answer: A) -> Self {
         Self {
             answer,
-            counts: TcpCounts::default(),
+            counts: Counts::default(),
+            transfers: 0,
             input: vec![0; FRAME_BYTES].into(),
             message: vec![0; MESSAGE_BYTES].into(),
             output: Vec::with_capacity(OUTPUT_MOST + FRAME_BYTES),
@@ -70,11 +72,11 @@ pub(super) enum Turn {
 pub(super) struct Connection<S> {
     stream: Stream,
     /// The client's address; `None` on a Unix socket.
-    pub(super) client: Option<IpAddr>,
-    /// When the connection last made progress.
-    active: Instant,
+    client: Option<IpAddr>,
+    /// When the connection last made progress, in nanoseconds.
+    active_ns: u64,
     /// Whether it is in the queue of connections that can go on.
-    pub(super) queued: bool,
+    queued: bool,
     /// Whether there may be something to read.
     readable: bool,
     /// Whether the peer has closed its sending side. Earlier bytes may still be unread.
@@ -83,50 +85,51 @@ pub(super) struct Connection<S> {
     at_end: bool,
     /// Bytes that were read and not answered.
     partial: Vec<u8>,
-    /// Replies that are not written, from index `written` on.
-    unsent: Vec<u8>,
-    written: usize,
-    taken_bytes: usize,
+    /// Replies that are not written. An idle connection holds no memory for them.
+    pub(super) output: Output<0>,
     streams: VecDeque<S>,
     /// The interest with which the socket is registered; `None` before that.
     watched: Option<Interest>,
 }
 
 impl<S> Active for Connection<S> {
-    type Moment = Instant;
-
-    fn active(&self) -> Instant {
-        self.active
+    fn active_ns(&self) -> u64 {
+        self.active_ns
     }
 
     fn is_idle(&self) -> bool {
-        !self.queued && self.unsent.is_empty() && self.partial.is_empty() && self.streams.is_empty()
+        !self.queued && self.output.is_empty() && self.partial.is_empty() && self.streams.is_empty()
     }
 }
 
-impl<S> Connection<S> {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant) -> Self {
+impl<S> Kept for Connection<S> {
+    fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
             client,
-            active: now,
+            active_ns: now_ns,
             queued: false,
             // A query often arrives with the connection.
             readable: true,
             ending: false,
             at_end: false,
             partial: Vec::new(),
-            unsent: Vec::new(),
-            written: 0,
-            taken_bytes: 0,
+            output: Output::default(),
             streams: VecDeque::new(),
             watched: None,
         }
     }
 
-    /// Registers what the connection waits for.
-    pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = self.stream.interest(!self.unsent.is_empty());
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn queued(&mut self) -> &mut bool {
+        &mut self.queued
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = self.stream.interest(!self.output.is_empty());
         match self.watched.replace(interest) {
             None => registry.register(&mut self.stream, token, interest),
             Some(watched) if watched != interest => registry.reregister(&mut self.stream, token, interest),
@@ -134,21 +137,23 @@ impl<S> Connection<S> {
         }
     }
 
+    fn close(mut self) {
+        // A peer that broke the connection, or does not read, cannot receive the rest.
+        let _ = self.finish();
+    }
+}
+
+impl<S> Connection<S> {
     /// Notes that there is something to read, perhaps the end.
     pub(super) fn note(&mut self, readable: bool, ending: bool) {
         self.readable |= readable || ending;
         self.ending |= ending;
     }
 
-    /// Why the connection ends if it makes no progress in time.
-    pub(super) fn end_in_time(&self) -> End {
-        if self.unsent.is_empty() { End::Idle } else { End::Slow }
-    }
-
     /// Goes on as far as it can.
-    pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Turn {
+    pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Turn {
         for _ in 0..ROUNDS {
-            match self.round(scratch, now) {
+            match self.round(scratch, now_ns) {
                 Ok(true) => {}
                 Ok(false) => return Turn::Waits,
                 Err(end) => return Turn::Ended(end),
@@ -158,13 +163,13 @@ impl<S> Connection<S> {
     }
 
     /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now: Instant) -> Result<bool, End> {
-        if !self.write_rest(now)? {
+    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Result<bool, End> {
+        if !self.write_rest(now_ns)? {
             return Ok(false);
         }
         let kept = self.partial.len();
         let filled = self.read(&mut scratch.input)?;
-        let (used, is_dns) = self.answer(scratch, filled, now);
+        let (used, is_dns) = self.answer(scratch, filled, now_ns);
         self.partial.clear();
         if used < filled {
             self.partial.extend_from_slice(&scratch.input[used..filled]);
@@ -173,8 +178,8 @@ impl<S> Connection<S> {
             self.partial = Vec::new();
         }
         let has_output = !scratch.output.is_empty();
-        if has_output {
-            self.write(&scratch.output, now)?;
+        if has_output && self.output.write(&mut self.stream, &scratch.output)? {
+            self.active_ns = now_ns;
         }
         if !is_dns {
             return Err(End::NotDns);
@@ -220,9 +225,9 @@ impl<S> Connection<S> {
         &mut self,
         scratch: &mut Scratch<A>,
         filled: usize,
-        now: Instant,
+        now_ns: u64,
     ) -> (usize, bool) {
-        let Scratch { answer, counts, input, message, output } = scratch;
+        let Scratch { answer, counts, transfers, input, message, output } = scratch;
         output.clear();
         let (mut used, mut is_dns) = (0, true);
         while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {
@@ -232,17 +237,17 @@ impl<S> Connection<S> {
                 break;
             }
             used += LENGTH_BYTES + query.len();
-            self.active = now;
-            counts.queries.received += 1;
+            self.active_ns = now_ns;
+            counts.received += 1;
             message[..query.len()].copy_from_slice(query);
             let client = self.client.map_or(Client::Unix, Client::Tcp);
             match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
                 Answered::One(bytes) => {
-                    counts.queries.answered += 1;
+                    counts.answered += 1;
                     append(output, &message[..bytes]);
                 }
                 Answered::Many(stream) => {
-                    counts.transfers += 1;
+                    *transfers += 1;
                     self.streams.push_back(stream);
                 }
                 Answered::None(cause) => counts.drop(cause),
@@ -259,53 +264,16 @@ impl<S> Connection<S> {
     }
 
     /// Writes what earlier turns left. Returns whether all of it could be written.
-    fn write_rest(&mut self, now: Instant) -> Result<bool, End> {
-        if self.unsent.is_empty() {
-            return Ok(true);
+    fn write_rest(&mut self, now_ns: u64) -> Result<bool, End> {
+        if !self.output.is_empty() && self.output.push(&mut self.stream)? {
+            self.active_ns = now_ns;
         }
-        let rest = std::mem::take(&mut self.unsent);
-        let taken = self.push(&rest[self.written..], now)?;
-        self.written += taken;
-        let all = self.written == rest.len();
-        if !all {
-            self.unsent = rest;
-        }
-        Ok(all)
+        Ok(self.output.is_empty())
     }
 
-    /// Writes replies, and keeps what cannot be written now.
-    fn write(&mut self, output: &[u8], now: Instant) -> Result<(), End> {
-        let taken = self.push(output, now)?;
-        if taken < output.len() {
-            self.unsent = output[taken..].to_vec();
-            self.written = 0;
-        }
-        Ok(())
-    }
-
-    /// Passes bytes to the kernel until it takes no more. Returns how many it took.
-    fn push(&mut self, bytes: &[u8], now: Instant) -> Result<usize, End> {
-        let mut taken = 0;
-        while taken < bytes.len() {
-            match self.stream.write(&bytes[taken..]) {
-                Ok(more) => taken += more,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Broken),
-            }
-        }
-        self.taken_bytes += taken;
-        if taken == bytes.len() || self.taken_bytes >= PROGRESS_BYTES {
-            self.active = now;
-            self.taken_bytes = 0;
-        }
-        Ok(taken)
-    }
-
-    /// Tries once more to write what is left, then closes the connection.
-    pub(super) fn close(mut self) -> io::Result<()> {
-        let rest = std::mem::take(&mut self.unsent);
-        self.stream.write_all(&rest[self.written.min(rest.len())..])?;
-        self.stream.shutdown(std::net::Shutdown::Write)
+    /// Tries once more to write what is left, then ends the server's direction.
+    fn finish(&mut self) -> io::Result<()> {
+        self.stream.write_all(self.output.waiting())?;
+        self.stream.shutdown(Shutdown::Write)
     }
 }

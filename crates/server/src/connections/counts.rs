@@ -1,11 +1,11 @@
-//! The counts of a process's connections.
+//! The counts of a process's connections, and why each of them ended.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::counts::{Cause, Counts};
+use crate::counts::Counts;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,37 +60,27 @@ impl End {
 
 /// The counts of the connections of one thread.
 #[derive(Debug, Default)]
-pub struct TcpCounts {
+pub(super) struct ConnectionCounts {
     /// Connections that were accepted.
-    pub connections: u64,
-    /// Queries, and replies of one message.
-    pub queries: Counts,
-    /// Queries that got, or began to get, a reply of many messages.
-    pub(crate) transfers: u64,
+    pub(super) accepted: u64,
     ended: [u64; End::ALL.len()],
 }
 
-impl TcpCounts {
+impl ConnectionCounts {
     /// Counts a connection that has ended.
-    pub fn end(&mut self, end: End) {
+    pub(super) fn end(&mut self, end: End) {
         self.ended[end as usize] += 1;
     }
 
-    /// Counts a query without an answer.
-    #[inline]
-    pub fn drop(&mut self, cause: Cause) {
-        self.queries.drop(cause);
-    }
-
-    /// The counts so far, without those of rcodes.
-    pub fn report(&self) -> TcpReport {
+    /// The counts so far, with these of the connections' queries, and without transfers and rcodes.
+    pub(super) fn report(&self, queries: &Counts) -> TcpReport {
         let ended = End::ALL.iter().map(|&end| (end.name().to_owned(), self.ended[end as usize]));
         TcpReport {
-            connections: self.connections,
-            received: self.queries.received,
-            answered: self.queries.answered,
-            transfers: self.transfers,
-            dropped: self.queries.dropped(),
+            connections: self.accepted,
+            received: queries.received,
+            answered: queries.answered,
+            transfers: 0,
+            dropped: queries.dropped(),
             ended: ended.filter(|(_, count)| *count > 0).collect(),
             response_rcodes: BTreeMap::new(),
         }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
+use kqps_kernel::clock::now_ns;
 use kqps_message::HEADER_BYTES;
 
 use super::connection::{Connection, Scratch, Turn};
 use super::counts::End;
 use super::frame::{LENGTH_BYTES, first_message};
+use super::keeper::Kept as _;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
@@ -68,7 +69,7 @@ impl Rig {
             socket.set_nonblocking(true).expect("a flag");
         }
         let stream = Stream::Unix(mio::net::UnixStream::from_std(server));
-        let connection = Connection::new(stream, None, Instant::now());
+        let connection = Connection::new(stream, None, now_ns());
         Self { client, connection, scratch: Scratch::new(Mirror), heard: Vec::new(), ended: None }
     }
 
@@ -76,7 +77,7 @@ impl Rig {
     fn go_on(&mut self, readable: bool, ending: bool) {
         self.connection.note(readable, ending);
         while self.ended.is_none() {
-            match self.connection.turn(&mut self.scratch, Instant::now()) {
+            match self.connection.turn(&mut self.scratch, now_ns()) {
                 Turn::Again => {}
                 Turn::Waits => return,
                 Turn::Ended(end) => self.ended = Some(end),
@@ -160,13 +161,13 @@ pub fn connection(bytes: &[u8]) {
         assert!(left.is_some(), "nobody asked for b\"{}\"", message.escape_ascii());
     }
     assert!(is_whole);
-    let report = rig.scratch.counts.report();
-    let dropped: u64 = report.dropped.values().sum();
-    assert_eq!(report.received, report.answered + report.transfers + dropped);
+    let Scratch { counts, transfers, .. } = &rig.scratch;
+    let dropped: u64 = counts.dropped().values().sum();
+    assert_eq!(counts.received, counts.answered + transfers + dropped);
     if is_dns {
         assert_eq!(end, End::Peer);
         assert!(rest.is_empty() && replies.values().all(|left| *left == 0));
-        assert_eq!(report.received, queries.len() as u64);
+        assert_eq!(counts.received, queries.len() as u64);
     } else {
         // Replies that are under way when the client breaks the rules are cut off.
         assert_eq!(end, End::NotDns);

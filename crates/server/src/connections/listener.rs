@@ -10,10 +10,10 @@ use super::stream::Stream;
 use crate::sockets::ListeningSocket;
 
 /// A listening socket that is registered with the poller.
-pub struct Listener {
+pub(super) struct Listener {
     socket: Socket,
     /// Whether clients may be waiting.
-    pub waiting: bool,
+    pub(super) waiting: bool,
 }
 
 enum Socket {
@@ -22,7 +22,7 @@ enum Socket {
 }
 
 /// The result of accepting.
-pub enum Accepted {
+pub(super) enum Accepted {
     /// A connection, and the address of its client; `None` on a Unix socket.
     Connection(Stream, Option<IpAddr>),
     /// No client is waiting.
@@ -33,7 +33,7 @@ pub enum Accepted {
 
 impl Listener {
     /// Registers the socket under this token.
-    pub fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
+    pub(super) fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
         let socket = match socket {
             ListeningSocket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
@@ -52,7 +52,7 @@ impl Listener {
     }
 
     /// Accepts one connection, without waiting.
-    pub fn accept(&mut self) -> Accepted {
+    pub(super) fn accept(&mut self) -> Accepted {
         loop {
             match self.socket.accept() {
                 Ok((stream, client)) => return Accepted::Connection(stream, client),

@@ -5,39 +5,36 @@ use std::collections::BTreeSet;
 
 /// Something that is active from time to time.
 pub trait Active {
-    /// A point in time.
-    type Moment: Copy + Ord;
-
-    /// When it last made progress.
-    fn active(&self) -> Self::Moment;
+    /// When it last made progress, in nanoseconds.
+    fn active_ns(&self) -> u64;
 
     /// Whether nothing of it is in progress.
     fn is_idle(&self) -> bool;
 }
 
 /// Connections by slot.
-pub struct Slots<C: Active> {
+pub struct Slots<C> {
     slots: Vec<Slot<C>>,
     free: Vec<usize>,
     /// For each connection, its last activity as of the last check, and its slot. Activity itself changes nothing
     /// here.
-    by_age: BTreeSet<(C::Moment, usize)>,
+    by_age: BTreeSet<(u64, usize)>,
 }
 
 /// A slot for one connection.
-struct Slot<C: Active> {
+struct Slot<C> {
     held: Option<Held<C>>,
     /// The number of connections that were here before.
     turn: u32,
 }
 
-struct Held<C: Active> {
+struct Held<C> {
     connection: C,
     /// Its last activity as of the last check.
-    seen: C::Moment,
+    seen_ns: u64,
 }
 
-impl<C: Active> Default for Slots<C> {
+impl<C> Default for Slots<C> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), by_age: BTreeSet::new() }
     }
@@ -55,23 +52,23 @@ impl<C: Active> Slots<C> {
     }
 
     /// Puts a connection into a free slot. Returns the slot.
-    pub fn enter(&mut self, connection: C) -> usize {
+    pub(super) fn enter(&mut self, connection: C) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { held: None, turn: 0 });
             self.slots.len() - 1
         });
-        let seen = connection.active();
-        self.by_age.insert((seen, slot));
-        self.slots[slot].held = Some(Held { connection, seen });
+        let seen_ns = connection.active_ns();
+        self.by_age.insert((seen_ns, slot));
+        self.slots[slot].held = Some(Held { connection, seen_ns });
         slot
     }
 
     /// Removes and returns the connection in this slot.
-    pub fn leave(&mut self, slot: usize) -> Option<C> {
+    pub(super) fn leave(&mut self, slot: usize) -> Option<C> {
         let at = self.slots.get_mut(slot)?;
-        let Held { connection, seen } = at.held.take()?;
+        let Held { connection, seen_ns } = at.held.take()?;
         at.turn = at.turn.wrapping_add(1);
-        self.by_age.remove(&(seen, slot));
+        self.by_age.remove(&(seen_ns, slot));
         self.free.push(slot);
         Some(connection)
     }
@@ -93,53 +90,53 @@ impl<C: Active> Slots<C> {
         slots.filter_map(|(slot, at)| Some((slot, &at.held.as_ref()?.connection)))
     }
 
-    /// The earliest last activity of all connections, as of their last checks, and the slot of that connection;
-    /// `None` if there is none. No connection has been inactive since an earlier time.
-    pub fn oldest(&self) -> Option<(C::Moment, usize)> {
+    /// The earliest last activity of all connections in nanoseconds, as of their last checks, and the slot of that
+    /// connection; `None` if there is none. No connection has been inactive since an earlier time.
+    pub fn oldest(&self) -> Option<(u64, usize)> {
         self.by_age.first().copied()
     }
 
-    /// The slot of a connection that was not active after this moment.
-    pub fn inactive_since(&mut self, moment: C::Moment) -> Option<usize> {
-        while let Some((_, slot)) = self.oldest().filter(|(seen, _)| *seen <= moment) {
-            let active = self.slots[slot].held.as_ref()?.connection.active();
-            if active <= moment {
+    /// The slot of a connection that was not active after this time in nanoseconds.
+    pub fn inactive_since(&mut self, since_ns: u64) -> Option<usize> {
+        while let Some((_, slot)) = self.oldest().filter(|(seen_ns, _)| *seen_ns <= since_ns) {
+            let active_ns = self.slots[slot].held.as_ref()?.connection.active_ns();
+            if active_ns <= since_ns {
                 return Some(slot);
             }
-            self.see(slot, active);
+            self.see(slot, active_ns);
         }
         None
     }
 
     /// The slot of the connection that has been idle longest.
-    pub fn longest_idle(&mut self) -> Option<usize> {
+    pub(super) fn longest_idle(&mut self) -> Option<usize> {
         let (mut moved, mut longest) = (Vec::new(), None);
-        for &(seen, slot) in &self.by_age {
+        for &(seen_ns, slot) in &self.by_age {
             // All that follow were active later than that.
-            if longest.is_some_and(|(least, _)| least <= seen) {
+            if longest.is_some_and(|(least_ns, _)| least_ns <= seen_ns) {
                 break;
             }
             let Some(Held { connection, .. }) = &self.slots[slot].held else { continue };
-            let active = connection.active();
-            if active > seen {
-                moved.push((slot, active));
+            let active_ns = connection.active_ns();
+            if active_ns > seen_ns {
+                moved.push((slot, active_ns));
             }
-            if connection.is_idle() && longest.is_none_or(|(least, _)| active < least) {
-                longest = Some((active, slot));
+            if connection.is_idle() && longest.is_none_or(|(least_ns, _)| active_ns < least_ns) {
+                longest = Some((active_ns, slot));
             }
         }
-        for (slot, active) in moved {
-            self.see(slot, active);
+        for (slot, active_ns) in moved {
+            self.see(slot, active_ns);
         }
         longest.map(|(_, slot)| slot)
     }
 
     /// Records the last activity of a connection.
-    fn see(&mut self, slot: usize, active: C::Moment) {
+    fn see(&mut self, slot: usize, active_ns: u64) {
         let Some(held) = &mut self.slots[slot].held else { return };
-        self.by_age.remove(&(held.seen, slot));
-        self.by_age.insert((active, slot));
-        held.seen = active;
+        self.by_age.remove(&(held.seen_ns, slot));
+        self.by_age.insert((active_ns, slot));
+        held.seen_ns = active_ns;
     }
 }
 
@@ -148,15 +145,13 @@ mod tests {
     use super::*;
 
     struct Known {
-        active: u64,
+        active_ns: u64,
         is_idle: bool,
     }
 
     impl Active for Known {
-        type Moment = u64;
-
-        fn active(&self) -> u64 {
-            self.active
+        fn active_ns(&self) -> u64 {
+            self.active_ns
         }
 
         fn is_idle(&self) -> bool {
@@ -164,10 +159,10 @@ mod tests {
         }
     }
 
-    fn idle_since(moments: &[u64]) -> Slots<Known> {
+    fn idle_since(times_ns: &[u64]) -> Slots<Known> {
         let mut slots = Slots::default();
-        for &active in moments {
-            slots.enter(Known { active, is_idle: true });
+        for &active_ns in times_ns {
+            slots.enter(Known { active_ns, is_idle: true });
         }
         slots
     }
@@ -176,11 +171,11 @@ mod tests {
     fn the_one_idle_longest_is_found_again_after_each_was_active() {
         let mut slots = idle_since(&[10, 20, 30]);
         assert_eq!(slots.longest_idle(), Some(0));
-        slots.get_mut(0).unwrap().active = 25;
+        slots.get_mut(0).unwrap().active_ns = 25;
         assert_eq!(slots.longest_idle(), Some(1));
-        slots.get_mut(1).unwrap().active = 40;
+        slots.get_mut(1).unwrap().active_ns = 40;
         assert_eq!(slots.longest_idle(), Some(0));
-        slots.get_mut(0).unwrap().active = 50;
+        slots.get_mut(0).unwrap().active_ns = 50;
         assert_eq!(slots.longest_idle(), Some(2));
     }
 
@@ -200,7 +195,7 @@ mod tests {
         let mut slots = idle_since(&[10, 20, 30]);
         // A connection that is busy must make progress, too.
         slots.get_mut(1).unwrap().is_idle = false;
-        slots.get_mut(0).unwrap().active = 21;
+        slots.get_mut(0).unwrap().active_ns = 21;
         assert_eq!(slots.inactive_since(19), None);
         assert_eq!(slots.inactive_since(20), Some(1));
         slots.leave(1);
@@ -217,7 +212,7 @@ mod tests {
         assert!(slots.leave(0).is_none());
         assert!(slots.get_mut(0).is_none());
         assert_eq!(slots.iter().map(|(slot, _)| slot).collect::<Vec<_>>(), [1]);
-        assert_eq!(slots.enter(Known { active: 5, is_idle: true }), 0);
+        assert_eq!(slots.enter(Known { active_ns: 5, is_idle: true }), 0);
         assert_eq!((slots.len(), slots.turn(0)), (2, 1));
         assert_eq!(slots.longest_idle(), Some(0));
     }

@@ -18,7 +18,7 @@ pub enum Stream {
 impl Stream {
     /// Makes TCP send what is written at once (`TCP_NODELAY`): replies are written as a whole, so delaying a
     /// small one gains nothing.
-    pub fn hold_nothing_back(&self) -> io::Result<()> {
+    pub(super) fn hold_nothing_back(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
             Self::Unix(_) => Ok(()),
