@@ -11,10 +11,10 @@ use kqps_player::clock::TrialClock;
 use kqps_player::inflight::Inflight;
 use kqps_player::live::Live;
 use kqps_player::pace::Pace;
-use kqps_player::part::Part;
 use kqps_player::schedule::Schedule;
 use kqps_player::state::ThreadState;
 use kqps_player::supply::Supply;
+use kqps_player::walk::Part;
 use tempfile::TempDir;
 
 /// Numbers of sockets to compare.

@@ -13,10 +13,10 @@ use kqps_observation::trial::{
 };
 use kqps_observation::{Accounts, SCHEMA, Trial};
 
-use crate::io::Chosen;
 use crate::plan::{LoadPlan, Plan};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
+use crate::wire::udp::Chosen;
 
 /// What a thread returns at its end.
 #[derive(Debug)]

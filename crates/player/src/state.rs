@@ -1,5 +1,5 @@
 //! The state of a sending thread, for every wire: the clock, the queries that are due, and the books of those that were
-//! sent. A loop of [`crate::io`] asks what to send and on which flow, passes on what the kernel sent and received, and asks
+//! sent. A loop of [`crate::wire`] asks what to send and on which flow, passes on what the kernel sent and received, and asks
 //! how long it may sleep.
 
 use crate::books::{Books, Due, Table};

@@ -6,7 +6,7 @@ use kqps_dataset::{Dataset, Expected};
 use kqps_observation::{Accounts, Histogram};
 
 use crate::course::Course;
-use crate::cuts::Cuts;
+use crate::held_back::Cuts;
 use crate::loss::Loss;
 use crate::reply::Cause;
 

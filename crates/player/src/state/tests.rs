@@ -5,12 +5,12 @@ use kqps_dataset::{Dataset, Options};
 
 use super::*;
 use crate::books::Times;
-use crate::io::polling::{Polling, TICK_NS};
 use crate::live::Live;
 use crate::pace::Pace;
-use crate::part::Part;
 use crate::plan::Arrivals;
 use crate::schedule::Schedule;
+use crate::walk::Part;
+use crate::wire::udp::polling::{Polling, TICK_NS};
 
 const TIMEOUT_NS: u64 = 1_000_000_000;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use kqps_kernel::limits;
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 
+use super::Chosen;
 use crate::error::PlayError;
-use crate::io::Chosen;
 use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
 
 /// The least room that a flow has for outstanding queries. Small tables stay in the cache.

@@ -10,7 +10,7 @@ use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
 use super::look::Look;
-use super::stage::{SEND_TRIES, taken_up_ns};
+use super::thread::{SEND_TRIES, taken_up_ns};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 

@@ -10,13 +10,13 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
-use super::Wait;
 use super::look::messages_most;
 use super::polling::Polling;
 use crate::books::Due;
 use crate::plan::Plan;
-use crate::precedence::Precedence;
 use crate::state::ThreadState;
+use crate::wait::Wait;
+use crate::wait::precedence::Precedence;
 
 /// The longest time between two checks of the stop flag by a thread without work.
 const NAP_LONGEST_NS: u64 = 5_000_000;

@@ -19,17 +19,18 @@ use crate::books::{Books, Times};
 use crate::clock::TrialClock;
 use crate::error::PlayError;
 use crate::inflight::Inflight;
-use crate::io::polling::TICK_NS;
-use crate::io::{Chosen, Signals, Stage, Wait};
 use crate::live::Live;
 use crate::pace::Pace;
-use crate::part::{self, Part};
 use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
-use crate::sockets::{Sockets, capacity, part_of, too_many};
 use crate::state::ThreadState;
 use crate::supply::Supply;
+use crate::wait::Wait;
+use crate::walk::{self, Part};
+use crate::wire::udp::polling::TICK_NS;
+use crate::wire::udp::sockets::{Sockets, capacity, part_of, too_many};
+use crate::wire::udp::{Chosen, Signals, Stage};
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -327,7 +328,7 @@ fn pace(world: World<'_>, number: usize) -> Pace {
     };
     match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
-            let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
+            let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_part) }

@@ -4,15 +4,14 @@
 //! to end.
 
 mod gso;
-mod hear;
 mod look;
 mod mmsg;
 mod plain;
 pub(crate) mod polling;
-mod stage;
+mod receive;
+pub(crate) mod sockets;
+mod thread;
 mod uring;
-mod wait;
-mod withheld;
 
 use std::io;
 
@@ -22,8 +21,7 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use crate::error::PlayError;
 use crate::plan::{Io, Plan};
 
-pub use stage::{Signals, Stage};
-pub(crate) use wait::Wait;
+pub use thread::{Signals, Stage};
 
 /// The I/O model in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

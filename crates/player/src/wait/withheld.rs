@@ -10,7 +10,7 @@ const LEAST_NS: u64 = 1_000_000;
 pub(crate) struct Withheld {
     ns: u64,
     /// Whether the thread runs before all others of its core. Only then can no other thread have delayed it.
-    pub(super) runs_first: bool,
+    pub(crate) runs_first: bool,
 }
 
 impl Withheld {

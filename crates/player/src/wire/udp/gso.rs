@@ -11,8 +11,8 @@ use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::Stage;
-use super::hear::hear;
-use super::stage::write_query;
+use super::receive::hear;
+use super::thread::write_query;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 

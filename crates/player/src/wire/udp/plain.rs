@@ -8,7 +8,7 @@ use kqps_kernel::udp::{DATAGRAM_BYTES, Peer, UdpSocket, Wait};
 
 use super::Stage;
 use super::look::Look;
-use super::stage::write_query;
+use super::thread::write_query;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 

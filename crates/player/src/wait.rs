@@ -5,14 +5,17 @@
 //! A sleep costs less if its end was announced during the sleep before it ([`Alarms`]). So the thread predicts its next
 //! sleep from how late it usually wakes, and keeps to the prediction if it is good enough.
 
+pub(crate) mod precedence;
+mod withheld;
+
 use std::io;
 use std::ops::RangeInclusive;
 
 use kqps_kernel::alarm::Alarms;
 use kqps_kernel::clock;
 
-use super::withheld::{Vigil, Withheld};
 use crate::state::ThreadState;
+use withheld::{Vigil, Withheld};
 
 /// The naps that measure how late a sleeping thread wakes, and the length of each.
 const NAPS: usize = 21;

@@ -6,7 +6,7 @@ use kqps_kernel::batch::{RecvBatch, SendBatch};
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::Stage;
-use super::hear::hear;
+use super::receive::hear;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
