@@ -38,6 +38,6 @@ pub use split::{Split, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;
 pub use watch::{
-    PlayerPlace, PlayerWatched, Seen, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch,
+    PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch, WatchResult,
 };
 pub use witness::Witness;

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_read_a_query_answers_with_a_header_alone() {
+    fn a_server_that_cannot_read_a_query_answers_with_a_header_alone() {
         for rcode in [1, 4] {
             let reply = message([0x80, rcode], [0; 4], &[]);
             let got = u16::from(rcode);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_came_is_told() {
+    fn a_reply_is_whole_partial_or_bare() {
         let extent =
             |flags, counts, rest: &[&[u8]]| match checked(QUESTION, None, &message(flags, counts, rest)) {
                 Checked::Correct { extent, .. } => extent,

@@ -13,7 +13,7 @@ use crate::walk::Part
 pub struct Supply<'a> {
     dataset: &'a Dataset,
     /// This thread's walk through the dataset.
-    part: Part,
+    walk: Walk,
     pace: Pace,
     stop_at_ns: u64,
     /// A signal came: the thread sends nothing more.
@@ -26,12 +26,12 @@ pub struct Supply<'a> {
 }
 
 impl<'a> Supply<'a> {
-    /// The queries of `part`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by more
+    /// The queries on `walk`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by more
     /// than `lag_allowed_ns`.
-    pub fn new(dataset: &'a Dataset, part: Part, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
+    pub fn new(dataset: &'a Dataset, walk: Walk, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
         Self {
             dataset,
-            part,
+            walk,
             pace,
             stop_at_ns,
             stopped: false,
@@ -51,7 +51,7 @@ impl<'a> Supply<'a> {
     /// Whether nothing more will be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
-        self.stopped || self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
+        self.stopped || self.walk.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
     /// Stops sending at once, on a signal. Queries that the thread has not reached by `now_ns` are not intended.
@@ -75,7 +75,7 @@ impl<'a> Supply<'a> {
     /// Whether the queries ended, rather than the time.
     #[inline]
     pub fn ran_out(&self) -> bool {
-        self.part.is_over()
+        self.walk.is_over()
     }
 
     /// For how long the thread sent queries, nanoseconds.
@@ -167,16 +167,16 @@ impl<'a> Supply<'a> {
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<(Position, u64)> {
         let due_ns = self.pace.take(now_ns)?;
-        Some((self.part.advance(self.dataset), due_ns))
+        Some((self.walk.advance(self.dataset), due_ns))
     }
 
     /// Skips what was due before this time, and returns the number of queries. It does so all at once, since a stall can
     /// leave millions. With random arrivals it may leave some for the next call.
     #[cold]
     pub(crate) fn skip(&mut self, before_ns: u64) -> u64 {
-        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.part.left());
+        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.walk.left());
         if count > 0 {
-            self.part.skip(self.dataset, count);
+            self.walk.skip(self.dataset, count);
         }
         count
     }

@@ -47,7 +47,7 @@ impl Counted {
             accounts: &self.accounts,
             player_socket_drops: self.player_drops,
             messages_sent: self.messages_sent,
-            messages_heard: self.accounts.correct,
+            messages_received: self.accounts.correct,
             ipv6: false,
             host: &self.host,
             subject: Some(&self.subject),
@@ -272,7 +272,7 @@ fn a_subject_that_reads_and_replies_in_segments_leaves_one_stretch() {
     ip.out_transmits = Some(ip.out_requests);
     ip.in_receives = SENT / 64 + answered / 64;
     ip.in_segments = SENT + answered;
-    let evidence = Evidence { messages_heard: answered / 64, ..counted.evidence() };
+    let evidence = Evidence { messages_received: answered / 64, ..counted.evidence() };
     let ledger = ledger(&evidence);
     let wanted = [
         by_drops(Place::SubjectSocketBuffer, 10, false),

@@ -67,11 +67,13 @@ impl<T: Table> Books<'_, T> {
     /// Records what a reply in time shows about answers that the subject holds back.
     #[inline]
     fn note(&mut self, checked: Checked, position: Position, query: &Query<'_>, bytes: usize) {
-        let cuts = &mut self.tally.cuts;
+        let held_back = &mut self.tally.held_back;
         match checked {
-            Checked::Correct { rcode, extent: Extent::Whole } => cuts.whole(position, query, rcode, bytes),
-            Checked::Correct { rcode, extent: Extent::Bare } => cuts.bare(position, rcode),
-            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => cuts.refused(position),
+            Checked::Correct { rcode, extent: Extent::Whole } => {
+                held_back.whole(position, query, rcode, bytes);
+            }
+            Checked::Correct { rcode, extent: Extent::Bare } => held_back.bare(position, rcode),
+            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => held_back.refused(position),
             Checked::Correct { extent: Extent::Partial, .. } | Checked::Wrong(_) => {}
         }
     }
