@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_server::sockets::WorkerSockets;
 
 use super::Policy;

@@ -15,7 +15,7 @@ pub use turn::TurnBatch;
 pub use crate::udp::Wait;
 
 use crate::address::Address;
-use crate::control::{CONTROL_BYTES, Control};
+use crate::cmsg::{CONTROL_BYTES, Control};
 use crate::memory::Block;
 
 /// The largest message that segmentation offload sends or receives, in bytes.

@@ -20,7 +20,7 @@ unsafe impl Zeroed for libc::iovec {}
 // SAFETY: as above.
 unsafe impl Zeroed for crate::address::Address {}
 // SAFETY: as above.
-unsafe impl Zeroed for crate::control::Control {}
+unsafe impl Zeroed for crate::cmsg::Control {}
 
 /// A fixed number of values on the heap, zeroed at first and page-aligned, so that no two blocks share a cache line.
 /// Moving the block does not move its memory.

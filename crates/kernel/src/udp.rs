@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::{Address, LocalAddress};
-use crate::control::{self, Control};
+use crate::cmsg::{self, Control};
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
 /// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
@@ -275,7 +275,7 @@ impl UdpSocket {
         buffer: &mut [u8],
         peer: &mut Peer,
         flags: libc::c_int,
-    ) -> (libc::ssize_t, bool, control::Told) {
+    ) -> (libc::ssize_t, bool, cmsg::Told) {
         let mut control = Control::EMPTY;
         let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: a header of zeros is valid: it points to nothing.
@@ -289,9 +289,9 @@ impl UdpSocket {
         // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
         let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
         let told = if returned >= 0 {
-            control::read(&control.0[..header.msg_controllen])
+            cmsg::read(&control.0[..header.msg_controllen])
         } else {
-            control::Told::default()
+            cmsg::Told::default()
         };
         (returned, header.msg_namelen > 0, told)
     }

@@ -10,7 +10,7 @@ use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::address::{Address, LocalAddress};
-use crate::control::{self, CONTROL_BYTES, Control};
+use crate::cmsg::{self, CONTROL_BYTES, Control};
 use crate::memory::{Block, Zeroed};
 use crate::sys::check;
 use crate::udp::UdpSocket;
@@ -235,10 +235,10 @@ impl Ring {
     }
 
     /// Reads the control messages of the datagram.
-    fn told(&mut self, buffer: &Buffer) -> control::Told {
+    fn told(&mut self, buffer: &Buffer) -> cmsg::Told {
         let whole = self.whole_mut(buffer);
         let told = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
-        control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)])
+        cmsg::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)])
     }
 
     /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender. Panics if the buffer is

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, NoTrial, Pace, Played};
 use kqps_lab::path::LaidPath;

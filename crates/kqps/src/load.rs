@@ -16,7 +16,7 @@ use std::time::Duration;
 use kqps_dataset::Dataset;
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_observation::Cell;
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, Io, LoadPlan, Plan, Sources, Stop, UdpPlan, Wire};

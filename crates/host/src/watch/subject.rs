@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use kqps_kernel::clock;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_observation::{NetworkFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 

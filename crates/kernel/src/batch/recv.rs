@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::Headers;
-use crate::control;
+use crate::cmsg;
 use crate::memory::Block;
 use crate::sys::{check, is_not_now};
 use crate::udp::{UdpSocket, Wait};
@@ -125,7 +125,7 @@ impl RecvBatch {
     #[inline]
     pub fn message(&self, index: usize) -> Received<'_> {
         let header = &self.headers.headers[index];
-        let told = control::read(&self.headers.controls[index].0[..header.msg_hdr.msg_controllen]);
+        let told = cmsg::read(&self.headers.controls[index].0[..header.msg_hdr.msg_controllen]);
         let bytes = &self.buffer[index * self.stride..][..self.length(index)];
         Received {
             bytes,

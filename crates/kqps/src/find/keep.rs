@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_lab::kept::{Claimed, Kept, NAME};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::{Run, Target, Trial};

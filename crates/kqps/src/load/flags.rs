@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
 use kqps_host::{SubjectWatched, topology};
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_lab::play::QueryFile;
 use kqps_player::plan::{
     BURST_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,

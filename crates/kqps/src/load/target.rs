@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_player::Sources;
 
 use crate::exit::bad_input;

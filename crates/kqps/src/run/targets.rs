@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_own;
 use kqps_lab::configured::Configured;
 use kqps_lab::running::{PlayerWish, Running};
 use kqps_observation::Target;

@@ -3,9 +3,9 @@
 pub(crate) mod connections;
 pub(crate) mod dns;
 mod hostile;
+mod output;
 mod rcodes;
 mod reload;
-mod said;
 mod transfer;
 mod unix;
 

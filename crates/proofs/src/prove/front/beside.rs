@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use super::super::Bench;
 use super::ending::Ending;
 use super::honest::{Client, Heard};
-use super::house::{Front, failures};
+use super::servers::{Front, failures};
 use crate::program::finish;
 
 /// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 
 use super::super::Bench;
 use super::honest::{question, socket_to};
-use super::house::{Front, urls};
+use super::servers::{Front, urls};
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Replies to check, in the small form and in the whole one.

@@ -10,9 +10,9 @@ use kqps_observation::Accounts;
 
 use super::super::{Bench, Size};
 use super::honest::{Client, Heard};
-use super::house::{Front, Server, failures, half_of_capacity};
+use super::servers::{Front, Server, failures, half_of_capacity};
 use super::pauses;
-use super::told::Told;
+use super::counts::Told;
 use crate::program::finish;
 use kqps_faults::back_end::Transport;
 

@@ -9,8 +9,8 @@ use clap::ValueEnum as _;
 use fastrand::Rng;
 
 use super::super::{Bench, Size};
-use super::house::{Front, back_ends, failures, half_of_capacity, urls};
-use super::told::BackEndTold;
+use super::servers::{Front, back_ends, failures, half_of_capacity, urls};
+use super::counts::BackEndTold;
 use crate::program::finish;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 

@@ -14,7 +14,7 @@ use kqps_message::rcode;
 use super::super::{Bench, Size};
 use super::beside::{Harm, Load, TRIES, TRY, beside_clients, honest};
 use super::honest::{Client, Heard, question, socket_to};
-use super::house::{Front, back_ends, half_of_capacity, urls};
+use super::servers::{Front, back_ends, half_of_capacity, urls};
 use crate::shell;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use kqps_skips::{Capability, skip};

@@ -3,14 +3,14 @@
 
 mod beside;
 mod colliding;
+mod counts;
 mod dead;
 mod ending;
 mod faults;
 mod honest;
 mod hostile;
-mod house;
 mod pauses;
-mod told;
+mod servers;
 
 use std::time::Instant;
 

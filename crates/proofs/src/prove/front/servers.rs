@@ -13,7 +13,7 @@ use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
 use super::super::Bench;
-use super::told::Told;
+use super::counts::Told;
 use crate::child::{Running, pinned};
 use kqps_faults::back_end::{BackEnd, Transport};
 
