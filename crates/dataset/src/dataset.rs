@@ -98,7 +98,7 @@ pub enum Expected {
 impl fmt::Display for Expected {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => rcode::Shown(*rcode).fmt(out),
+            Self::Rcode(rcode) => rcode::RcodeName(*rcode).fmt(out),
             Self::NoData => out.pad("NODATA"),
             Self::Referral => out.pad("referral"),
             Self::Unknown => out.pad("unknown"),

@@ -10,7 +10,7 @@ use super::ids::Ids;
 use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
-use super::{SendContext, Settings};
+use super::{FrontSettings, SendContext};
 
 pub(super) struct BackEnd {
     pub(super) name: String,
@@ -66,7 +66,7 @@ impl BackEnd {
     pub(super) fn new(
         number: usize,
         back_end: &policy::BackEnd,
-        settings: &Settings,
+        settings: &FrontSettings,
         registry: &Registry,
     ) -> std::io::Result<Self> {
         let (connections, datagrams) = match back_end.target {

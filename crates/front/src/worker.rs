@@ -15,7 +15,7 @@ use kqps_server::sockets::{Endpoint, ListeningSocket};
 use kqps_server::worker::StopFlag;
 use mio::{Events, Poll};
 
-use super::Settings;
+use super::FrontSettings;
 use super::clients::TcpClients;
 use super::coalescer::Coalescer;
 use super::dispatcher::Dispatcher;
@@ -55,7 +55,7 @@ pub(super) struct FrontWorker {
 impl FrontWorker {
     /// Sets the worker up. Call it on the thread that runs the worker.
     pub(super) fn new(
-        settings: &Arc<Settings>,
+        settings: &Arc<FrontSettings>,
         endpoints: Vec<Endpoint>,
         listeners: Vec<ListeningSocket>,
         model: Model,

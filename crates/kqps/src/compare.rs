@@ -184,7 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for reason in &compared.left_out {
         eprintln!("Left out: {reason}.");
     }
-    tell(&compared, args.json)?;
+    print_result(&compared, args.json)?;
     compared.report.transpose()?;
     let met: Vec<&Condition> = args
         .fail_on
@@ -203,7 +203,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
+fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
         print!("{}", words::of(&compared.comparisons, report));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_kernel::local_address::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, NoTrial, Pace, Played};
 use kqps_lab::path::LaidPath;
@@ -152,9 +152,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
     let ended =
-        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load))
+        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_print(load))
             .and_then(|bounds| {
-                kqps_lab::search::refine(&goal, &bounds, &mut played, |load| search.play_and_tell(load))
+                kqps_lab::search::refine(&goal, &bounds, &mut played, |load| search.play_and_print(load))
             });
     let keeping = search.keeping;
     let interrupted = match ended {
@@ -205,7 +205,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
-    fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
+    fn play_and_print(&mut self, load: &Load) -> Result<Trial, Ended> {
         let play = |load: &Load| self.trial(load);
         let trial = match &self.cores {
             Some(cores) => self.gauges.play(cores, &self.subject.pids, load, play),
@@ -213,7 +213,7 @@ impl Search<'_> {
         };
         let trial = trial?;
         if self.json {
-            tell(&trial, load).map_err(Ended::Failed)?;
+            print_trial(&trial, load).map_err(Ended::Failed)?;
         }
         if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
             return Err(Ended::Failed(anyhow::Error::msg(why)));
@@ -278,7 +278,7 @@ impl Player<'_> {
 }
 
 /// Prints a trial as soon as it is over. An output that cannot be written ends the search.
-fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
+fn print_trial(trial: &Trial, load: &Load) -> anyhow::Result<()> {
     print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
@@ -335,7 +335,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
 }
 
 fn are_here(targets: &[SocketAddr]) -> bool {
-    targets.iter().all(|&target| is_own(target))
+    targets.iter().all(|&target| is_local(target))
 }
 
 /// The default timeout of an answer. On this host it is that of a study.

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_are_told_in_words() {
+    fn zones_are_described_in_words() {
         let recipe = Recipe { records: 7, ..Recipe::default() };
         assert_eq!(words(&recipe), "7 address records under example.test");
         let mix = Recipe::named("windows-mix", &["zones=10".into()]).unwrap();

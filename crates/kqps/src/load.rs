@@ -16,7 +16,7 @@ use std::time::Duration;
 use kqps_dataset::Dataset;
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::local_address::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
@@ -34,7 +34,7 @@ pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 
 use flags::open_dataset;
-pub(crate) use progress::Shown;
+pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
@@ -119,7 +119,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (plan, subject) = args.player.plan(|threads| load_of(args, threads), stop, |_| TIMEOUT)?;
     let plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
     let dataset = open_dataset(&args.player)?;
-    let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
+    let bar = io::stderr().is_terminal() && args.interval.is_none();
+    let shown = ProgressDisplay { bar, every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
     let setting = setting(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
@@ -162,7 +163,7 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 /// on this host, so `one_host` stays unknown then, and the trials decide.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
-        one_host: plan.targets().iter().any(|&target| is_own(target)).then_some(true),
+        one_host: plan.targets().iter().any(|&target| is_local(target)).then_some(true),
         subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()
@@ -186,7 +187,7 @@ impl Watcher {
         plan: &Plan,
         subject: &SubjectWatched,
         dataset: &Dataset,
-        shown: Shown,
+        shown: ProgressDisplay,
     ) -> anyhow::Result<Trial> {
         let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);

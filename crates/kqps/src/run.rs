@@ -153,13 +153,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| progress.tell(event));
+    let conducted = session.conduct(interrupts, &mut |event| progress.show(event));
     progress.end();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);
-    tell(args, &session, &verdict, page.as_deref().ok(), conducted)?;
+    print_verdict(args, &session, &verdict, page.as_deref().ok(), conducted)?;
     page?;
     match conducted {
         Conducted::Interrupted => {
@@ -302,7 +302,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
     Ok(session)
 }
 
-fn tell(
+fn print_verdict(
     args: &Args,
     session: &Session,
     verdict: &RunVerdict,

@@ -144,13 +144,13 @@ fn named((name, count): (&str, u64)) -> (String, u64) {
 
 fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
-        (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
+        (format!("expected {}, got {}", rcode::RcodeName(expected), rcode::RcodeName(got)), count)
     }))
 }
 
 fn response_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     let rcodes = (0..).zip(tally.rcodes).chain(tally.extended_rcodes.clone());
-    by_name(rcodes.map(|(code, count)| (rcode::Shown(code).to_string(), count)))
+    by_name(rcodes.map(|(code, count)| (rcode::RcodeName(code).to_string(), count)))
 }
 
 fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use kqps_dataset::{Dataset, Position, Query};
 
 use crate::pace::{Pace, Standing};
-use crate::walk::Part
+use crate::walk::Walk;
 
 /// A thread's queries, and the state of its sending.
 pub struct Supply<'a> {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::connections::Limits;
 use crate::error::ServeError;
 use crate::model::Model;
-use crate::services::auth::{Settings, ZonesLoaded};
-use crate::setup::Setup;
+use crate::services::auth::{AuthSettings, ZonesLoaded};
+use crate::setup::ServerSetup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::worker::threads::Threads;
 
@@ -30,7 +30,7 @@ pub trait Service {
     fn reloads(&self) -> bool;
 
     /// Returns an error if the service cannot work with these settings.
-    fn check(&self, setup: &Setup) -> Result<(), ServeError> {
+    fn check(&self, setup: &ServerSetup) -> Result<(), ServeError> {
         let _ = setup;
         Ok(())
     }
@@ -93,7 +93,7 @@ pub enum Description {
         connections: Option<Limits>,
     },
     /// Answers from zones.
-    Auth(Settings),
+    Auth(AuthSettings),
 }
 
 /// The running threads of a service in one process.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use kqps_kernel::clock;
-use kqps_kernel::local_address::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::{NetworkFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl SubjectWatched {
     /// The subject that has the sockets at these addresses. If no process is found, the reason is in `unknown`.
     pub fn found(targets: &[SocketAddr]) -> Self {
         let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
-        let (pids, unknown) = match targets.iter().find(|target| !is_own(**target)) {
+        let (pids, unknown) = match targets.iter().find(|target| !is_local(**target)) {
             Some(other) => (Vec::new(), Some(format!("{} is not an address of this host", other.ip()))),
             None => listeners(targets).map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None)),
         };

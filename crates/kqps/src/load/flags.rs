@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
 use kqps_host::{SubjectWatched, topology};
-use kqps_kernel::local_address::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::play::QueryFile;
 use kqps_player::plan::{
     BURST_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
@@ -299,7 +299,7 @@ impl PlayerArgs {
             subject.cpus = cpus;
         }
         // A subject on another host has other cores in any case.
-        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
         let own_cores = self.priority == Priority::Auto
             && are_apart
             && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);

@@ -12,8 +12,9 @@ use kqps_verdict::rate::in_thousands;
 /// Interval between two drawings of the bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
+/// How progress is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ProgressDisplay {
     /// A bar with the live rate, loss and p99.
     pub(crate) bar: bool,
     /// A line of statistics at this interval.
@@ -21,7 +22,7 @@ pub(crate) struct Shown {
 }
 
 /// Runs `trial`, and shows its progress meanwhile.
-pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOnce() -> T) -> T {
+pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: ProgressDisplay, trial: impl FnOnce() -> T) -> T {
     let every = match (shown.every, shown.bar) {
         (Some(every), _) => every.max(Duration::from_millis(10)),
         (None, true) => DRAW_EVERY,
@@ -36,7 +37,7 @@ pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOn
     })
 }
 
-fn show(plan: &Plan, live: &Live, shown: Shown, every: Duration, is_over: &mpsc::Receiver<()>) {
+fn show(plan: &Plan, live: &Live, shown: ProgressDisplay, every: Duration, is_over: &mpsc::Receiver<()>) {
     let bar = shown.bar.then(|| bar(plan));
     let began = Instant::now();
     let (mut last, mut last_s) = (live.snapshot(), 0.0);

@@ -35,8 +35,8 @@ fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     assert_eq!(verdict["interrupted"], true, "{out}");
     assert_eq!(output.status.code(), Some(130), "{said}");
     let goal = &verdict["goal"];
-    let told = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
-    assert_eq!(serde_json::json!(told), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
+    let facts = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
+    assert_eq!(serde_json::json!(facts), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
 }
 
 #[test]

@@ -190,9 +190,9 @@ struct Troubling {
 impl Troubling {
     fn start(trouble: Trouble, cpu: u32, echo: u32, half: Duration) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let make = move || {
-            let is_over = || told.load(Ordering::Relaxed);
+            let is_over = || is_stopped.load(Ordering::Relaxed);
             match trouble {
                 Trouble::Nothing | Trouble::HalfABuffer => Ok(()),
                 Trouble::Slowed => slow(cpu, half, &is_over),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_busy_is_passed_over_until_idle() {
+    fn a_busy_connection_is_passed_over_until_idle() {
         let mut slots = idle_since(&[10, 20]);
         slots.get_mut(0).unwrap().is_idle = false;
         assert_eq!(slots.longest_idle(), Some(1));

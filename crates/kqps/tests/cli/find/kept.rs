@@ -38,14 +38,14 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     let bench = Bench::new();
     let output = keeping(&bench, &["--goal", "quick"]).output().unwrap();
     let (printed, err) = words(&output);
-    let told = printed.lines().count() - 1;
+    let printed_trials = printed.lines().count() - 1;
     let run = stored(&out(&bench));
     let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
     assert_eq!(roles, [Role::PlayerCeiling, Role::EchoCeiling, Role::Subject], "{err}");
     assert_eq!(run.cells[2].name, bench.echo.address);
     assert!(run.finished_unix_ms.is_some());
     let of_search = run.trials.iter().filter(|trial| trial.cell == 2);
-    assert_eq!((of_search.count(), run.trials.len()), (told, told + 2));
+    assert_eq!((of_search.count(), run.trials.len()), (printed_trials, printed_trials + 2));
     let facts = run.goal_facts.unwrap();
     assert_eq!((facts.max_qps, facts.width), (1500.0, 0.2));
 

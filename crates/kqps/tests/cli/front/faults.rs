@@ -118,9 +118,9 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
 fn freeze(pid: u32) {
     signal(pid, Signal::Stop).unwrap();
     let stands_still = |tid: &u32| {
-        let told = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
         // The state is behind the name, which may have spaces (proc(5)).
-        told.rsplit_once(") ").unwrap().1.starts_with('T')
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
     };
     let begin = Instant::now();
     while !kqps_host::threads_of(pid).iter().all(stands_still) {

@@ -36,9 +36,10 @@ fn a_search_ends_when_its_subject_does() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let (out, _) = words(&output);
-    let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(told.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
-    let (last, before) = told.split_last().expect("its trials are printed");
+    let printed: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(printed.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
+    let (last, before) = printed.split_last().expect("its trials are printed");
     assert_eq!(last["subject"]["alive"], false, "{out}");
     assert_eq!(before[0]["purpose"], "ceiling", "{out}");
     let is_overload = last["purpose"] == "ceiling";
@@ -138,9 +139,9 @@ fn the_cores_of_the_subject_are_those_that_its_threads_keep_to() {
     let played = |flags: &[&str]| -> (Vec<u32>, Option<f64>, bool) {
         let flags = [&["-Q", "1k", "-l", "0.1s", "-t", "0.2s", "--json"], flags].concat();
         let output = bench.load(&flags).output().unwrap();
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let trial: kqps_observation::Trial = serde_json::from_slice(&output.stdout).unwrap();
-        let warnings = told["warnings"].as_array().unwrap();
+        let warnings = printed["warnings"].as_array().unwrap();
         let is_doubted = warnings.iter().any(|warning| warning["code"] == "subject-cores");
         (trial.subject.unwrap().cpus, trial.load.coalesce_us, is_doubted)
     };
@@ -184,7 +185,7 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
 
 /// With a socket for each worker, one worker gets all queries of a single flow.
 #[test]
-fn how_evenly_the_load_spread_is_told() {
+fn how_evenly_the_load_spread_is_reported() {
     let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work", "100us"]);
     let pid = echo.pid().to_string();
     let bench = Bench { echo, ..Bench::new() };
