@@ -30,7 +30,7 @@ pub(super) struct BackEnd {
     pub(super) suspected_ns: Option<u64>,
     /// When it was last checked, in nanoseconds.
     pub(super) checked_ns: Option<u64>,
-    /// Some queries may go only to this and other back ends of which none is usable.
+    /// Whether this back end belongs to a group without a usable back end, to which some queries are limited.
     pub(super) is_needed: bool,
     /// Links on which something happened that was not handled yet.
     pub(super) broken: Vec<(u16, Trouble)>,

@@ -123,7 +123,7 @@ impl TcpClients {
                 match self.listeners[number].accept() {
                     Accepted::Connection(stream, client) => self.welcome(stream, client, registry, now_ns),
                     Accepted::NoClient => break,
-                    // Waiting clients must not wait forever, nor must a connection to a back end that has to be
+                    // Without room, clients would wait forever, and so would a connection to a back end that must be
                     // opened again.
                     Accepted::NotNow if self.make_room() => {}
                     Accepted::NotNow => {

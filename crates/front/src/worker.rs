@@ -151,7 +151,7 @@ impl FrontWorker {
         self.dispatcher.hear_back_ends(&mut self.input, &mut self.replies);
     }
 
-    /// Sends what waits, and does what is due.
+    /// Sends the waiting queries and replies, and handles all that is due.
     fn finish(&mut self) {
         let now_ns = self.dispatcher.now_ns;
         let is_dry = !self.intake.has_more() && self.dispatcher.clients.ready() == 0;

@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn sides_on_two_hosts_are_joined() {
-        // On each host, core 0 was busy for 1 s of 2 s, of which the side used 0.75 s. A tick of 10 ms is the resolution.
+        // On each host, core 0 was busy for 1 s of 2 s, of which the side used 0.75 s. A tick of 10 ms is the
+        // resolution.
         let player = PlayerSeen { cores: cores::made_up("a", &[0], 0.75), ..PlayerSeen::default() };
         let facts = SubjectFacts { pid: 7, ..SubjectFacts::default() };
         let subject = SubjectSeen {

@@ -1,11 +1,12 @@
-//! A witness of stalls. On each core, a thread that runs before all ordinary threads wakes more than 400 times a second and
-//! records how late it was. Ordinary threads that sleep, spin or wait for a lock cannot delay it. Two things can: a
+//! A witness of stalls. On each core, a thread that runs before all ordinary threads wakes more than 400 times a second
+//! and records how late it was. Ordinary threads that sleep, spin or wait for a lock cannot delay it. Two things can: a
 //! hypervisor that withholds the core, and a kernel that does something on it that cannot be interrupted.
 //!
-//! A program at the usual priority that has the core does not delay the witness, but it delays the subject. So each wake also
-//! checks whether the subject got CPU time. If it was ready to run and got none, that is a stall too.
+//! A program at the usual priority that has the core does not delay the witness, but it delays the subject. So each
+//! wake also checks whether the subject got CPU time. If it was ready to run and got none, that is a stall too.
 //!
-//! A thread that itself runs first, as a player's may, delays the witness too. So watch a subject's cores, not a player's.
+//! A thread that itself runs first, as a player's may, delays the witness too. So watch a subject's cores, not a
+//! player's.
 
 mod waits;
 
@@ -32,8 +33,8 @@ const PERIOD_NS: u64 = 2_300_000;
 
 /// A wake later than this is a stall. On a virtual machine a sleeping thread wakes some tens of microseconds late. The
 /// kernel does not interrupt a system call for it, and a call that sends 64 long segments took up to 0.5 ms on a small
-/// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms no
-/// server.
+/// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms
+/// no server.
 const STALL_NS: u64 = 500_000;
 
 /// Threads that watch cores. Dropping this value ends them.
@@ -89,8 +90,8 @@ impl Witness {
         if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
     }
 
-    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed is
-    /// not among the cores.
+    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed
+    /// is not among the cores.
     pub fn end(mut self) -> StallFacts {
         self.watch.is_over.store(true, Ordering::Relaxed);
         let mut facts = StallFacts {
@@ -151,7 +152,7 @@ impl Watch {
         let began_ns = clock::now_ns();
         let mut waits = Waits::begin(&self.processes, cpu, began_ns);
         let mut at_ns = next_ns(first_ns, began_ns);
-        // Nobody receives this if another core's thread has failed.
+        // There is no receiver any more if another core's thread has failed.
         let _ = begins.send(());
         drop(begins);
         // The last wake counts too, since a delay of the end is also a stall.
@@ -194,8 +195,8 @@ impl CoreStalls {
     }
 }
 
-/// The first moment after `now_ns` that is a whole number of periods after `first_ns`, or `first_ns` itself. Moments are
-/// multiplied, so they do not drift. Moments within a stall are skipped, so a stall is recorded once.
+/// The first moment after `now_ns` that is a whole number of periods after `first_ns`, or `first_ns` itself. Moments
+/// are multiplied, so they do not drift. Moments within a stall are skipped, so a stall is recorded once.
 fn next_ns(first_ns: u64, now_ns: u64) -> u64 {
     match now_ns.checked_sub(first_ns) {
         Some(since_ns) => first_ns + (since_ns / PERIOD_NS + 1) * PERIOD_NS,

@@ -323,9 +323,9 @@ impl Drop for Ring {
     }
 }
 
-/// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the kernel
-/// writes to the buffers only during calls that borrow the ring mutably, on which [`Block`] rests. With `COOP_TASKRUN`, which
-/// older kernels have, it would write during any system call of this thread.
+/// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the
+/// kernel writes to the buffers only during calls that borrow the ring mutably, on which [`Block`] rests. With
+/// `COOP_TASKRUN`, which older kernels have, it would write during any system call of this thread.
 fn build(entries: u32) -> io::Result<IoUring> {
     // Every buffer can have one received and one sent completion waiting.
     let completions = entries * 4;

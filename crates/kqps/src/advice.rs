@@ -10,7 +10,7 @@ use kqps_verdict::advice::summary::AdviceFor;
 
 const MOST: usize = 3;
 
-/// Reasons, each with what it asks for.
+/// Reasons, each with the action that it asks for.
 pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
 
 /// The gravest advice, then the number of reasons that it does not cover, which `command` prints. Without

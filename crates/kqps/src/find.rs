@@ -92,8 +92,8 @@ pub(crate) struct Args {
 
     /// The echo's I/O model that is most like the subject's (default: mmsg)
     ///
-    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and the
-    /// figure is a share of it.
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and
+    /// the figure is a share of it.
     #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::echo_io::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
@@ -103,7 +103,8 @@ pub(crate) struct Args {
 
     /// How long the search may take, apart from its last trial (default: the goal's limit)
     ///
-    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
+    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15
+    /// % later.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
@@ -215,7 +216,7 @@ impl Search<'_> {
         if self.json {
             print_trial(&trial, load).map_err(Ended::Failed)?;
         }
-        if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
+        if let Some(why) = unanswered(&trial, load).filter(|_| !trial.interrupted) {
             return Err(Ended::Failed(anyhow::Error::msg(why)));
         }
         eprintln!("{}", words::trial_line(&trial, load.purpose, self.goal));
@@ -344,7 +345,7 @@ fn usual_timeout(targets: &[SocketAddr]) -> Duration {
 }
 
 /// Why the search has no target: the subject has ended, or nothing ever answered.
-fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
+fn unanswered(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {
             format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))

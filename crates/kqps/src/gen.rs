@@ -84,8 +84,8 @@ struct QueriesArgs {
 
     /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
     ///
-    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number at the
-    /// beginning of line n of the file.
+    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number
+    /// at the beginning of line n of the file.
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popular>,
 

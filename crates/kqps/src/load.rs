@@ -57,7 +57,8 @@ pub(crate) struct Args {
 
     /// Open loop: send this many queries a second
     ///
-    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are outstanding is not sent, and counts as unsent.
+    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are
+    /// outstanding is not sent, and counts as unsent.
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
@@ -91,9 +92,9 @@ pub(crate) struct Args {
 
     /// End with status 3 if this holds: loss[:SHARE], wrong[:SHARE], latency:TIME or noise (repeatable)
     ///
-    /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency if p99
-    /// is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged, such as p99
-    /// of fewer than 10,000 queries, counts as failed.
+    /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency
+    /// if p99 is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged,
+    /// such as p99 of fewer than 10,000 queries, counts as failed.
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 

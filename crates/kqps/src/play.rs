@@ -1,5 +1,5 @@
-//! `kqps play`: plays the trial that another kqps asks for on standard input, and prints its record. The message has the
-//! whole plan, so nothing is formatted into flags and parsed again.
+//! `kqps play`: plays the trial that another kqps asks for on standard input, and prints its record. The message has
+//! the whole plan, so nothing is formatted into flags and parsed again.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad moment of
-//! the host need not spoil the whole trial.
+//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad
+//! moment of the host need not spoil the whole trial.
 
 use kqps_observation::trial::Mishap;
 

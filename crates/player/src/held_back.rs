@@ -1,11 +1,11 @@
-//! Replies that a subject held back. Either the reply was cut to the header (TC=1 and no record) although the answer would
-//! have fitted, or it was REFUSED for a query that the subject answers at other times. Servers limit their response rate in
-//! both ways.
+//! Replies that a subject held back. Either the reply was cut to the header (TC=1 and no record) although the answer
+//! would have fitted, or it was REFUSED for a query that the subject answers at other times. Servers limit their
+//! response rate in both ways.
 //!
-//! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as held
-//! back if the same query had a whole answer at another time of the trial. If it never had one, the player compares similar
-//! replies. A negative answer holds what all negative answers to its type hold. A query for an address that was asked once
-//! is assumed to have an answer like the others, if those need at most half of the room.
+//! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as
+//! held back if the same query had a whole answer at another time of the trial. If it never had one, the player
+//! compares similar replies. A negative answer holds what all negative answers to its type hold. A query for an address
+//! that was asked once is assumed to have an answer like the others, if those need at most half of the room.
 
 use std::collections::{HashMap, HashSet};
 
@@ -98,8 +98,8 @@ impl HeldBack {
         self.refused.add(&other.refused);
     }
 
-    /// Returns how many replies were held back, from the counts of all threads. A question may stand in the dataset more
-    /// than once. So if any reply was cut, this searches all queries that had a whole answer.
+    /// Returns how many replies were held back, from the counts of all threads. A question may stand in the dataset
+    /// more than once. So if any reply was cut, this searches all queries that had a whole answer.
     pub fn counts(&self, dataset: &Dataset) -> HeldBackCounts {
         let [negative, positive, refused] =
             [&self.negative, &self.positive, &self.refused].map(|cut| cut.by_message(dataset));

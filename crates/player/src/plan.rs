@@ -33,16 +33,16 @@ pub struct Plan {
     pub drain: Duration,
     /// The player gives up a query that is later than this, as unsent.
     pub lag_allowed: Duration,
-    /// How long a due query may wait for others to leave with it; at most `lag_allowed`. A longer wait saves CPU time and
-    /// adds lag. If it is more than [`AWAKE_COALESCE_MOST`], no thread stays awake.
+    /// How long a due query may wait for others to leave with it; at most `lag_allowed`. A longer wait saves CPU time
+    /// and adds lag. If it is more than [`AWAKE_COALESCE_MOST`], no thread stays awake.
     pub coalesce: Duration,
     /// Sending threads, 1 to [`THREADS_MOST`].
     pub threads: usize,
     /// The core of each thread in turn; empty leaves the threads to the scheduler.
     pub cpus: Vec<u32>,
-    /// Whether nothing else needs those cores, of which each thread then has its own. Threads run before all others there,
-    /// if the host permits it. They also spin through short waits instead of sleeping, unless `coalesce` or a closed loop
-    /// prevents it. Has no effect if `cpus` is empty.
+    /// Whether nothing else needs those cores, of which each thread then has its own. Threads run before all others
+    /// there, if the host permits it. They also spin through short waits instead of sleeping, unless `coalesce` or a
+    /// closed loop prevents it. Has no effect if `cpus` is empty.
     pub own_cores: bool,
     /// The seed of random arrivals.
     pub seed: u64,
@@ -62,8 +62,8 @@ pub enum Wire {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
-    /// The addresses that the queries go to: at least one, all of one family. Socket *i* sends to target *i* modulo their
-    /// number.
+    /// The addresses that the queries go to: at least one, all of one family. Socket *i* sends to target *i* modulo
+    /// their number.
     pub targets: Vec<SocketAddr>,
     /// How packets are sent and received.
     pub io: Io,

@@ -69,8 +69,8 @@ impl Cause {
     }
 }
 
-/// Checks a reply. `scratch` is a buffer that every call may reuse. Bytes after the last record are ignored, since no RFC
-/// forbids them.
+/// Checks a reply. `scratch` is a buffer that every call may reuse. Bytes after the last record are ignored, since no
+/// RFC forbids them.
 #[inline]
 pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
     let Some(header) = Header::of(reply) else { return Checked::Wrong(Cause::Short) };
@@ -101,8 +101,8 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     }
 }
 
-/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so its
-/// records show nothing.
+/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so
+/// its records show nothing.
 #[inline]
 fn has_answer(
     query: &Query<'_>,
@@ -116,8 +116,8 @@ fn has_answer(
 }
 
 /// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3). The OPT record is searched
-/// for only if it can matter: if another rcode was expected, or if the reply has no records before it, since replies with
-/// such an rcode have none.
+/// for only if it can matter: if another rcode was expected, or if the reply has no records before it, since replies
+/// with such an rcode have none.
 #[inline]
 fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
     let is_expected = expected.is_some_and(|expected| expected == header.rcode());

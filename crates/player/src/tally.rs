@@ -212,8 +212,8 @@ pub fn per_second(per_100ms: &[u64]) -> Vec<u64> {
     per_100ms.chunks(BINS_IN_1S).map(|second| second.iter().sum()).collect()
 }
 
-/// Adds to the bin of `at_ns`, and makes room for it. The bin is near the end, since `at_ns` is the time of a send or of a
-/// reply within the timeout.
+/// Adds to the bin of `at_ns`, and makes room for it. The bin is near the end, since `at_ns` is the time of a send or
+/// of a reply within the timeout.
 #[inline]
 fn add(bins: &mut Vec<u64>, at_ns: u64, count: u64) {
     let index = (at_ns / BIN_NS) as usize;

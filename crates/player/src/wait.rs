@@ -1,6 +1,6 @@
-//! Waits until a burst should leave. The thread sleeps while there is time. If it has a core of its own, it spins for the
-//! last stretch. A sleeping thread wakes late, by a few microseconds on physical hardware and by tens of microseconds on a
-//! virtual machine, and its queries would be late too.
+//! Waits until a burst should leave. The thread sleeps while there is time. If it has a core of its own, it spins for
+//! the last stretch. A sleeping thread wakes late, by a few microseconds on physical hardware and by tens of
+//! microseconds on a virtual machine, and its queries would be late too.
 //!
 //! A sleep costs less if its end was announced during the sleep before it ([`Alarms`]). So the thread predicts its next
 //! sleep from how late it usually wakes, and keeps to the prediction if it is good enough.
@@ -79,9 +79,9 @@ impl Wait {
         self.awake_in_all_ns
     }
 
-    /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which it
-    /// leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin sets in
-    /// the supply when the burst leaves.
+    /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which
+    /// it leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin
+    /// sets in the supply when the burst leaves.
     pub(super) fn until(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -135,8 +135,8 @@ impl Wait {
         self.awake_in_all_ns += spinning.awake_ns();
     }
 
-    /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it is
-    /// good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
+    /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it
+    /// is good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
     fn wake_ns(&self, state: &ThreadState<'_>, due_ns: u64, at_ns: u64) -> u64 {
         let wake_ns = at_ns.saturating_sub(self.awake_ns());
         let good = if self.stays_awake {
@@ -149,8 +149,8 @@ impl Wait {
         predicted_ns.filter(|predicted_ns| good.contains(predicted_ns)).unwrap_or(wake_ns)
     }
 
-    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces the
-    /// end of the sleep after it, unless the thread will still be busy then.
+    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces
+    /// the end of the sleep after it, unless the thread will still be busy then.
     fn sleep(
         &mut self,
         state: &ThreadState<'_>,
@@ -178,8 +178,8 @@ impl Wait {
     }
 }
 
-/// The usual length of something: a running estimate of a quantile, which moves in fixed steps. One rare stall hardly moves
-/// it.
+/// The usual length of something: a running estimate of a quantile, which moves in fixed steps. One rare stall hardly
+/// moves it.
 #[derive(Debug)]
 struct Usual {
     ns: u64,

@@ -1,7 +1,7 @@
-//! A thread's walk through the dataset. Every thread walks through the whole file, again and again. The file has as many
-//! parts as there are threads, and thread *i* starts at part *i*. As long as the threads keep pace, no two play the same
-//! query at the same time. If the plan limits the passes over the file, each thread stops after that many parts. The
-//! threads are in different parts in any round, so together they have then played every query that often.
+//! A thread's walk through the dataset. Every thread walks through the whole file, again and again. The file has as
+//! many parts as there are threads, and thread *i* starts at part *i*. As long as the threads keep pace, no two play
+//! the same query at the same time. If the plan limits the passes over the file, each thread stops after that many
+//! parts. The threads are in different parts in any round, so together they have then played every query that often.
 
 use kqps_dataset::{Dataset, Position};
 

@@ -22,8 +22,8 @@ pub trait Service {
     /// How queries arrive besides datagrams.
     fn transports(&self) -> Transports<'_>;
 
-    /// Whether replies pass links without fragmentation, because none is longer than its query or than what passes
-    /// nearly everywhere. If so, the server forbids the kernel to fragment them.
+    /// Whether replies pass links without fragmentation, because no reply is longer than its query, or than a size that
+    /// nearly every link takes. If so, the server forbids the kernel to fragment them.
     fn replies_pass(&self) -> bool;
 
     /// Whether SIGHUP reloads something. If not, it ends the server.

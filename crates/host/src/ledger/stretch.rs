@@ -114,7 +114,7 @@ pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
     all
 }
 
-/// The place on a stretch that lost everything that no counter of drops explains; `None` if that is not known.
+/// The place of the losses on a stretch that no counter of drops explains; `None` if it is not known.
 fn remainder(passages: &Passages, drops: &Drops, from: usize, to: usize) -> Option<Place> {
     let last = |stretch: usize| STRETCHES[stretch].last().copied();
     match (from, to) {

@@ -221,7 +221,7 @@ fn on_loopback_the_players_counts_separate_the_directions() {
 }
 
 #[test]
-fn where_nobody_listened_nobody_answered() {
+fn queries_to_a_port_without_a_listener_are_placed_there() {
     for together in [1, 64] {
         let story = Story { subject_buffer: 300, unheard: 1024, together, ..Story::default() };
         let wanted = [

@@ -35,8 +35,8 @@ pub struct SubjectWatched {
 }
 
 impl SubjectWatched {
-    /// A subject with these processes on this host, of which none descends from another, and a player here that sends to
-    /// `target`. The cores are those that the threads are pinned to.
+    /// A subject with these processes on this host, of which none descends from another, and a player here that sends
+    /// to `target`. The cores are those that the threads are pinned to.
     pub fn of_processes(pids: Vec<u32>, target: IpAddr) -> Self {
         Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
     }

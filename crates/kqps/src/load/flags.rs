@@ -81,8 +81,8 @@ pub(crate) struct PlayerArgs {
 
     /// Read queries from this file, a line each: `name type` (default: stdin)
     ///
-    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet
-    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
+    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client
+    /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
@@ -118,7 +118,8 @@ pub(crate) struct PlayerArgs {
 
     /// Count a reply that takes longer than this as late (default: 1s; of kqps find on this host 250ms)
     ///
-    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that loses.
+    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that
+    /// loses.
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     timeout: Option<Duration>,
 
@@ -132,7 +133,8 @@ pub(crate) struct PlayerArgs {
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us threads sleep even there.
+    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us
+    /// threads sleep even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
@@ -162,9 +164,9 @@ pub(crate) struct PlayerArgs {
 
     /// Run the threads before all others: auto or usual
     ///
-    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
-    /// Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With usual
-    /// they run like any other thread.
+    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits
+    /// it. Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With
+    /// usual they run like any other thread.
     #[arg(
         long,
         value_name = "WHICH",
@@ -180,7 +182,8 @@ pub(crate) struct PlayerArgs {
 
     /// Watch this process, with its children: auto, none, or a PID
     ///
-    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the target's socket.
+    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the
+    /// target's socket.
     #[arg(
         long,
         visible_alias = "subject-pid",
@@ -192,7 +195,8 @@ pub(crate) struct PlayerArgs {
 
     /// How many workers the subject has
     ///
-    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as many.
+    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as
+    /// many.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
@@ -217,12 +221,12 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 pub(crate) struct Queries {
     pub(crate) dataset: Dataset,
     pub(crate) file: QueryFile,
-    /// The copy of what is no regular file.
+    /// The copy of queries that do not come from a regular file.
     _copy: Option<(NamedTempFile, Unfinished)>,
 }
 
 impl Queries {
-    /// Opens them. What can be read only once, such as standard input, is copied first.
+    /// Opens them. Queries that can be read only once, such as those of standard input, are copied first.
     pub(crate) fn open(args: &PlayerArgs) -> anyhow::Result<Self> {
         let (standard_input, path) = query_file(args.queries.as_deref())?;
         let source = match standard_input {
@@ -399,7 +403,7 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     )))
 }
 
-/// An error of a plan, with the flags that set what is wrong.
+/// An error of a plan, with the flags that set the wrong value.
 fn with_flags(error: &PlanError) -> String {
     match error {
         PlanError::Threads(threads) => format!("-T {threads}: expected 1 to {THREADS_MOST} threads"),

@@ -35,8 +35,8 @@ pub(super) struct Args {
 
     /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
     ///
-    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the zones.list
-    /// of `kqps gen zone`.
+    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the
+    /// zones.list of `kqps gen zone`.
     #[arg(long, value_name = "DIR|FILE", help_heading = "Zones")]
     zones: Vec<PathBuf>,
 
@@ -67,8 +67,8 @@ pub(super) struct Args {
 
     /// Accept connections at this Unix socket too (repeatable)
     ///
-    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier server
-    /// left behind is replaced.
+    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier
+    /// server left behind is replaced.
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 

@@ -20,7 +20,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bench::{Bench, Echo, kqps, nobody, words};
+use bench::{Bench, Echo, kqps, unused_address, words};
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, idle, priority};
 use kqps_observation::Trial;
@@ -190,12 +190,12 @@ fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
 #[test]
 fn silence_is_reported_with_its_likely_cause() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut command = kqps(&["load", &nobody, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut command = kqps(&["load", &unused, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
     let output = command.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, _) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{out}");
-    assert!(out.contains(&format!("Nothing listens at {nobody}")), "{out}");
+    assert!(out.contains(&format!("Nothing listens at {unused}")), "{out}");
 }
 
 /// A search of the echo with an easy goal, so that a busy host does not decide its end. It takes long to end.

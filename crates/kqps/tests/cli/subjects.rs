@@ -245,7 +245,7 @@ fn each_that_can_reload_reads_its_zone_again() {
 }
 
 #[test]
-fn one_that_cannot_reload_says_so() {
+fn a_subject_that_cannot_reload_says_so() {
     let mut rig = Rig::new();
     let echo = builtin::echo();
     let started = rig.started(&echo, 1, &Settings::new());

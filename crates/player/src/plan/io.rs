@@ -15,8 +15,8 @@ pub enum Io {
     Plain,
     /// Batches: `sendmmsg`, `recvmmsg`.
     Mmsg,
-    /// Batches and segmentation. Queries of equal length, and a shorter one after them, leave in one send (`UDP_SEGMENT`).
-    /// Replies may arrive in one message (`UDP_GRO`).
+    /// Batches and segmentation. Queries of equal length, and a shorter one after them, leave in one send
+    /// (`UDP_SEGMENT`). Replies may arrive in one message (`UDP_GRO`).
     Gso,
     /// Completion queues: `io_uring`.
     Uring,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The usual time that a due query waits for others. A thread with a core of its own waits less, since it can spend more
-/// CPU time on being on time.
+/// The usual time that a due query waits for others. A thread with a core of its own waits less, since it can spend
+/// more CPU time on being on time.
 pub fn usual_coalesce(own_cores: bool) -> Duration {
     if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE }
 }

@@ -1,5 +1,5 @@
-//! Tests of a thread's state and of its looks at sockets, without sockets, at times that the tests choose: which queries
-//! it deals, gives up and books.
+//! Tests of a thread's state and of its looks at sockets, without sockets, at times that the tests choose: which
+//! queries it deals, gives up and books.
 
 use kqps_dataset::{Dataset, Options};
 

@@ -1,5 +1,6 @@
-//! Time in which a core was withheld from a thread that owns it. A hypervisor may take a core away without reporting the
-//! time as stolen. The thread can see this only while it has nothing to do, and so does nothing that might take as long.
+//! Time in which a core was withheld from a thread that owns it. A hypervisor may take a core away without reporting
+//! the time as stolen. The thread can see this only while it has nothing to do, and so does nothing that might take as
+//! long.
 
 use kqps_kernel::clock;
 

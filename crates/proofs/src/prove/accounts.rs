@@ -44,8 +44,8 @@ const SHARE_EACH: f64 = 0.002;
 /// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
 const PER_SOCKET: u64 = 50_000;
 
-/// How often a trial is made. One in which the relay or the player's sockets lost packets proves nothing, and
-/// is made again.
+/// How often a trial is made. A trial in which the relay or the player's sockets lost packets proves nothing, and is
+/// made again.
 const ATTEMPTS: u32 = 3;
 
 /// Queries of the whole form.

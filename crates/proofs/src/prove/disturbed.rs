@@ -43,7 +43,7 @@ const EVERY: Duration = Duration::from_millis(1);
 const HALF: Duration = Duration::from_secs(2);
 const SMALL_HALF: Duration = Duration::from_secs(1);
 
-/// How long an ordinary program has the core each time; the times are those of the pauses.
+/// How long an ordinary program has the core, as often as there are pauses.
 const CROWD: Duration = Duration::from_millis(6);
 
 /// The length of a pause, and from one to the next.

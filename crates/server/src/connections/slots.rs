@@ -1,5 +1,5 @@
-//! The connections of a thread. Each has a slot as long as it is open, and the one that has been idle longest is found
-//! without checking them all.
+//! The connections of a thread. Each has a slot while it is open. The connection that has been idle longest is found
+//! without checking all of them.
 
 use std::collections::BTreeSet;
 

@@ -93,8 +93,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The zone of a source. If a file with an error names another zone than before, it is not believed, and what was
-    /// served of it before stays.
+    /// The zone of a source. A file with an error that names another zone than before is not believed, and the zone
+    /// that was served before stays.
     fn apex(&self, source: &Source, outcome: &Outcome) -> Option<Box<[u8]>> {
         if outcome.zone.is_some() || source.apex.is_some() {
             return outcome.apex.clone();

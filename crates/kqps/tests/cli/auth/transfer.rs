@@ -90,7 +90,7 @@ fn resident_bytes(pid: u32) -> u64 {
 }
 
 #[test]
-fn transfers_that_nobody_reads_take_little_memory() {
+fn transfers_that_are_not_read_take_little_memory() {
     const CONNECTIONS: u64 = 25;
     let rig = Rig::new();
     // Each transfer would take some 5 MB if the server built it as a whole.

@@ -5,7 +5,7 @@ use std::path::Path;
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
 use kqps_observation::{Accounts, Cell, Run, RunTrial, SCHEMA, Store, Trial};
 
-use super::{kqps, stderr, printed_comparisons};
+use super::{kqps, printed_comparisons, stderr};
 
 /// Blocks of each run: enough for a verdict, and for a comparison of cells with themselves.
 const BLOCKS: u32 = 12;

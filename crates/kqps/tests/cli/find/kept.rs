@@ -12,7 +12,7 @@ use kqps_verdict::judge::judge;
 use serde_json::Value;
 
 use super::interrupted_at;
-use crate::load::bench::{Bench, Echo, kqps, nobody, words};
+use crate::load::bench::{Bench, Echo, kqps, unused_address, words};
 use crate::load::find;
 
 fn stored(folder: &Path) -> Run {
@@ -147,8 +147,8 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
 #[test]
 fn why_a_search_broke_off_is_kept_too() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut find = kqps(&["find", &unused, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).arg("--out").arg(out(&bench));
     let output = find.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", words(&output).1);

@@ -137,7 +137,7 @@ fn wait_for(server: &Running, rcode: u8) {
 }
 
 #[test]
-fn where_none_is_left_nobody_waits_and_one_that_comes_back_is_used() {
+fn without_a_back_end_no_client_waits_and_one_that_comes_back_is_used() {
     let rig = Rig::new();
     for way in 0..3 {
         let (gone, ways) = authority(&rig);

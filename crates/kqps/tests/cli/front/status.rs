@@ -61,7 +61,7 @@ fn counts_are_reported_while_it_runs() {
 }
 
 #[test]
-fn a_socket_of_nobody_is_replaced_and_one_in_use_stays() {
+fn an_abandoned_socket_is_replaced_and_one_in_use_stays() {
     let (_echo, url) = echo();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status");

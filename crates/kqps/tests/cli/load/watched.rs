@@ -8,7 +8,7 @@ use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
 use kqps_skips::{Capability, skip};
 
-use super::bench::{Bench, Echo, kqps, nobody, words};
+use super::bench::{Bench, Echo, kqps, unused_address, words};
 use super::find;
 
 /// Starts a command, and kills the echo when the command first prints `word`. Returns the command and its
@@ -65,14 +65,14 @@ fn a_load_says_that_its_subject_ended() {
 }
 
 #[test]
-fn a_search_where_nobody_listens_says_so_after_its_first_trial() {
+fn a_search_at_an_unused_address_says_so_after_its_first_trial() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut find = kqps(&["find", &unused, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     let output = find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, err) = words(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.starts_with(&format!("kqps: Nothing listens at {nobody}: ")), "{err}");
+    assert!(err.starts_with(&format!("kqps: Nothing listens at {unused}: ")), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
@@ -111,7 +111,7 @@ fn a_subject_that_cannot_be_found_is_no_error() {
     let flags = ["-Q", "100", "-l", "0.1s", "-t", "0.1s"];
     // This test owns the socket, and starts the player.
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let closed = nobody();
+    let closed = unused_address();
     let own_address = own.local_addr().unwrap().to_string();
     let started = format!("process {} has the socket and started this player", std::process::id());
     for (target, why) in [

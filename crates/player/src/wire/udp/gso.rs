@@ -1,7 +1,7 @@
-//! Batches with segmentation. The loop orders the queries of a burst by length, the longest first. Queries of equal length,
-//! and a shorter one after them, leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`). Replies that the
-//! subject sent in segments arrive as one message (`UDP_GRO`). A socket whose device refuses segmented sends falls back to
-//! single sends.
+//! Batches with segmentation. The loop orders the queries of a burst by length, the longest first. Queries of equal
+//! length, and a shorter one after them, leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`). Replies
+//! that the subject sent in segments arrive as one message (`UDP_GRO`). A socket whose device refuses segmented sends
+//! falls back to single sends.
 
 use std::cmp::Reverse;
 use std::io;
@@ -73,8 +73,8 @@ impl Sender {
     }
 }
 
-/// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If that
-/// succeeds, the socket sends only single queries from then on.
+/// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If
+/// that succeeds, the socket sends only single queries from then on.
 fn send(
     thread: &mut PlayerThread<'_>,
     socket: usize,

@@ -105,8 +105,8 @@ impl<'a> PlayerThread<'a> {
         })
     }
 
-    /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before this
-    /// call, since anything slow after it shows as lag.
+    /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before
+    /// this call, since anything slow after it shows as lag.
     pub(super) fn begin(&mut self) -> io::Result<bool> {
         if self.has_own_core {
             self.precedence = Precedence::ask();
@@ -138,17 +138,17 @@ impl<'a> PlayerThread<'a> {
         self.signals.broken.load(Relaxed)
     }
 
-    /// Whether due queries leave before replies are read. In an open loop they do, since replies carry the kernel's time of
-    /// arrival. In a closed loop they do not, since replies make room. So an open loop gives up what fell due while its
-    /// window was full, before a reply makes room.
+    /// Whether due queries leave before replies are read. In an open loop they do, since replies carry the kernel's
+    /// time of arrival. In a closed loop they do not, since replies make room. So an open loop gives up what fell due
+    /// while its window was full, before a reply makes room.
     #[inline]
     pub(super) fn sends_first(&self) -> bool {
         self.state.supply.is_open()
     }
 
     /// Takes the next burst of this turn. Returns the number of its socket, if there is a burst. After 200 µs there is
-    /// none, however much is due, so that the thread reads replies. A closed loop has one burst in a turn, since it must
-    /// read replies next.
+    /// none, however much is due, so that the thread reads replies. A closed loop has one burst in a turn, since it
+    /// must read replies next.
     #[inline]
     pub(super) fn next_burst(&mut self, burst: &mut Vec<Due>) -> Option<usize> {
         let now_ns = self.state.now_ns();
@@ -178,8 +178,8 @@ impl<'a> PlayerThread<'a> {
         }
     }
 
-    /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does not
-    /// sleep during a round of looks. `received` is whether a reply came in this turn.
+    /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does
+    /// not sleep during a round of looks. `received` is whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, received: bool) -> io::Result<()> {
         if self.polling.is_looking() {
             return Ok(());
@@ -204,9 +204,9 @@ impl<'a> PlayerThread<'a> {
         Ok(())
     }
 
-    /// Ends the sending. Reports to the main thread that everything was sent, then reads replies through `receive` until
-    /// every query is settled or the drain is over. Then it looks at every socket once more, and settles the remaining
-    /// queries.
+    /// Ends the sending. Reports to the main thread that everything was sent, then reads replies through `receive`
+    /// until every query is settled or the drain is over. Then it looks at every socket once more, and settles the
+    /// remaining queries.
     pub(super) fn drain(
         &mut self,
         mut receive: impl FnMut(&mut Self, u64) -> io::Result<bool>,
@@ -247,9 +247,9 @@ impl<'a> PlayerThread<'a> {
         self.state.books.refused(socket, errno, burst);
     }
 
-    /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no room,
-    /// tries again up to [`SEND_TRIES`] times. Calls `book` for each message, with the time at which the kernel took it
-    /// (see [`taken_up_ns`]) or with the error of the last try.
+    /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no
+    /// room, tries again up to [`SEND_TRIES`] times. Calls `book` for each message, with the time at which the kernel
+    /// took it (see [`taken_up_ns`]) or with the error of the last try.
     #[inline]
     pub(super) fn send_all(
         &mut self,
@@ -290,8 +290,8 @@ impl<'a> PlayerThread<'a> {
     }
 }
 
-/// When the kernel took a message of those that one call passed to it. It takes one after the other, the first as the call
-/// begins.
+/// When the kernel took a message of those that one call passed to it. It takes one after the other, the first as the
+/// call begins.
 #[inline]
 pub(super) fn taken_up_ns(call_ns: &Range<u64>, message: usize, messages: usize) -> u64 {
     call_ns.start + (call_ns.end - call_ns.start) * message as u64 / messages as u64

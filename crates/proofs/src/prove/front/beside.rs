@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
+use super::super::Bench;
 use super::ending::Ending;
 use super::honest::{AskResult, Client};
 use super::servers::{Front, failures};
-use super::super::Bench;
 use crate::program::finish;
 
 /// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::super::Bench;
 use super::honest::{question, socket_to};
 use super::servers::{Front, urls};
-use super::super::Bench;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Replies to check, in the small form and in the whole one.

@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::Signal;
 use kqps_observation::Accounts;
 
+use super::super::{Bench, Size};
 use super::counts::FrontCounts;
 use super::honest::{AskResult, Client};
 use super::pauses;
 use super::servers::{Front, Server, failures, half_of_capacity};
-use super::super::{Bench, Size};
 use crate::program::finish;
 use kqps_faults::back_end::Transport;
 

@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::ValueEnum as _;
 use fastrand::Rng;
 
+use super::super::{Bench, Size};
 use super::counts::BackEndCounts;
 use super::servers::{Front, back_ends, failures, half_of_capacity, urls};
-use super::super::{Bench, Size};
 use crate::program::finish;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 

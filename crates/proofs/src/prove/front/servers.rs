@@ -12,8 +12,8 @@ use kqps_kernel::port;
 use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
-use super::counts::FrontCounts;
 use super::super::Bench;
+use super::counts::FrontCounts;
 use crate::child::{Running, pinned};
 use kqps_faults::back_end::{BackEnd, Transport};
 
