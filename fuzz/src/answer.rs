@@ -8,7 +8,9 @@ use domain::base::{Message, Name, ParsedName, ToName as _};
 use domain::rdata::AllRecordData;
 use domain::zonefile::inplace::{Entry as Line, Zonefile};
 use kqps_message::{HEADER_BYTES, Header, edns, question};
-use kqps_zone::{Asker, Batch, Builder, Entry, Outcome, Record, Responder, Settings, Transport, Zones};
+use kqps_zone::{
+    Asker, Batch, Builder, Entry, Outcome, Record, Responder, ResponderSettings, Transport, Zones,
+};
 
 const OWN_BYTES: u16 = 1232;
 const TEXTS: [&str; 4] = [
@@ -56,7 +58,7 @@ pub fn answer(bytes: &[u8]) {
     let zones = &servers()[usize::from(choice & 3)];
     let transport = if choice & 4 == 0 { Transport::Udp } else { Transport::Tcp };
     let is_set_up = choice & 8 != 0;
-    let settings = Settings {
+    let settings = ResponderSettings {
         udp_payload_bytes: OWN_BYTES,
         nsid: is_set_up.then(|| b"nsid"[..].into()),
         version: is_set_up.then(|| b"version"[..].into()),
@@ -95,11 +97,11 @@ pub fn answer(bytes: &[u8]) {
 
 /// A reply belongs to its query, is within its size limit, and is well-formed to its end.
 fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
-    let (asked, told) = (Header::of(query).expect("asked"), Header::of(reply).expect("a header"));
-    assert!(told.is_reply() && told.id() == asked.id() && told.opcode() == asked.opcode());
-    assert!(!told.offers_recursion() && told.wants_recursion() == asked.wants_recursion());
+    let (asked, replied) = (Header::of(query).expect("asked"), Header::of(reply).expect("a header"));
+    assert!(replied.is_reply() && replied.id() == asked.id() && replied.opcode() == asked.opcode());
+    assert!(!replied.offers_recursion() && replied.wants_recursion() == asked.wants_recursion());
     let end = question::end(reply).expect("a question or none");
-    assert!(told.questions() <= 1 && reply[HEADER_BYTES..end] == query[HEADER_BYTES..end]);
+    assert!(replied.questions() <= 1 && reply[HEADER_BYTES..end] == query[HEADER_BYTES..end]);
     let opt = edns::find(reply).expect("sections");
     if transport == Transport::Udp {
         let bytes_max = if opt.is_some() { OWN_BYTES } else { 512 };
@@ -113,6 +115,6 @@ fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
         assert!(data.is_ok(), "{:?}", record.rtype());
         records += 1;
     }
-    assert_eq!(records, told.answers() + told.authorities() + told.additionals());
+    assert_eq!(records, replied.answers() + replied.authorities() + replied.additionals());
     assert_eq!(kqps_message::record::end(reply), Some(reply.len()));
 }

@@ -78,7 +78,7 @@ fn reads_back(text: &[u8]) {
             assert!(length == wire.len() && length <= NAME_BYTES_MAX);
             assert_eq!(name::end(&wire, 0), Some(length));
             let mut again = Vec::new();
-            let shown = name::Shown(&wire).to_string();
+            let shown = name::NameText(&wire).to_string();
             assert_eq!(name::encode(shown.as_bytes(), &mut again), Ok(length), "{shown}");
             assert_eq!(again, wire);
         }

@@ -98,7 +98,7 @@ pub enum Expected {
 impl fmt::Display for Expected {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => rcode::Shown(*rcode).fmt(out),
+            Self::Rcode(rcode) => rcode::RcodeName(*rcode).fmt(out),
             Self::NoData => out.pad("NODATA"),
             Self::Referral => out.pad("referral"),
             Self::Unknown => out.pad("unknown"),
@@ -166,8 +166,8 @@ impl Dataset {
         Self { path: path.to_owned(), file, header, note, check }
     }
 
-    /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the answers
-    /// that the file expects, such as an echo.
+    /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
+    /// answers that the file expects, such as an echo.
     #[must_use]
     pub fn checked(self, check: Check) -> Self {
         Self { check, ..self }
@@ -213,8 +213,8 @@ impl Dataset {
         self.header.skipped.hash_queries
     }
 
-    /// The number of lines that begin with `#` and a letter, as such a name does, but are no queries. They were left out
-    /// as comments.
+    /// The number of lines that begin with `#` and a letter, as such a name does, but are no queries. They were left
+    /// out as comments.
     pub fn hash_comments(&self) -> u64 {
         self.header.skipped.hash_comments
     }
@@ -310,8 +310,8 @@ fn load(kept: &Path, source_hash: &[u8; 32]) -> Option<(MappedFile, Header)> {
     (header.source_hash == *source_hash && header.matches_body(&file)).then_some((file, header))
 }
 
-/// Encodes a source into the cache directory. If that cannot be written, encodes it into a temporary file and adds a note
-/// with the reason.
+/// Encodes a source into the cache directory. If that cannot be written, encodes it into a temporary file and adds a
+/// note with the reason.
 fn build(
     path: &Path,
     options: &Options,

@@ -33,7 +33,7 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         let mut text = Vec::new();
         for (name, qtype, flags, rcode) in &lines {
-            let rcode = rcode.map(|rcode| format!(" {}", rcode::Shown(rcode))).unwrap_or_default();
+            let rcode = rcode.map(|rcode| format!(" {}", rcode::RcodeName(rcode))).unwrap_or_default();
             writeln!(text, "{name} TYPE{qtype}{flags}{rcode}").expect("a line");
         }
         let from_text = open(directory.path(), &text, Format::Auto, edns);

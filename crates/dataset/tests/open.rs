@@ -7,12 +7,12 @@ use kqps_dataset::{Check, Dataset, DatasetError, Digest, Format, Options};
 use kqps_message::{edns, rcode};
 
 /// A directory with a query file in it and a cache beside it.
-struct Desk {
+struct Bench {
     directory: tempfile::TempDir,
     options: Options,
 }
 
-impl Desk {
+impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let options = Options { cache_dir: Some(directory.path().join("cache")), ..Options::default() };
@@ -20,9 +20,9 @@ impl Desk {
     }
 
     fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let mut desk = Self::new();
-        change(&mut desk.options);
-        desk
+        let mut bench = Self::new();
+        change(&mut bench.options);
+        bench
     }
 
     fn path(&self) -> PathBuf {
@@ -65,7 +65,7 @@ fn a_line_becomes_a_query_of_known_bytes() {
     for text in
         ["www.test A\n", "www.test. A", "www.test\tTYPE1\r\n", "  www.test \t a  \n", "\u{feff}www.test A"]
     {
-        let dataset = Desk::new().open(text).expect(text);
+        let dataset = Bench::new().open(text).expect(text);
         assert_eq!(only(&dataset), (WWW.to_vec(), None, 14), "{text}");
     }
 }
@@ -73,20 +73,20 @@ fn a_line_becomes_a_query_of_known_bytes() {
 #[test]
 fn comments_and_blank_lines_are_no_queries() {
     let text = "; a comment\n\n# another\n   \t\n  ;x\nwww.test A\n\r\n";
-    assert_eq!(only(&Desk::new().open(text).expect("a query")).0, WWW);
+    assert_eq!(only(&Bench::new().open(text).expect("a query")).0, WWW);
     let long = format!("# {}\nwww.test A", "x".repeat(100_000));
-    assert_eq!(only(&Desk::new().open(long).expect("a query")).0, WWW);
+    assert_eq!(only(&Bench::new().open(long).expect("a query")).0, WWW);
 }
 
 #[test]
 fn a_name_may_begin_with_a_hash_as_in_dnsperf() {
     let text = "#tag.test A\n# A\n#a note\n#\n\t#www.test TYPE65 NXDOMAIN\n#.test\n;#x.test A\n";
-    let dataset = Desk::new().open(text).expect("two queries");
+    let dataset = Bench::new().open(text).expect("two queries");
     let names: Vec<u8> = dataset.iter().map(|query| query.message[12]).collect();
     assert_eq!(names, [4, 4], "the lengths of #tag and #www");
     assert_eq!((dataset.hash_queries(), dataset.hash_comments(), dataset.skipped()), (2, 2, 0));
     // A name with a bad type is not a query either. It is counted as left out.
-    let dataset = Desk::new().open("#tag.test AAAAA\nwww.test A\n").expect("a query");
+    let dataset = Bench::new().open("#tag.test AAAAA\nwww.test A\n").expect("a query");
     assert_eq!((dataset.hash_queries(), dataset.hash_comments()), (0, 1));
 }
 
@@ -94,24 +94,24 @@ fn a_name_may_begin_with_a_hash_as_in_dnsperf() {
 fn what_a_file_says_of_the_answer_is_known_whatever_is_checked() {
     let text = "a.test A\nb.test A NXDOMAIN\nc.test A NOERROR =6f15e63fb37c575a\nd.test A NOERROR\n\
                 e.test A =c6a4a1d1545475f9\nf.test A RCODE23\n";
-    let dataset = Desk::new().open(text).expect("queries").checked(Check::Off);
-    let told: Vec<String> =
+    let dataset = Bench::new().open(text).expect("queries").checked(Check::Off);
+    let expectations: Vec<String> =
         (0..6).map(|index| dataset.expected(dataset.position(index)).to_string()).collect();
-    assert_eq!(told, ["unknown", "NXDOMAIN", "NODATA", "NOERROR", "unknown", "BADCOOKIE"]);
+    assert_eq!(expectations, ["unknown", "NXDOMAIN", "NODATA", "NOERROR", "unknown", "BADCOOKIE"]);
 }
 
 #[test]
 fn a_name_is_bytes() {
-    let dataset = Desk::new().open(b"\xff\\032\\.\\ b.test A").expect("a query");
+    let dataset = Bench::new().open(b"\xff\\032\\.\\ b.test A").expect("a query");
     assert_eq!(only(&dataset).0[12..24], *b"\x05\xff . b\x04test\0");
-    let root = Desk::new().open(". NS").expect("a query");
+    let root = Bench::new().open(". NS").expect("a query");
     assert_eq!(only(&root).0[12..], *b"\0\x00\x02\x00\x01");
 }
 
 #[test]
-fn further_columns_are_told_apart_by_content() {
+fn the_content_of_further_columns_determines_their_meaning() {
     let opt = |columns: &str| {
-        let dataset = Desk::new().open(format!("www.test A {columns}")).expect(columns);
+        let dataset = Bench::new().open(format!("www.test A {columns}")).expect(columns);
         let (message, rcode, _) = only(&dataset);
         let opt = edns::find(&message)
             .expect("well formed")
@@ -132,12 +132,12 @@ fn further_columns_are_told_apart_by_content() {
 
 #[test]
 fn edns_for_all_queries_adds_to_what_a_line_says() {
-    let desk = Desk::with(|options| options.dnssec = true);
-    let (message, _, question_bytes) = only(&desk.open("www.test A E").expect("a query"));
+    let bench = Bench::with(|options| options.dnssec = true);
+    let (message, _, question_bytes) = only(&bench.open("www.test A E").expect("a query"));
     assert_eq!(message[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
     assert_eq!((message[11], question_bytes), (1, 14));
-    let desk = Desk::with(|options| options.edns = true);
-    let (message, ..) = only(&desk.open("www.test A").expect("a query"));
+    let bench = Bench::with(|options| options.edns = true);
+    let (message, ..) = only(&bench.open("www.test A").expect("a query"));
     assert_eq!(message[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
 }
 
@@ -194,9 +194,9 @@ fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
              expected answer; did you mean NXDOMAIN?",
         ),
     ] {
-        assert_eq!(Desk::new().refused(text), error, "{text}");
+        assert_eq!(Bench::new().refused(text), error, "{text}");
     }
-    let long = Desk::new().refused(format!("{} A", "x".repeat(5000)));
+    let long = Bench::new().refused(format!("{} A", "x".repeat(5000)));
     assert_eq!(long, ":1:4097: the line is longer than 4096 bytes; binary messages are read with -B");
 }
 
@@ -206,7 +206,7 @@ fn columns_come_in_any_order_and_all_count() {
     for text in
         [format!("www.test A D NXDOMAIN {digest}"), format!("www.test A {digest}\tNXDOMAIN 192.0.2.0/24 D")]
     {
-        let dataset = Desk::new().open(&*text).expect(&text);
+        let dataset = Bench::new().open(&*text).expect(&text);
         assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all expectations");
         assert_eq!(only(&dataset).1, Some(3));
         let query = dataset.query(dataset.first());
@@ -224,18 +224,18 @@ fn columns_come_in_any_order_and_all_count() {
 
 #[test]
 fn bad_lines_are_counted_where_that_is_asked_for() {
-    let desk = Desk::with(|options| options.skip_bad = true);
+    let bench = Bench::with(|options| options.skip_bad = true);
     let text = format!("a.. A\nwww.test A\nx\n{} A\nwww.test AAAAA\n", "x".repeat(9000));
-    let dataset = desk.open(&text).expect("one query");
+    let dataset = bench.open(&text).expect("one query");
     assert_eq!((only(&dataset).0, dataset.skipped()), (WWW.to_vec(), 4));
     let causes: Vec<_> = dataset.skipped_causes().collect();
     assert_eq!(causes, [("bad name", 1), ("no type", 1), ("unknown type", 1), ("line too long", 1)]);
-    let again = desk.open(&text).expect("as it is kept");
+    let again = bench.open(&text).expect("as it is kept");
     assert_eq!(again.skipped_causes().collect::<Vec<_>>(), causes);
     assert_eq!(
-        desk.refused("x\ny\n"),
-        format!("{} holds no query; 2 bad ones were skipped", desk.path().display())
-            [desk.path().display().to_string().len()..]
+        bench.refused("x\ny\n"),
+        format!("{} holds no query; 2 bad ones were skipped", bench.path().display())
+            [bench.path().display().to_string().len()..]
     );
 }
 
@@ -249,8 +249,8 @@ fn binary_messages_are_kept_but_for_their_id() {
     let mut message = WWW.to_vec();
     message[..2].copy_from_slice(&[0xab, 0xcd]);
     for format in [Format::Auto, Format::Binary] {
-        let desk = Desk::with(|options| options.format = format);
-        let dataset = desk.open(binary(&[&message, &message])).expect("two queries");
+        let bench = Bench::with(|options| options.format = format);
+        let dataset = bench.open(binary(&[&message, &message])).expect("two queries");
         let all: Vec<_> = dataset.iter().map(|query| (query.message, query.question_bytes)).collect();
         assert_eq!(all, [(WWW, 14), (WWW, 14)]);
     }
@@ -258,21 +258,21 @@ fn binary_messages_are_kept_but_for_their_id() {
 
 #[test]
 fn a_binary_message_that_has_an_opt_record_gets_the_do_flag() {
-    let edns = Desk::with(|options| options.edns = true);
+    let edns = Bench::with(|options| options.edns = true);
     let with_opt = only(&edns.open(binary(&[WWW])).expect("a query")).0;
-    let desk = Desk::with(|options| options.dnssec = true);
-    let wants = only(&desk.open(binary(&[WWW])).expect("a query")).0;
+    let bench = Bench::with(|options| options.dnssec = true);
+    let wants = only(&bench.open(binary(&[WWW])).expect("a query")).0;
     assert_ne!(with_opt, wants);
-    assert_eq!(only(&desk.open(binary(&[&with_opt])).expect("a query")).0, wants);
-    assert_eq!(only(&desk.open(binary(&[&wants])).expect("a query")).0, wants);
+    assert_eq!(only(&bench.open(binary(&[&with_opt])).expect("a query")).0, wants);
+    assert_eq!(only(&bench.open(binary(&[&wants])).expect("a query")).0, wants);
 }
 
 #[test]
 fn a_binary_message_gets_one_opt_record() {
-    let desk = Desk::with(|options| options.edns = true);
-    let (first, ..) = only(&desk.open(binary(&[WWW])).expect("a query"));
+    let bench = Bench::with(|options| options.edns = true);
+    let (first, ..) = only(&bench.open(binary(&[WWW])).expect("a query"));
     assert_eq!(first[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
-    assert_eq!(only(&desk.open(binary(&[&first])).expect("a query")).0, first);
+    assert_eq!(only(&bench.open(binary(&[&first])).expect("a query")).0, first);
 }
 
 #[test]
@@ -304,48 +304,48 @@ fn a_bad_message_is_named_with_its_place() {
             ": message 2, at byte 28: it is too long for an OPT record to be added",
         ),
     ] {
-        let desk = Desk::with(|options| options.edns = true);
-        assert_eq!(desk.refused(&content), error);
-        let desk = Desk::with(|options| options.skip_bad = true);
-        let skipping = desk.open([good.clone(), content].concat()).expect("a query");
+        let bench = Bench::with(|options| options.edns = true);
+        assert_eq!(bench.refused(&content), error);
+        let bench = Bench::with(|options| options.skip_bad = true);
+        let skipping = bench.open([good.clone(), content].concat()).expect("a query");
         assert!(skipping.iter().any(|query| query.message == WWW));
     }
 }
 
 #[test]
 fn a_text_that_is_read_as_binary_is_seen_to_be_one() {
-    let desk = Desk::with(|options| options.format = Format::Binary);
+    let bench = Bench::with(|options| options.format = Format::Binary);
     assert_eq!(
-        desk.refused("www.test A\n"),
+        bench.refused("www.test A\n"),
         ": message 1, at byte 0: this is text, not a length; without -B the file is read as lines of `name type`"
     );
 }
 
 #[test]
 fn a_name_that_is_a_word_of_updates_is_asked() {
-    let dataset = Desk::new().open("add A\nsend.test A\ndelete TYPE65\n").expect("three queries");
+    let dataset = Bench::new().open("add A\nsend.test A\ndelete TYPE65\n").expect("three queries");
     assert_eq!(dataset.queries(), 3);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let desk = Desk::new();
-    assert_eq!(desk.refused(""), " holds no query");
-    assert_eq!(desk.refused("# nothing\n"), " holds no query");
-    let open = |path: &Path| Dataset::open(path, &desk.options).expect_err("no dataset").to_string();
-    let directory = desk.directory.path();
+    let bench = Bench::new();
+    assert_eq!(bench.refused(""), " holds no query");
+    assert_eq!(bench.refused("# nothing\n"), " holds no query");
+    let open = |path: &Path| Dataset::open(path, &bench.options).expect_err("no dataset").to_string();
+    let directory = bench.directory.path();
     let expected = format!("{} is a directory; expected a file of queries", directory.display());
     assert_eq!(open(directory), expected);
     let missing = directory.join("missing");
     let expected = format!("cannot open {}: No such file or directory (os error 2)", missing.display());
     assert_eq!(open(&missing), expected);
-    assert!(desk.cached().is_empty(), "nothing is kept of what failed");
+    assert!(bench.cached().is_empty(), "nothing is kept of what failed");
 }
 
 #[test]
 fn positions_lead_to_every_query() {
     let text = lines((0..5000).map(|index| "x".repeat(1 + index % 60)));
-    let dataset = Desk::new().open(text).expect("5000 queries");
+    let dataset = Bench::new().open(text).expect("5000 queries");
     let mut position = dataset.first();
     for index in 0..5000 {
         assert_eq!(dataset.position(index), position);
@@ -358,7 +358,7 @@ fn positions_lead_to_every_query() {
 
 #[test]
 fn the_hash_is_that_of_the_content() {
-    let dataset = Desk::new().open("www.test A").expect("a query");
+    let dataset = Bench::new().open("www.test A").expect("a query");
     assert_eq!(dataset.hash(), blake3_hex(b"www.test A"));
     assert_eq!(dataset.note(), None);
 }
@@ -369,25 +369,25 @@ fn blake3_hex(content: &[u8]) -> String {
 
 #[test]
 fn an_encoded_file_is_made_once_for_each_content_and_shape() {
-    let mut desk = Desk::new();
-    desk.open("www.test A").expect("a query");
-    let first = desk.cached();
+    let mut bench = Bench::new();
+    bench.open("www.test A").expect("a query");
+    let first = bench.cached();
     assert_eq!(first.len(), 1);
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("a file"));
     let before = inode(&first[0]);
-    desk.open("www.test A").expect("a query");
-    assert_eq!((desk.cached(), inode(&first[0])), (first, before));
-    desk.options.edns = true;
-    assert_eq!(only(&desk.open("www.test A").expect("a query")).0.len(), WWW.len() + 11);
-    desk.open("www.test AAAA").expect("a query");
-    assert_eq!(desk.cached().len(), 3);
+    bench.open("www.test A").expect("a query");
+    assert_eq!((bench.cached(), inode(&first[0])), (first, before));
+    bench.options.edns = true;
+    assert_eq!(only(&bench.open("www.test A").expect("a query")).0.len(), WWW.len() + 11);
+    bench.open("www.test AAAA").expect("a query");
+    assert_eq!(bench.cached().len(), 3);
 }
 
 #[test]
 fn a_damaged_encoded_file_is_made_again() {
-    let desk = Desk::new();
-    desk.open("www.test A").expect("a query");
-    let kept = desk.cached().remove(0);
+    let bench = Bench::new();
+    bench.open("www.test A").expect("a query");
+    let kept = bench.cached().remove(0);
     let whole = fs::read(&kept).expect("the file");
     let mut damaged: Vec<Vec<u8>> =
         (0..whole.len()).step_by(7).map(|bytes| whole[..bytes].to_vec()).collect();
@@ -399,17 +399,17 @@ fn a_damaged_encoded_file_is_made_again() {
     damaged.push([&whole[..], b"more"].concat());
     for bytes in damaged {
         fs::write(&kept, bytes).expect("damage");
-        assert_eq!(only(&desk.open("www.test A").expect("a query")).0, WWW);
+        assert_eq!(only(&bench.open("www.test A").expect("a query")).0, WWW);
         assert_eq!(fs::read(&kept).expect("the file"), whole);
     }
 }
 
 #[test]
 fn a_cache_that_cannot_be_written_is_said_and_done_without() {
-    let desk = Desk::new();
-    fs::write(desk.options.cache_dir.as_deref().expect("a cache"), "a file, not a directory")
+    let bench = Bench::new();
+    fs::write(bench.options.cache_dir.as_deref().expect("a cache"), "a file, not a directory")
         .expect("a file");
-    let dataset = desk.open("www.test A").expect("a query");
+    let dataset = bench.open("www.test A").expect("a query");
     assert_eq!(only(&dataset).0, WWW);
     let note = dataset.note().expect("a note");
     assert!(note.contains("not kept") && note.contains("cannot write"), "{note}");
@@ -417,23 +417,23 @@ fn a_cache_that_cannot_be_written_is_said_and_done_without() {
 
 #[test]
 fn writers_at_the_same_time_do_not_disturb_each_other() {
-    let desk = Desk::new();
+    let bench = Bench::new();
     let text = lines((0..20_000).map(|index| format!("n{index}")));
-    fs::write(desk.path(), text).expect("a query file");
+    fs::write(bench.path(), text).expect("a query file");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let dataset = Dataset::open(&desk.path(), &desk.options).expect("20,000 queries");
+                let dataset = Dataset::open(&bench.path(), &bench.options).expect("20,000 queries");
                 assert_eq!(dataset.iter().count(), 20_000);
             });
         }
     });
-    assert_eq!(desk.cached().len(), 1);
+    assert_eq!(bench.cached().len(), 1);
 }
 
 #[test]
 fn a_pipe_is_read_once() {
-    let desk = Desk::new();
+    let bench = Bench::new();
     let mut child = std::process::Command::new("echo")
         .arg("www.test A")
         .stdout(std::process::Stdio::piped())
@@ -441,17 +441,17 @@ fn a_pipe_is_read_once() {
         .expect("echo runs");
     let pipe = child.stdout.take().expect("its output");
     let path = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe)));
-    assert_eq!(only(&Dataset::open(&path, &desk.options).expect("a query")).0, WWW);
+    assert_eq!(only(&Dataset::open(&path, &bench.options).expect("a query")).0, WWW);
     child.wait().expect("echo ends");
 }
 
 #[test]
 fn another_encoding_is_named_and_no_line_of_it_skipped() {
-    let desk = Desk::with(|options| options.skip_bad = true);
+    let bench = Bench::with(|options| options.skip_bad = true);
     let utf_16: Vec<u8> = "\u{feff}www.test A\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
     let expected = ":1:1: the file is encoded in UTF-16, as its byte order mark shows; save it as UTF-8";
-    assert_eq!(desk.refused(utf_16), expected);
+    assert_eq!(bench.refused(utf_16), expected);
     // Lines end with CRLF, and the mark is not part of the first name.
-    let dataset = desk.open("\u{feff}www.test A NOERROR\r\nwww.test A\r\n").expect("a dataset");
+    let dataset = bench.open("\u{feff}www.test A NOERROR\r\nwww.test A\r\n").expect("a dataset");
     assert!(dataset.iter().all(|query| query.message == WWW));
 }

@@ -10,7 +10,7 @@ use super::ids::Ids;
 use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
-use super::{SendContext, Settings};
+use super::{FrontSettings, SendContext};
 
 pub(super) struct BackEnd {
     pub(super) name: String,
@@ -30,7 +30,7 @@ pub(super) struct BackEnd {
     pub(super) suspected_ns: Option<u64>,
     /// When it was last checked, in nanoseconds.
     pub(super) checked_ns: Option<u64>,
-    /// Some queries may go only to this and other back ends of which none is usable.
+    /// Whether this back end belongs to a group without a usable back end, to which some queries are limited.
     pub(super) is_needed: bool,
     /// Links on which something happened that was not handled yet.
     pub(super) broken: Vec<(u16, Trouble)>,
@@ -66,7 +66,7 @@ impl BackEnd {
     pub(super) fn new(
         number: usize,
         back_end: &policy::BackEnd,
-        settings: &Settings,
+        settings: &FrontSettings,
         registry: &Registry,
     ) -> std::io::Result<Self> {
         let (connections, datagrams) = match back_end.target {

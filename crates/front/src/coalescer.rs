@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_time_nobody_waits() {
+    fn without_a_time_no_query_waits() {
         let mut coalescer = Coalescer::new(Duration::ZERO, Duration::MAX).unwrap();
         coalescer.count(1_000_000, 10_000_000);
         assert!(!coalescer.is_expected);
     }
 
     #[test]
-    fn nobody_waits_longer_to_be_seen_than_for_a_batch() {
+    fn no_query_waits_longer_to_be_seen_than_for_a_batch() {
         let mut coalescer = Coalescer::new(Duration::from_millis(10), Duration::from_micros(50)).unwrap();
         // 40,000 queries a second: two in 50 µs.
         coalescer.count(400, 10_000_000);

@@ -21,14 +21,14 @@ use super::shared::{Shared, WorkerLink};
 use super::status::StatusServers;
 use super::token::{Source, token};
 use super::worker::FrontWorker;
-use super::{Policy, Settings};
+use super::{FrontSettings, Policy};
 
 /// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The workers of a front, as their process sees them.
 pub(super) struct FrontControl {
-    settings: Arc<Settings>,
+    settings: Arc<FrontSettings>,
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
     /// Each worker reports here whether it has adopted the policy.
@@ -40,7 +40,7 @@ pub(super) struct FrontControl {
 
 impl FrontControl {
     /// Prepares this number of workers. Call it before starting any other thread.
-    pub(super) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
+    pub(super) fn new(settings: FrontSettings, workers: usize) -> Result<Self, ServeError> {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
         // A worker that accepts a connection must not wait while the table of files grows.
@@ -96,7 +96,7 @@ impl FrontControl {
 }
 
 /// The maximum number of files that a worker has open: connections of clients, links to back ends, and others.
-fn files_of_a_worker(settings: &Settings) -> usize {
+fn files_of_a_worker(settings: &FrontSettings) -> usize {
     let links = settings.policy.back_ends.len() * (settings.connections + settings.sockets);
     settings.limits.connections + links + OTHER_FILES
 }

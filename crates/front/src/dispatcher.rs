@@ -25,10 +25,10 @@ use super::policy::Policy;
 use super::queries::{Client, Queries, Whereabouts};
 use super::reply_queue::ReplyQueue;
 use super::stream::StreamLink;
-use super::{Overload, SendContext, Settings};
+use super::{FrontSettings, Overload, SendContext};
 
 pub(super) struct Dispatcher {
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Arc<FrontSettings>,
     pub(super) policy: Arc<Policy>,
     pub(super) queries: Queries,
     pub(super) back_ends: Vec<Option<BackEnd>>,
@@ -57,7 +57,7 @@ pub(super) struct Dispatcher {
 
 impl Dispatcher {
     pub(super) fn new(
-        settings: Arc<Settings>,
+        settings: Arc<FrontSettings>,
         reply_queues: Vec<ReplyQueue>,
         clients: TcpClients,
         registry: Registry,

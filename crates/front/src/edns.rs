@@ -13,7 +13,7 @@ const OPTION_BYTES: usize = 4;
 
 /// The result of looking for EDNS in the records of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct EdnsSeen {
     /// The first OPT record, in any section.
     pub(super) opt: Option<Opt>,
     /// A record cannot be read, or the OPT record is invalid. There may be one OPT record, owned by the root, in the
@@ -29,8 +29,8 @@ pub(super) struct Opt {
 }
 
 /// Reads the records of a query, which begin at `at`.
-pub(super) fn see(query: &[u8], mut at: usize) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn see(query: &[u8], mut at: usize) -> EdnsSeen {
+    let mut seen = EdnsSeen::default();
     let Some(header) = Header::of(query) else { return seen };
     let before = u32::from(header.answers()) + u32::from(header.authorities());
     for number in 0..before + u32::from(header.additionals()) {

@@ -94,7 +94,7 @@ impl Intake {
         }
     }
 
-    /// Receives what one call per endpoint, or one look at the ring, returns.
+    /// Receives by one call for each endpoint, or by one look at the ring.
     pub(super) fn take(&mut self, dispatcher: &mut Dispatcher) -> io::Result<()> {
         match self {
             Self::Calls(calls) => calls.take(dispatcher),

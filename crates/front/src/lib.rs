@@ -58,7 +58,7 @@ pub use service::Front;
 
 /// The settings of a front. Limits apply to each worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct FrontSettings {
     /// The back ends, and how a query finds one of them.
     pub policy: Policy,
     /// How the front checks back ends.

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_server::sockets::WorkerSockets;
 
 use super::Policy;
@@ -60,7 +60,7 @@ fn reached(mut address: SocketAddr) -> SocketAddr {
 fn comes_in(reached: SocketAddr, here: SocketAddr) -> bool {
     let is_any = || {
         let is_one_family = reached.is_ipv4() == here.is_ipv4();
-        here.ip().is_unspecified() && is_one_family && reached.port() == here.port() && is_own(reached)
+        here.ip().is_unspecified() && is_one_family && reached.port() == here.port() && is_local(reached)
     };
     reached == here || is_any()
 }

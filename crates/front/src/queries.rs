@@ -1,6 +1,6 @@
-//! The outstanding queries, each with its client and its bytes, since it may have to be sent again. They are in
-//! one table. The queries of each back end also form a list in the order of sending, so that the one that has
-//! waited longest is the first.
+//! The outstanding queries, each with its client and its bytes, since it may have to be sent again. They are in one
+//! table. The queries of each back end also form a list in the order of sending, so the query that has waited longest
+//! is the first.
 
 use kqps_kernel::{Address, LocalAddress};
 

@@ -8,10 +8,10 @@ use kqps_kernel::{UdpOptions, UdpSocket};
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
 use kqps_server::service::{AfterHangUp, Running, Service, Task, Transports};
-use kqps_server::setup::Setup;
+use kqps_server::setup::ServerSetup;
 use kqps_server::worker::threads::Threads;
 
-use super::Settings;
+use super::FrontSettings;
 use super::control::FrontControl;
 use super::own_addresses::OwnAddresses;
 use super::policy::{PolicySource, Target};
@@ -19,7 +19,7 @@ use super::policy::{PolicySource, Target};
 /// The service of a front.
 pub struct Front {
     /// Its settings.
-    pub settings: Settings,
+    pub settings: FrontSettings,
     /// Reads its policy again at SIGHUP.
     pub source: Box<dyn PolicySource>,
 }
@@ -38,7 +38,7 @@ impl Service for Front {
         true
     }
 
-    fn check(&self, setup: &Setup) -> Result<(), ServeError> {
+    fn check(&self, setup: &ServerSetup) -> Result<(), ServeError> {
         if setup.processes > 1 {
             return Err(ServeError::Setup(
                 "a front has threads and no worker processes: use --threads".to_owned(),
@@ -55,7 +55,7 @@ impl Service for Front {
 
     /// The buffers of one socket stand for those of all sockets to back ends.
     fn notes(&self) -> io::Result<Vec<String>> {
-        let Settings { policy, buffer_bytes, .. } = &self.settings;
+        let FrontSettings { policy, buffer_bytes, .. } = &self.settings;
         if !policy.back_ends.iter().any(|back_end| matches!(back_end.target, Target::Udp(_))) {
             return Ok(Vec::new());
         }

@@ -22,7 +22,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Response, Server};
 
-use super::Settings;
+use super::FrontSettings;
 use super::shared::Shared;
 
 /// How long a client of the Unix socket may take to read.
@@ -40,7 +40,7 @@ pub(super) struct StatusServers {
 
 impl StatusServers {
     /// Listens at the addresses in the settings.
-    pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
+    pub(super) fn start(settings: &FrontSettings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
         let (mut file, mut metrics) = (None, None);
         if let Some(path) = &settings.status {
             let (listener, listening) = listen_unix(path)?;
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_told_to_prometheus() {
+    fn a_report_has_the_form_that_prometheus_reads() {
         let mut report = Report { received: 7, answered: 6, ..Report::default() };
         report.dropped.insert("stopped".to_owned(), 1);
         let counts = BackEndReport { up: 1, sent: 9, ..BackEndReport::default() };

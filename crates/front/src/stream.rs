@@ -21,8 +21,9 @@ const QUEUE_MOST: usize = 1 << 20;
 /// How long opening may take, in nanoseconds.
 const OPENING_NS: u64 = 1_000_000_000;
 
-/// How long opening may take if the back end is needed and was reached before: this many nanoseconds, and at least
-/// this many times as long as it took then. The kernel repeats a lost SYN only after 1 s (RFC 6298, section 2).
+/// How long opening may take if the back end is needed and was reached before: this time in nanoseconds, or this many
+/// times the duration of that opening if that is longer. The kernel repeats a lost SYN only after 1 s (RFC 6298,
+/// section 2).
 const OPENING_AGAIN_NS: u64 = 200_000_000;
 const OPENING_AGAIN_TIMES: u64 = 4;
 

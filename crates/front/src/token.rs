@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_tells_what_it_was_made_of() {
+    fn a_token_gives_back_what_it_was_made_of() {
         for kind in SOURCES {
             assert_eq!(source(token(kind, 5, 1 << 23)), (kind, 5, 1 << 23));
         }

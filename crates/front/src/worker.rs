@@ -15,7 +15,7 @@ use kqps_server::sockets::{Endpoint, ListeningSocket};
 use kqps_server::worker::StopFlag;
 use mio::{Events, Poll};
 
-use super::Settings;
+use super::FrontSettings;
 use super::clients::TcpClients;
 use super::coalescer::Coalescer;
 use super::dispatcher::Dispatcher;
@@ -55,7 +55,7 @@ pub(super) struct FrontWorker {
 impl FrontWorker {
     /// Sets the worker up. Call it on the thread that runs the worker.
     pub(super) fn new(
-        settings: &Arc<Settings>,
+        settings: &Arc<FrontSettings>,
         endpoints: Vec<Endpoint>,
         listeners: Vec<ListeningSocket>,
         model: Model,
@@ -150,7 +150,7 @@ impl FrontWorker {
         self.dispatcher.hear_back_ends(&mut self.input, &mut self.replies);
     }
 
-    /// Sends what waits, and does what is due.
+    /// Sends the waiting queries and replies, and handles all that is due.
     fn finish(&mut self) {
         let now_ns = self.dispatcher.now_ns;
         let is_dry = !self.intake.has_more() && self.dispatcher.clients.ready() == 0;

@@ -130,7 +130,7 @@ cpu1 0 0 10 2090 0 0 0 0 0 0
     }
 
     #[test]
-    fn measured_interrupts_are_nobodys_work() {
+    fn measured_interrupts_are_the_work_of_no_thread() {
         let measured = |text: &str| {
             parse(&text.replace(" 0 20 5 0 0", " 7 20 5 0 0").replace(" 0 30 5 0 0", " 17 30 5 0 0"))
         };

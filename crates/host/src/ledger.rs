@@ -37,7 +37,7 @@ pub struct Evidence<'a> {
     /// Messages that the player passed to the kernel; one may hold several queries.
     pub messages_sent: u64,
     /// Messages that the player read; one may hold several replies.
-    pub messages_heard: u64,
+    pub messages_received: u64,
     /// Whether the messages went over IPv6.
     pub ipv6: bool,
     /// The facts of the host, with the player's namespace.

@@ -4,9 +4,9 @@
 //! cores are and when they stand still, the drop ledger, and the fingerprint of a run. Not for: judging any of it
 //! (`verdict`), nor for starting and pinning servers and players (`lab`, `player`).
 //!
-//! Invariant: it reads the machine and changes nothing. It may load a core for some milliseconds to measure it, or wake up
-//! on it from time to time. It reports what it cannot read, with the reason. Nothing here panics because a file is missing
-//! or a process has gone.
+//! Invariant: it reads the machine and changes nothing. It may load a core for some milliseconds to measure it, or wake
+//! up on it from time to time. It reports what it cannot read, with the reason. Nothing here panics because a file is
+//! missing or a process has gone.
 
 pub mod fingerprint;
 pub mod gauge;
@@ -38,6 +38,6 @@ pub use split::{Split, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;
 pub use watch::{
-    PlayerPlace, PlayerWatched, Seen, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch,
+    PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch, WatchResult,
 };
 pub use witness::Witness;

@@ -1,8 +1,8 @@
-//! The processes behind an address of this host: those that have the sockets which receive what is sent there.
+//! The processes behind an address of this host: those that hold the sockets which receive packets to it.
 //!
-//! A socket has an inode in the kernel's table of sockets, and a process that has it open shows the same inode among its
-//! files. Servers share sockets: with their workers, with the service manager that opened them, and through `SO_REUSEPORT`
-//! with unrelated processes. The result is the processes that, with their descendants, are the server.
+//! A socket has an inode in the kernel's table of sockets, and a process that has it open shows the same inode among
+//! its files. Servers share sockets: with their workers, with the service manager that opened them, and through
+//! `SO_REUSEPORT` with unrelated processes. The result is the processes that, with their descendants, are the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +18,8 @@ struct Bound {
     inode: u64,
 }
 
-/// Returns the processes that receive what is sent to these addresses, without those that descend from one of them. The
-/// error is the reason why they are not known. This searches for sockets in the network namespace of the calling thread.
+/// Returns the processes that receive packets to these addresses, without the descendants of these processes. The error
+/// is the reason why they are not known. This searches for sockets in the network namespace of the calling thread.
 pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     let wanted = sockets_of(targets)?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
@@ -45,11 +45,11 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     kin.servers(&holders)
 }
 
-/// Readings of the kernel's table of sockets before a socket counts as missing. The kernel returns the table in pieces, and
-/// skips some sockets if others close between two pieces.
+/// Readings of the kernel's table of sockets before a socket counts as missing. The kernel returns the table in pieces,
+/// and skips some sockets if others close between two pieces.
 const READINGS: u32 = 4;
 
-/// The sockets that receive what is sent to these addresses, by inode.
+/// The sockets that receive packets to these addresses, by inode.
 fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
     let mut missing = None;
     for _ in 0..READINGS {
@@ -104,8 +104,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// The sockets among which the kernel chooses for datagrams to an address: those bound to it, or else those bound to any
-/// address. IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
+/// The sockets among which the kernel chooses for datagrams to an address: those bound to it, or else those bound to
+/// any address. IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
 fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     let ip = target.ip();
     let candidates: &[IpAddr] = &match ip {
@@ -121,7 +121,8 @@ fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     candidates.iter().map(at).find(|sockets| !sockets.is_empty()).unwrap_or_default()
 }
 
-/// The processes that have any of these sockets open, with the sockets, and whether some process could not be inspected.
+/// The processes that have any of these sockets open, with the sockets, and whether some process could not be
+/// inspected.
 fn holders(inodes: &BTreeSet<u64>) -> (BTreeMap<u32, BTreeSet<u64>>, bool) {
     let (mut holders, mut hidden) = (BTreeMap::new(), false);
     for pid in process::all() {
@@ -185,7 +186,8 @@ impl Kin<'_> {
         heirs.peek().is_some() && heirs.all(|heir| !(self.is_same)(*heir, holder))
     }
 
-    /// The oldest ancestor that a process has through processes of the same program. A worker descends so from its server.
+    /// The oldest ancestor that a process has through processes of the same program. A worker descends so from its
+    /// server.
     fn eldest(&self, pid: u32) -> u32 {
         let parent = |pid: &u32| {
             let parent = (self.parent)(*pid)?;
@@ -233,7 +235,8 @@ mod tests {
         assert_eq!(taking("[::1]:5300"), [0; 0]);
     }
 
-    /// The servers among processes given as (number, parent, program). `holders` hold the sockets, and 90 is the player.
+    /// The servers among processes given as (number, parent, program). `holders` hold the sockets, and 90 is the
+    /// player.
     fn servers(processes: &[(u32, u32, &str)], holders: &[u32]) -> Result<Vec<u32>, String> {
         let parent = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.1).filter(|it| *it > 0);
         let program = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.2);
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_opened_the_socket_is_no_server() {
+    fn a_process_that_only_opened_the_socket_is_no_server() {
         let all = [&ROOT[..], &[(40, 1, "knotd"), (50, 1, "supervisor"), (51, 50, "named")]].concat();
         assert_eq!(servers(&all, &[1, 40]), Ok(vec![40]));
         assert_eq!(servers(&all, &[50, 51]), Ok(vec![51]));
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_started_the_player_is_not_watched() {
+    fn the_process_that_started_the_player_is_not_watched() {
         let all = [&ROOT[..], &[(60, 80, "kqps"), (61, 60, "kqps")]].concat();
         assert!(
             servers(&all, &[80]).unwrap_err().contains("process 80 has the socket and started this player")

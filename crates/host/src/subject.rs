@@ -28,8 +28,8 @@ impl CpuReading {
     }
 }
 
-/// CPU seconds that a process and its descendants have used so far, including children that have ended and were waited for;
-/// 0 if the process has ended.
+/// CPU seconds that a process and its descendants have used so far, including children that have ended and were waited
+/// for; 0 if the process has ended.
 pub fn cpu_s_so_far(pid: u32) -> f64 {
     let of = |process: &Process| process.cpu_ns + process::ticks_ns(process.children_ticks());
     CpuReading::take(&[pid]).processes.iter().map(of).sum::<u64>() as f64 / 1e9
@@ -95,8 +95,8 @@ fn udp_sockets(family: &[u32]) -> io::Result<BTreeMap<u64, u64>> {
 
 /// CPU seconds of the whole subject between two readings.
 ///
-/// When a process ends, its CPU time is added to its parent's counters of waited-for children. That is the time of its
-/// whole life and its children's, so what it had used at the first reading is subtracted.
+/// When a process ends, its CPU time is added to its parent's counters of waited-for children. That time covers its
+/// whole life and its children's, so its CPU time at the first reading is subtracted.
 pub(crate) fn cpu_s(before: &CpuReading, after: &CpuReading) -> f64 {
     let mut spent_ns = 0i128;
     for process in &after.processes {
@@ -236,7 +236,8 @@ fn switches([before, after]: [&CounterReading; 2]) -> [u64; 2] {
     })
 }
 
-/// The drops of sockets. A socket opened in between counts from 0. The drops of a socket closed in between are not known.
+/// The drops of sockets. A socket opened in between counts from 0. The drops of a socket closed in between are not
+/// known.
 fn socket_drops([before, after]: [&CounterReading; 2]) -> Option<u64> {
     let (before, after) = (before.sockets.as_ref()?, after.sockets.as_ref()?);
     let drops =

@@ -30,7 +30,7 @@ pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
 
 /// The differences between the two readings of both sides.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct WatchResult {
     /// What the player's host did.
     pub host: HostFacts,
     /// What the subject did, if it was watched.
@@ -49,7 +49,7 @@ pub trait TrialWatch {
     fn sending_ended(&mut self);
 
     /// Takes the second reading and returns the differences.
-    fn end(self) -> Seen;
+    fn end(self) -> WatchResult;
 }
 
 /// A running watch of a player and a subject on this host.
@@ -77,14 +77,14 @@ impl TrialWatch for Watch {
         self.player.sending_ended();
     }
 
-    fn end(self) -> Seen {
+    fn end(self) -> WatchResult {
         let subject = self.subject.end();
         join(self.player.end(), subject)
     }
 }
 
 /// One result of what both sides saw, on one host or on two.
-pub fn join(player: PlayerSeen, subject: SubjectSeen) -> Seen {
+pub fn join(player: PlayerSeen, subject: SubjectSeen) -> WatchResult {
     let mut unreadable = player.unreadable;
     unreadable.extend(subject.unreadable);
     let foreign_cpu_s = if subject.facts.is_some() {
@@ -108,7 +108,7 @@ pub fn join(player: PlayerSeen, subject: SubjectSeen) -> Seen {
         foreign_cpu_s: read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut unreadable),
         unreadable,
     };
-    Seen {
+    WatchResult {
         host,
         subject: subject.facts,
         side: subject.side,
@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn sides_on_two_hosts_are_joined() {
-        // On each host, core 0 was busy for 1 s of 2 s, of which the side used 0.75 s. A tick of 10 ms is the resolution.
+        // On each host, core 0 was busy for 1 s of 2 s, of which the side used 0.75 s. A tick of 10 ms is the
+        // resolution.
         let player = PlayerSeen { cores: cores::made_up("a", &[0], 0.75), ..PlayerSeen::default() };
         let facts = SubjectFacts { pid: 7, ..SubjectFacts::default() };
         let subject = SubjectSeen {

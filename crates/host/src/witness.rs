@@ -1,11 +1,12 @@
-//! A witness of stalls. On each core, a thread that runs before all ordinary threads wakes more than 400 times a second and
-//! records how late it was. Ordinary threads that sleep, spin or wait for a lock cannot delay it. Two things can: a
+//! A witness of stalls. On each core, a thread that runs before all ordinary threads wakes more than 400 times a second
+//! and records how late it was. Ordinary threads that sleep, spin or wait for a lock cannot delay it. Two things can: a
 //! hypervisor that withholds the core, and a kernel that does something on it that cannot be interrupted.
 //!
-//! A program at the usual priority that has the core does not delay the witness, but it delays the subject. So each wake also
-//! checks whether the subject got CPU time. If it was ready to run and got none, that is a stall too.
+//! A program at the usual priority that has the core does not delay the witness, but it delays the subject. So each
+//! wake also checks whether the subject got CPU time. If it was ready to run and got none, that is a stall too.
 //!
-//! A thread that itself runs first, as a player's may, delays the witness too. So watch a subject's cores, not a player's.
+//! A thread that itself runs first, as a player's may, delays the witness too. So watch a subject's cores, not a
+//! player's.
 
 mod waits;
 
@@ -32,15 +33,15 @@ const PERIOD_NS: u64 = 2_300_000;
 
 /// A wake later than this is a stall. On a virtual machine a sleeping thread wakes some tens of microseconds late. The
 /// kernel does not interrupt a system call for it, and a call that sends 64 long segments took up to 0.5 ms on a small
-/// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms no
-/// server.
+/// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms
+/// no server.
 const STALL_NS: u64 = 500_000;
 
 /// Threads that watch cores. Dropping this value ends them.
 #[derive(Debug)]
 pub struct Witness {
     watch: Arc<Watch>,
-    threads: Vec<(u32, JoinHandle<io::Result<Seen>>)>,
+    threads: Vec<(u32, JoinHandle<io::Result<CoreStalls>>)>,
 }
 
 /// What the threads share.
@@ -48,13 +49,13 @@ pub struct Witness {
 struct Watch {
     began_ns: u64,
     is_over: AtomicBool,
-    /// The subject's processes; none where nobody knows them.
+    /// The subject's processes; empty if they are not known.
     processes: Vec<u32>,
 }
 
-/// What one thread saw.
+/// The wakes of one thread and the stalls of its core.
 #[derive(Debug, Default)]
-struct Seen {
+struct CoreStalls {
     wakes: u64,
     stalls: u64,
     /// The longest stalls: how late each wake was, and when it was due. The shortest stall is on top.
@@ -68,7 +69,7 @@ impl Witness {
     /// allowed here, and without the right to run before others.
     pub fn begin(cpus: &[u32], subject: &[u32]) -> io::Result<Self> {
         let cpus = cores(cpus)?;
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let watch = Arc::new(Watch {
             began_ns: clock::now_ns(),
             is_over: AtomicBool::new(false),
@@ -79,18 +80,18 @@ impl Witness {
         for (place, &cpu) in cpus.iter().enumerate() {
             // Staggered, so that not all cores wake up at the same moment.
             let offset_ns = PERIOD_NS * place as u64 / cpus.len() as u64;
-            let (watch, tell) = (Arc::clone(&witness.watch), tell.clone());
-            let run = move || watch.on(cpu, offset_ns, tell);
+            let (watch, sender) = (Arc::clone(&witness.watch), sender.clone());
+            let run = move || watch.on(cpu, offset_ns, sender);
             let thread = std::thread::Builder::new().name(format!("witness-{cpu}")).spawn(run)?;
             witness.threads.push((cpu, thread));
         }
-        drop(tell);
-        let watching = told.iter().take(cpus.len()).count();
+        drop(sender);
+        let watching = receiver.iter().take(cpus.len()).count();
         if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
     }
 
-    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed is
-    /// not among the cores.
+    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed
+    /// is not among the cores.
     pub fn end(mut self) -> StallFacts {
         self.watch.is_over.store(true, Ordering::Relaxed);
         let mut facts = StallFacts {
@@ -115,7 +116,7 @@ impl Witness {
     /// The reason why not all threads watch.
     fn failure(mut self) -> io::Error {
         self.watch.is_over.store(true, Ordering::Relaxed);
-        let end = |(_, thread): (u32, JoinHandle<io::Result<Seen>>)| match thread.join() {
+        let end = |(_, thread): (u32, JoinHandle<io::Result<CoreStalls>>)| match thread.join() {
             Ok(outcome) => outcome.err(),
             Err(_) => Some(io::Error::other("a thread of the witness panicked")),
         };
@@ -136,20 +137,22 @@ impl Drop for Witness {
 
 impl Watch {
     /// Watches one core until the watch is over. Sends to `begins` when it starts.
-    fn on(&self, cpu: u32, offset_ns: u64, begins: Sender<()>) -> io::Result<Seen> {
+    fn on(&self, cpu: u32, offset_ns: u64, begins: Sender<()>) -> io::Result<CoreStalls> {
         let of = |error: io::Error, words: &str| io::Error::new(error.kind(), format!("{words}: {error}"));
         affinity::pin_thread(cpu).map_err(|error| of(error, "cannot watch for stalls"))?;
         priority::run_first().map_err(|error| {
             let words = "cannot watch for stalls: a thread that runs before others needs CAP_SYS_NICE, or a limit of RLIMIT_RTPRIO";
             of(error, words)
         })?;
-        let mut seen =
-            Seen { longest: BinaryHeap::with_capacity(StallFacts::STALLS_MOST), ..Seen::default() };
+        let mut seen = CoreStalls {
+            longest: BinaryHeap::with_capacity(StallFacts::STALLS_MOST),
+            ..CoreStalls::default()
+        };
         let first_ns = self.began_ns + offset_ns;
         let began_ns = clock::now_ns();
         let mut waits = Waits::begin(&self.processes, cpu, began_ns);
         let mut at_ns = next_ns(first_ns, began_ns);
-        // Nobody receives this if another core's thread has failed.
+        // There is no receiver any more if another core's thread has failed.
         let _ = begins.send(());
         drop(begins);
         // The last wake counts too, since a delay of the end is also a stall.
@@ -170,14 +173,14 @@ impl Watch {
     }
 }
 
-impl Seen {
+impl CoreStalls {
     /// Records a wake that was due at `at_ns` and came at `now_ns`.
     fn wake(&mut self, at_ns: u64, now_ns: u64) {
         self.wakes += 1;
         self.note(now_ns - at_ns, at_ns);
     }
 
-    /// A core was withheld for so long at least, since then.
+    /// Records a delay of `late_ns` from `at_ns` on. A longer one than [`STALL_NS`] is a stall.
     fn note(&mut self, late_ns: u64, at_ns: u64) {
         if late_ns > STALL_NS {
             self.stalls += 1;
@@ -192,8 +195,8 @@ impl Seen {
     }
 }
 
-/// The first moment after `now_ns` that is a whole number of periods after `first_ns`, or `first_ns` itself. Moments are
-/// multiplied, so they do not drift. Moments within a stall are skipped, so a stall is recorded once.
+/// The first moment after `now_ns` that is a whole number of periods after `first_ns`, or `first_ns` itself. Moments
+/// are multiplied, so they do not drift. Moments within a stall are skipped, so a stall is recorded once.
 fn next_ns(first_ns: u64, now_ns: u64) -> u64 {
     match now_ns.checked_sub(first_ns) {
         Some(since_ns) => first_ns + (since_ns / PERIOD_NS + 1) * PERIOD_NS,
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_longest_stalls_are_kept_and_all_are_counted() {
-        let mut seen = Seen::default();
+        let mut seen = CoreStalls::default();
         for number in 0..3000 {
             // Every other wake is a stall, each longer than the one before.
             let late_ns = if number % 2 == 0 { STALL_NS } else { STALL_NS + number };

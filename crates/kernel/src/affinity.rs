@@ -93,14 +93,14 @@ mod tests {
     #[test]
     fn another_thread_is_confined_and_one_that_ended_is_no_error() {
         let cpu = *allowed().unwrap().last().unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
-            tell.send(thread_id()).unwrap();
+            sender.send(thread_id()).unwrap();
             may_go_on.recv().unwrap();
             allowed().unwrap()
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         confine_thread(thread, &[cpu]).unwrap();
         // The thread's cores are a subset already, so nothing changes.
         confine_thread(thread, &(0..1024).collect::<Vec<u32>>()).unwrap();

@@ -24,7 +24,7 @@ pub struct Alarms {
 #[derive(Debug)]
 struct Alarm {
     timer: OwnedFd,
-    /// When it goes off, or when it went off if nobody waited for it; `None` if it is not set.
+    /// When it goes off, or when it went off if no call waited for it; `None` if it is not set.
     at_ns: Option<u64>,
 }
 
@@ -36,11 +36,11 @@ impl Alarms {
 
     /// The time of the alarm that the previous call set in advance, which may be past; `None` if it set none.
     #[inline]
-    pub fn told_ns(&self) -> Option<u64> {
+    pub fn announced_ns(&self) -> Option<u64> {
         self.next.at_ns
     }
 
-    /// Sleeps until `at_ns`. The call is cheaper if `at_ns` is [`Self::told_ns`]. A signal does not end the sleep.
+    /// Sleeps until `at_ns`. The call is cheaper if `at_ns` is [`Self::announced_ns`]. A signal does not end the sleep.
     /// `then_ns`, later than `at_ns`, is when the next sleep will probably end.
     pub fn sleep_until_ns(&mut self, at_ns: u64, then_ns: Option<u64>) -> io::Result<()> {
         self.next.set(at_ns)?;
@@ -98,11 +98,11 @@ mod tests {
     use crate::clock;
 
     #[test]
-    fn a_sleep_ends_at_its_moment_whatever_was_told() {
+    fn a_sleep_ends_on_time_whatever_was_announced() {
         let mut alarms = Alarms::new().unwrap();
         let start_ns = clock::now_ns();
-        // In turn: nothing set before; as set in advance; later than set; earlier than set; none set; and a next
-        // time that is past, which callers should not pass but which does no harm.
+        // In turn: nothing set before; as set in advance; later than set; earlier than set; none set; and a
+        // next time that is past, which callers should not pass, although it does no harm.
         let moments: [(u64, Option<u64>); 6] = [
             (1_000_000, Some(2_000_000)),
             (2_000_000, Some(2_500_000)),
@@ -115,7 +115,7 @@ mod tests {
             alarms.sleep_until_ns(start_ns + at_ns, then_ns.map(|then_ns| start_ns + then_ns)).unwrap();
             let slept_ns = clock::now_ns() - start_ns;
             assert!((at_ns..at_ns + 10_000_000_000).contains(&slept_ns), "{at_ns}: {slept_ns}");
-            assert!(alarms.told_ns() == then_ns.map(|then_ns| start_ns + then_ns));
+            assert!(alarms.announced_ns() == then_ns.map(|then_ns| start_ns + then_ns));
         }
     }
 

@@ -15,7 +15,7 @@ pub use turn::TurnBatch;
 pub use crate::udp::Wait;
 
 use crate::address::Address;
-use crate::control::{CONTROL_BYTES, Control};
+use crate::cmsg::{CONTROL_BYTES, Control};
 use crate::memory::Block;
 
 /// The largest message that segmentation offload sends or receives, in bytes.
@@ -67,11 +67,11 @@ impl Headers {
     fn copy_up(&mut self, index: usize) {
         self.names[index - 1] = self.names[index];
         self.controls[index - 1] = self.controls[index];
-        let told = self.headers[index];
+        let copied = self.headers[index];
         let header = &mut self.headers[index - 1];
-        header.msg_len = told.msg_len;
-        header.msg_hdr.msg_namelen = told.msg_hdr.msg_namelen;
-        header.msg_hdr.msg_controllen = told.msg_hdr.msg_controllen;
+        header.msg_len = copied.msg_len;
+        header.msg_hdr.msg_namelen = copied.msg_hdr.msg_namelen;
+        header.msg_hdr.msg_controllen = copied.msg_hdr.msg_controllen;
     }
 }
 

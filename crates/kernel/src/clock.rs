@@ -110,35 +110,35 @@ mod tests {
     #[test]
     fn the_offset_leads_from_one_clock_to_the_other() {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let told_ns = now_ns() as i64 + realtime_offset_ns();
-        assert!((told_ns - since_1970.as_nanos() as i64).abs() < 1_000_000_000);
+        let wall_ns = now_ns() as i64 + realtime_offset_ns();
+        assert!((wall_ns - since_1970.as_nanos() as i64).abs() < 1_000_000_000);
         assert!(since_1970.as_secs().abs_diff(wall_s()) <= 1);
     }
 
     #[test]
     fn cpu_time_of_a_process_by_its_number() {
         let before_ns = process_cpu_ns();
-        let told_ns = process_cpu_ns_of(std::process::id()).unwrap();
-        assert!((before_ns..=process_cpu_ns()).contains(&told_ns));
+        let used_ns = process_cpu_ns_of(std::process::id()).unwrap();
+        assert!((before_ns..=process_cpu_ns()).contains(&used_ns));
         // Process IDs on Linux are at most 2²².
         assert!(process_cpu_ns_of((1 << 22) + 1).is_err());
     }
 
     #[test]
     fn cpu_time_of_another_thread_by_its_number() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (end, may_end) = std::sync::mpsc::channel::<()>();
         let spin = move || {
             while thread_cpu_ns() < 2_000_000 {}
-            tell.send((crate::affinity::thread_id(), thread_cpu_ns())).unwrap();
+            sender.send((crate::affinity::thread_id(), thread_cpu_ns())).unwrap();
             may_end.recv().unwrap();
             thread_cpu_ns()
         };
         let other = std::thread::spawn(spin);
-        let (thread, least_ns) = told.recv().unwrap();
-        let told_ns = thread_cpu_ns_of(thread).unwrap();
+        let (thread, least_ns) = receiver.recv().unwrap();
+        let used_ns = thread_cpu_ns_of(thread).unwrap();
         end.send(()).unwrap();
-        assert!((least_ns..=other.join().unwrap()).contains(&told_ns));
+        assert!((least_ns..=other.join().unwrap()).contains(&used_ns));
         // Thread IDs on Linux are at most 2²².
         assert!(thread_cpu_ns_of((1 << 22) + 1).is_err());
     }

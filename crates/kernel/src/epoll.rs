@@ -29,7 +29,7 @@ impl Epoll {
         check(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
     }
 
-    /// Waits without a timeout until a descriptor is readable. Returns the keys of the readable ones; none
+    /// Waits without a timeout until a descriptor is readable. Returns the keys of the readable descriptors, and no key
     /// after a signal.
     pub fn wait(&mut self) -> io::Result<impl Iterator<Item = u64> + '_> {
         let room = self.events.len() as libc::c_int;

@@ -3,7 +3,7 @@
 /// Returns free memory to the system, in whole pages (`malloc_trim(3)`). Otherwise the allocator keeps all
 /// memory that it ever obtained, and a server would seem as large as it was while it loaded its zones. Does
 /// nothing without glibc.
-pub fn give_back() {
+pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the call touches only memory that the allocator holds as free, under its own locks.
     unsafe {
@@ -29,7 +29,7 @@ mod tests {
         let last = Box::new([1; 1000]);
         let before_bytes = resident_bytes();
         drop(pieces);
-        give_back();
+        trim();
         let after_bytes = resident_bytes();
         assert!(before_bytes - after_bytes > 50_000_000, "{before_bytes} and then {after_bytes}");
         drop(last);

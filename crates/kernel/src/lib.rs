@@ -20,9 +20,9 @@ pub mod idle;
 pub mod inherited;
 pub mod interrupts;
 pub mod limits;
+pub mod local_address;
 pub mod map;
 pub mod namespace;
-pub mod own;
 pub mod poll;
 pub mod port;
 pub mod priority;
@@ -38,7 +38,7 @@ pub mod udp;
 pub mod uring;
 pub mod uring_send;
 
-mod control;
+mod cmsg;
 mod memory;
 mod sys;
 

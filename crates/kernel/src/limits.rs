@@ -57,7 +57,7 @@ mod tests {
         let raised = raise_open_files().unwrap();
         let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
-        let told: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
-        assert_eq!(told, [raised.to_string(), raised.to_string()]);
+        let shown: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
+        assert_eq!(shown, [raised.to_string(), raised.to_string()]);
     }
 }

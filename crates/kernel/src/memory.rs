@@ -1,6 +1,5 @@
-//! Memory that the kernel reads and writes through pointers in other such memory: a header points to its name,
-//! buffer and control bytes. Pointers into a `Box` become invalid when the `Box` is used; those into a `Block` do
-//! not.
+//! Memory that the kernel reads and writes through pointers in other such memory: a header points to its name, buffer
+//! and control bytes. Pointers into a `Box` become invalid when the `Box` is used. Pointers into a `Block` stay valid.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut, Range};
@@ -20,7 +19,7 @@ unsafe impl Zeroed for libc::iovec {}
 // SAFETY: as above.
 unsafe impl Zeroed for crate::address::Address {}
 // SAFETY: as above.
-unsafe impl Zeroed for crate::control::Control {}
+unsafe impl Zeroed for crate::cmsg::Control {}
 
 /// A fixed number of values on the heap, zeroed at first and page-aligned, so that no two blocks share a cache line.
 /// Moving the block does not move its memory.

@@ -45,8 +45,8 @@ const TRIALS: [(&str, &str, Trial); 15] = [
 
 /// Tries all capabilities.
 pub fn probe() -> Vec<Capability> {
-    let told = |trial: Trial| trial().map_err(|error| error.to_string());
-    TRIALS.iter().map(|&(name, purpose, trial)| Capability { name, purpose, outcome: told(trial) }).collect()
+    let tried = |trial: Trial| trial().map_err(|error| error.to_string());
+    TRIALS.iter().map(|&(name, purpose, trial)| Capability { name, purpose, outcome: tried(trial) }).collect()
 }
 
 /// Tries one capability by name. Returns the reason if it does not work or does not exist.

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_can_be_told_to_hang_up_whatever_its_parent_ignores() {
+    fn a_child_obeys_sighup_whatever_its_parent_ignores() {
         // SAFETY: no handler is installed, and no other test of this process uses SIGHUP.
         let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
         let mut child = tie(Command::new("sleep").arg("60")).spawn().unwrap();

@@ -40,14 +40,14 @@ impl Signals {
 
     /// The next pending signal, if any. The kernel may merge several signals of one kind.
     pub fn read(&self) -> io::Result<Option<Signal>> {
-        let mut told = [0; size_of::<libc::signalfd_siginfo>()];
-        match (&self.0).read(&mut told) {
+        let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+        match (&self.0).read(&mut info) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         }
         // The number comes first (signalfd(2)).
-        Ok(Some(match i32::from_ne_bytes([told[0], told[1], told[2], told[3]]) {
+        Ok(Some(match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
             libc::SIGHUP => Signal::HangUp,
             libc::SIGINT => Signal::Interrupt,
             _ => Signal::Terminate,

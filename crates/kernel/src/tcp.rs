@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_families_share_a_port_and_nobody_else_does() {
+    fn both_families_share_a_port_and_no_other_socket_does() {
         let four = listen("0.0.0.0:0".parse().unwrap(), 1).unwrap();
         let port = four[0].local_addr().unwrap().port();
         let six = listen(format!("[::]:{port}").parse().unwrap(), 1).unwrap();

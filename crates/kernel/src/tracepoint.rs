@@ -67,11 +67,11 @@ impl Counters {
     pub fn counts(&self) -> io::Result<Vec<u64>> {
         let filters = self.groups.first().map_or(0, Vec::len);
         let mut sums = vec![0; filters];
-        let mut told = vec![0; (1 + filters) * size_of::<u64>()];
+        let mut reading = vec![0; (1 + filters) * size_of::<u64>()];
         for mut leader in self.groups.iter().filter_map(|group| group.first()) {
             // The number of counters, then each count: perf_event_open(2), "Reading results".
-            leader.read_exact(&mut told)?;
-            let counts = told.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).skip(1);
+            leader.read_exact(&mut reading)?;
+            let counts = reading.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).skip(1);
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         Ok(sums)

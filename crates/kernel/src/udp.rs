@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::{Address, LocalAddress};
-use crate::control::{self, Control};
+use crate::cmsg::{self, Control, ControlData};
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
 /// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
@@ -145,11 +145,6 @@ impl UdpSocket {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an internet socket"))
     }
 
-    /// Whether received messages contain the address to which they were sent.
-    pub fn tells_asked(&self) -> bool {
-        self.pktinfo
-    }
-
     /// Accepts packets from this peer only. Sends without an address go to it.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         socket2::SockRef::from(self).connect(&peer.into())
@@ -187,9 +182,9 @@ impl UdpSocket {
     /// A sentence for each buffer that is smaller than `asked_bytes`, with the reason. Without `CAP_NET_ADMIN` the
     /// kernel limits buffers to its sysctls.
     pub fn short_buffers(&self, asked_bytes: usize) -> Vec<String> {
-        let told = |told: io::Result<usize>, which: &str, sysctl: &str| {
+        let short = |size: io::Result<usize>, which: &str, sysctl: &str| {
             // The kernel returns twice the requested size, because it counts its own bookkeeping (socket(7)).
-            let got_bytes = told.ok()? / 2;
+            let got_bytes = size.ok()? / 2;
             let more = if got_bytes < BUFFER_BYTES_MOST {
                 format!("raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN")
             } else {
@@ -199,8 +194,8 @@ impl UdpSocket {
                 .then(|| format!("{which} buffers have {got_bytes} bytes instead of {asked_bytes}: {more}"))
         };
         let both = [
-            told(self.recv_buffer(), "receive", "net.core.rmem_max"),
-            told(self.send_buffer(), "send", "net.core.wmem_max"),
+            short(self.recv_buffer(), "receive", "net.core.rmem_max"),
+            short(self.send_buffer(), "send", "net.core.wmem_max"),
         ];
         both.into_iter().flatten().collect()
     }
@@ -231,9 +226,9 @@ impl UdpSocket {
     #[inline]
     pub fn recv(&self, buffer: &mut [u8], peer: &mut Peer, wait: Wait) -> io::Result<Option<usize>> {
         let (returned, from_someone) = if self.pktinfo {
-            let (returned, from_someone, told) = self.recv_told(buffer, peer, wait.flags());
+            let (returned, from_someone, data) = self.recv_with_data(buffer, peer, wait.flags());
             if returned >= 0 {
-                peer.asked = told.to;
+                peer.asked = data.to;
             }
             (returned, from_someone)
         } else {
@@ -262,20 +257,20 @@ impl UdpSocket {
         peer: &mut Peer,
         wait: Wait,
     ) -> io::Result<Option<Stamped>> {
-        let (returned, from_someone, told) = self.recv_told(buffer, peer, wait.flags());
+        let (returned, from_someone, data) = self.recv_with_data(buffer, peer, wait.flags());
         let received = received(returned, from_someone)?;
-        Ok(received.map(|bytes| Stamped { bytes, arrived_ns: told.arrived_ns }))
+        Ok(received.map(|bytes| Stamped { bytes, arrived_ns: data.arrived_ns }))
     }
 
     /// Receives with `recvmsg`. Returns its result, whether there was a sender, and the kernel's data about the
     /// datagram.
     #[inline]
-    fn recv_told(
+    fn recv_with_data(
         &self,
         buffer: &mut [u8],
         peer: &mut Peer,
         flags: libc::c_int,
-    ) -> (libc::ssize_t, bool, control::Told) {
+    ) -> (libc::ssize_t, bool, ControlData) {
         let mut control = Control::EMPTY;
         let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: a header of zeros is valid: it points to nothing.
@@ -288,12 +283,12 @@ impl UdpSocket {
         header.msg_controllen = size_of::<Control>();
         // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
         let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
-        let told = if returned >= 0 {
-            control::read(&control.0[..header.msg_controllen])
+        let data = if returned >= 0 {
+            cmsg::read(&control.0[..header.msg_controllen])
         } else {
-            control::Told::default()
+            ControlData::default()
         };
-        (returned, header.msg_namelen > 0, told)
+        (returned, header.msg_namelen > 0, data)
     }
 
     /// Sends one datagram to a peer, from [`Peer::asked`] if it is known.
@@ -373,19 +368,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_that_is_smaller_than_asked_for_is_told() {
+    fn a_buffer_that_is_smaller_than_asked_for_is_reported() {
         // More than the kernel grants to any process.
         let asked_bytes = 1 << 31;
         let options = UdpOptions { recv_buffer: Some(asked_bytes), ..UdpOptions::default() };
         let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
         let got_bytes = socket.recv_buffer().unwrap() / 2;
-        let told = socket.short_buffers(asked_bytes);
-        assert_eq!(told.len(), 2);
+        let sentences = socket.short_buffers(asked_bytes);
+        assert_eq!(sentences.len(), 2);
         assert!(
-            told[0]
+            sentences[0]
                 .starts_with(&format!("receive buffers have {got_bytes} bytes instead of {asked_bytes}: "))
         );
-        assert!(told[1].starts_with("send buffers have "));
+        assert!(sentences[1].starts_with("send buffers have "));
         assert_eq!(socket.short_buffers(1), [""; 0]);
     }
 }

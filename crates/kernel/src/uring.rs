@@ -10,7 +10,7 @@ use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::address::{Address, LocalAddress};
-use crate::control::{self, CONTROL_BYTES, Control};
+use crate::cmsg::{self, CONTROL_BYTES, Control, ControlData};
 use crate::memory::{Block, Zeroed};
 use crate::sys::check;
 use crate::udp::UdpSocket;
@@ -201,9 +201,9 @@ impl Ring {
     #[inline]
     pub fn payload(&mut self, buffer: &Buffer) -> &mut [u8] {
         let whole = self.whole_mut(buffer);
-        let told = u32::from_ne_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
+        let length = u32::from_ne_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
         let room = whole.len() - PAYLOAD_AT;
-        &mut whole[PAYLOAD_AT..][..told.min(room)]
+        &mut whole[PAYLOAD_AT..][..length.min(room)]
     }
 
     /// A datagram in its buffer: the whole space of the buffer for payload, the length of the datagram in bytes, and
@@ -226,19 +226,19 @@ impl Ring {
     /// [`crate::UdpOptions::timestamps`].
     #[inline]
     pub fn arrived_ns(&mut self, buffer: &Buffer) -> Option<u64> {
-        self.told(buffer).arrived_ns
+        self.control_data(buffer).arrived_ns
     }
 
     /// The address to which the datagram was sent; `None` without [`crate::UdpOptions::pktinfo`].
     pub fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
-        self.told(buffer).to
+        self.control_data(buffer).to
     }
 
     /// Reads the control messages of the datagram.
-    fn told(&mut self, buffer: &Buffer) -> control::Told {
+    fn control_data(&mut self, buffer: &Buffer) -> ControlData {
         let whole = self.whole_mut(buffer);
-        let told = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
-        control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)])
+        let length = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
+        cmsg::read(&whole[HEAD_BYTES + NAME_BYTES..][..length.min(CONTROL_BYTES)])
     }
 
     /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender. Panics if the buffer is
@@ -323,9 +323,9 @@ impl Drop for Ring {
     }
 }
 
-/// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the kernel
-/// writes to the buffers only during calls that borrow the ring mutably, on which [`Block`] rests. With `COOP_TASKRUN`, which
-/// older kernels have, it would write during any system call of this thread.
+/// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the
+/// kernel writes to the buffers only during calls that borrow the ring mutably, on which [`Block`] rests. With
+/// `COOP_TASKRUN`, which older kernels have, it would write during any system call of this thread.
 fn build(entries: u32) -> io::Result<IoUring> {
     // Every buffer can have one received and one sent completion waiting.
     let completions = entries * 4;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_leaves_whole_and_a_refused_message_is_told() {
+    fn a_batch_leaves_whole_and_a_refused_message_is_reported() {
         let Ok(mut ring) = SendRing::new(8) else {
             skip(Capability::Uring, "this kernel offers no io_uring");
             return;

@@ -33,10 +33,10 @@ Examples:
 
 /// Compare two subjects: faster, slower, the same, or inconclusive
 ///
-/// With --a and --b kqps starts both subjects side by side, and A once more: A against itself shows which differences this
-/// host can resolve. A server that runs already, on this host or another, is named by its URL and gets the queries of -d
-/// FILE. Of one stored run kqps compares two cells, or all that differ in one factor only. Of two stored runs it compares
-/// the cells of the same name, and names the other differences between the runs.
+/// With --a and --b kqps starts both subjects side by side, and A once more: A against itself shows which differences
+/// this host can resolve. A server that runs already, on this host or another, is named by its URL and gets the queries
+/// of -d FILE. Of one stored run kqps compares two cells, or all that differ in one factor only. Of two stored runs it
+/// compares the cells of the same name, and names the other differences between the runs.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(after_help = EXAMPLES)]
@@ -48,8 +48,8 @@ pub(crate) struct Args {
 
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
-    /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs already
-    /// is named by its URL, udp://ADDR:PORT.
+    /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs
+    /// already is named by its URL, udp://ADDR:PORT.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
@@ -72,8 +72,8 @@ pub(crate) struct Args {
 
     /// End with status 3 if a verdict is faster, slower, different or inconclusive (repeatable)
     ///
-    /// With a share, such as slower:2%, only if the whole interval lies beyond that share. A condition on an inconclusive
-    /// comparison cannot be judged, which counts as failed.
+    /// With a share, such as slower:2%, only if the whole interval lies beyond that share. A condition on an
+    /// inconclusive comparison cannot be judged, which counts as failed.
     #[arg(long, value_name = "VERDICT[:SHARE]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -165,7 +165,7 @@ struct LiveArgs {
 #[derive(Default)]
 struct Compared {
     comparisons: Vec<Comparison>,
-    /// The page with all trials, where a run was made for it, or why it could not be written.
+    /// The page with all trials, if the comparison has a run of its own, or the error of writing it.
     report: Option<anyhow::Result<PathBuf>>,
     /// Cells that two runs have in common and that cannot be compared, and why; each a sentence without its full stop.
     left_out: Vec<String>,
@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for reason in &compared.left_out {
         eprintln!("Left out: {reason}.");
     }
-    tell(&compared, args.json)?;
+    print_result(&compared, args.json)?;
     compared.report.transpose()?;
     let met: Vec<&Condition> = args
         .fail_on
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
+fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
         print!("{}", words::of(&compared.comparisons, report));

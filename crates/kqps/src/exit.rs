@@ -30,7 +30,7 @@ const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatev
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
        number), after it printed what it had: the first signal ends a
        measurement early, the second at once
-  141  nobody reads its output any more, as in `kqps host | head`";
+  141  no process reads its output any more, as in `kqps host | head`";
 
 /// The statuses of servers.
 const STATUSES_OF_SERVERS: &str =

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, NoTrial, Pace, Played};
 use kqps_lab::path::LaidPath;
@@ -94,8 +94,8 @@ pub(crate) struct Args {
 
     /// The echo's I/O model that is most like the subject's (default: mmsg)
     ///
-    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and the
-    /// figure is a share of it.
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and
+    /// the figure is a share of it.
     #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::echo_io::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
@@ -105,7 +105,8 @@ pub(crate) struct Args {
 
     /// How long the search may take, apart from its last trial (default: the goal's limit)
     ///
-    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
+    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15
+    /// % later.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
@@ -154,9 +155,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
     let ended =
-        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load))
+        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_print(load))
             .and_then(|bounds| {
-                kqps_lab::search::refine(&goal, &bounds, &mut played, |load| search.play_and_tell(load))
+                kqps_lab::search::refine(&goal, &bounds, &mut played, |load| search.play_and_print(load))
             });
     let keeping = search.keeping;
     let interrupted = match ended {
@@ -207,7 +208,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
-    fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
+    fn play_and_print(&mut self, load: &Load) -> Result<Trial, Ended> {
         let play = |load: &Load| self.trial(load);
         let trial = match &self.cores {
             Some(cores) => self.gauges.play(cores, &self.subject.pids, load, play),
@@ -215,9 +216,9 @@ impl Search<'_> {
         };
         let trial = trial?;
         if self.json {
-            tell(&trial, load).map_err(Ended::Failed)?;
+            print_trial(&trial, load).map_err(Ended::Failed)?;
         }
-        if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
+        if let Some(why) = unanswered(&trial, load).filter(|_| !trial.interrupted) {
             return Err(Ended::Failed(anyhow::Error::msg(why)));
         }
         eprintln!("{}", words::trial_line(&trial, load.purpose, self.goal));
@@ -280,7 +281,7 @@ impl Player<'_> {
 }
 
 /// Prints a trial as soon as it is over. An output that cannot be written ends the search.
-fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
+fn print_trial(trial: &Trial, load: &Load) -> anyhow::Result<()> {
     print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
@@ -337,7 +338,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
 }
 
 fn are_here(targets: &[SocketAddr]) -> bool {
-    targets.iter().all(|&target| is_own(target))
+    targets.iter().all(|&target| is_local(target))
 }
 
 /// The default timeout of an answer. On this host it is that of a study.
@@ -346,7 +347,7 @@ fn usual_timeout(targets: &[SocketAddr]) -> Duration {
 }
 
 /// Why the search has no target: the subject has ended, or nothing ever answered.
-fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
+fn unanswered(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {
             format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))

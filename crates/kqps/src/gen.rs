@@ -84,8 +84,8 @@ struct QueriesArgs {
 
     /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
     ///
-    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number at the
-    /// beginning of line n of the file.
+    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number
+    /// at the beginning of line n of the file.
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popular>,
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_are_told_in_words() {
+    fn zones_are_described_in_words() {
         let recipe = Recipe { records: 7, ..Recipe::default() };
         assert_eq!(words(&recipe), "7 address records under example.test");
         let mix = Recipe::named("windows-mix", &["zones=10".into()]).unwrap();

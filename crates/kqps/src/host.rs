@@ -35,7 +35,7 @@ enum Command {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct HostOutput<'a> {
     schema: u32,
     kind: &'static str,
     /// How kqps would share the cores between a player and a subject of one core each.
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let fingerprint = fingerprint::read();
     if args.json {
         let split = split(&topology, 1, 1);
-        let shown = Shown {
+        let output = HostOutput {
             schema: SCHEMA,
             kind: "host",
             player_cpus: split.player_cpus,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             shared: split.shared,
             fingerprint: &fingerprint,
         };
-        print::json(&shown)?;
+        print::json(&output)?;
     } else {
         print!("{}", words(&topology, &fingerprint));
     }
@@ -118,7 +118,7 @@ fn machine(fingerprint: &Fingerprint) -> Table {
 /// The numbers of the CPU's vulnerabilities that are mitigated and that are not.
 fn mitigations(fingerprint: &Fingerprint) -> (usize, usize) {
     let beginning =
-        |word: &str| fingerprint.mitigations.values().filter(|told| told.starts_with(word)).count();
+        |word: &str| fingerprint.mitigations.values().filter(|state| state.starts_with(word)).count();
     (beginning("Mitigation"), beginning("Vulnerable"))
 }
 

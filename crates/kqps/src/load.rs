@@ -16,7 +16,7 @@ use std::time::Duration;
 use kqps_dataset::Dataset;
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
@@ -35,7 +35,7 @@ pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 
 use flags::open_dataset;
-pub(crate) use progress::Shown;
+pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
@@ -58,7 +58,8 @@ pub(crate) struct Args {
 
     /// Open loop: send this many queries a second
     ///
-    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are outstanding is not sent, and counts as unsent.
+    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are
+    /// outstanding is not sent, and counts as unsent.
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
@@ -92,9 +93,9 @@ pub(crate) struct Args {
 
     /// End with status 3 if this holds: loss[:SHARE], wrong[:SHARE], latency:TIME or noise (repeatable)
     ///
-    /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency if p99
-    /// is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged, such as p99
-    /// of fewer than 10,000 queries, counts as failed.
+    /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency
+    /// if p99 is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged,
+    /// such as p99 of fewer than 10,000 queries, counts as failed.
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -120,7 +121,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (plan, subject) = args.player.plan(|threads| load_of(args, threads), stop, |_| TIMEOUT)?;
     let plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
     let dataset = open_dataset(&args.player)?;
-    let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
+    let bar = io::stderr().is_terminal() && args.interval.is_none();
+    let shown = ProgressDisplay { bar, every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
     let setting = setting(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
@@ -163,7 +165,7 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 /// on this host, so `one_host` stays unknown then, and the trials decide.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
-        one_host: plan.targets().iter().any(|&target| is_own(target)).then_some(true),
+        one_host: plan.targets().iter().any(|&target| is_local(target)).then_some(true),
         subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()
@@ -187,7 +189,7 @@ impl Watcher {
         plan: &Plan,
         subject: &SubjectWatched,
         dataset: &Dataset,
-        shown: Shown,
+        shown: ProgressDisplay,
     ) -> anyhow::Result<Trial> {
         let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);

@@ -1,5 +1,5 @@
-//! `kqps play`: plays the trial that another kqps asks for on standard input, and prints its record. The message has the
-//! whole plan, so nothing is formatted into flags and parsed again.
+//! `kqps play`: plays the trial that another kqps asks for on standard input, and prints its record. The message has
+//! the whole plan, so nothing is formatted into flags and parsed again.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use kqps_lab::play::PlayRequest;
 
 use crate::exit::bad_input;
-use crate::load::{Shown, Watcher, check_plan};
+use crate::load::{ProgressDisplay, Watcher, check_plan};
 use crate::print;
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
@@ -16,7 +16,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
         request.map_err(|error| bad_input(format!("standard input is no request to play: {error}")))?;
     check_plan(&plan, is_allowed)?;
     let dataset = queries.open()?;
-    let shown = Shown { bar: shows_bar, every: None };
+    let shown = ProgressDisplay { bar: shows_bar, every: None };
     print::json(&Watcher::new().play(&plan, &subject, &dataset, shown)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -42,11 +42,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { json } = args;
     let capabilities = probe()
         .into_iter()
-        .map(|told| Capability {
-            name: told.name,
-            purpose: told.purpose,
-            works: told.outcome.is_ok(),
-            reason: told.outcome.err(),
+        .map(|tried| Capability {
+            name: tried.name,
+            purpose: tried.purpose,
+            works: tried.outcome.is_ok(),
+            reason: tried.outcome.err(),
         })
         .collect();
     let probe = Probe { capabilities };

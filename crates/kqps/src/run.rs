@@ -85,8 +85,8 @@ pub(crate) struct Args {
 
     /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
     ///
-    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front and echo. Settings may follow, as
-    /// in 'echo io=uring workers=2'.
+    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front and echo. Settings may
+    /// follow, as in 'echo io=uring workers=2'.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study", help_heading = "What is measured")]
     subject: Vec<String>,
 
@@ -154,13 +154,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| progress.tell(event));
+    let conducted = session.conduct(interrupts, &mut |event| progress.show(event));
     progress.end();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);
-    tell(args, &session, &verdict, page.as_deref().ok(), conducted)?;
+    print_verdict(args, &session, &verdict, page.as_deref().ok(), conducted)?;
     page?;
     match conducted {
         Conducted::Interrupted => {
@@ -303,7 +303,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
     Ok(session)
 }
 
-fn tell(
+fn print_verdict(
     args: &Args,
     session: &Session,
     verdict: &RunVerdict,

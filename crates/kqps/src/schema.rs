@@ -22,7 +22,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("comparison", of::<compare::Printed<'_>>()),
         ("find-trial", of::<find::Printed<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
-        ("host", of::<host::Shown<'_>>()),
+        ("host", of::<host::HostOutput<'_>>()),
         ("probe", of::<Versioned<'_, probe::Probe>>()),
         ("run", of::<run::Printed<'_>>()),
         ("run-plan", of::<run::plan::Plan<'_>>()),

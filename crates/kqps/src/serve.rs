@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use kqps_front::Settings;
+use kqps_front::FrontSettings;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::{Lines, bad_input};
@@ -71,7 +71,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a server. `front` has its settings if it is a front.
-fn serve(serving: &Serving, service: Box<dyn Service>, front: Option<&Settings>) -> anyhow::Result<ExitCode> {
+fn serve(
+    serving: &Serving,
+    service: Box<dyn Service>,
+    front: Option<&FrontSettings>,
+) -> anyhow::Result<ExitCode> {
     let setup = serving.setup()?;
     let server = match Server::start(&setup, service) {
         Ok(server) => server,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
 use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
@@ -78,7 +78,7 @@ impl Setup {
         let senders = if cpus.is_empty() { None } else { self.senders };
         let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);
         // A subject on another host has other cores in any case.
-        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
         let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
         let spread = || SPREAD_PREFIX.parse::<Sources>().map_err(|error| error.to_string());
         let local = if self.spreads_sources { Some(spread()?) } else { None };

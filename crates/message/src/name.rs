@@ -158,9 +158,9 @@ pub fn literal_end(message: &[u8], from: usize) -> Option<usize> {
 /// Displays an uncompressed name in wire form: in presentation form with its final dot. Bytes that are not
 /// printable ASCII become `\DDD`. A name that is cut short is shown up to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a>(pub &'a [u8]);
+pub struct NameText<'a>(pub &'a [u8]);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for NameText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         let mut rest = self.0;
@@ -266,8 +266,8 @@ mod tests {
 
     #[test]
     fn a_name_is_shown_as_it_can_be_written() {
-        assert_eq!(Shown(b"\0").to_string(), ".");
-        assert_eq!(Shown(b"\x03a.b\x02\xff \0").to_string(), r"a\.b.\255\032.");
-        assert_eq!(Shown(b"\x09cut").to_string(), "cut.");
+        assert_eq!(NameText(b"\0").to_string(), ".");
+        assert_eq!(NameText(b"\x03a.b\x02\xff \0").to_string(), r"a\.b.\255\032.");
+        assert_eq!(NameText(b"\x09cut").to_string(), "cut.");
     }
 }

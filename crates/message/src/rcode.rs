@@ -56,9 +56,9 @@ pub fn parse(text: &[u8]) -> Option<u16> {
 
 /// Displays an rcode by its name, or as `RCODEnn` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown(pub u16);
+pub struct RcodeName(pub u16);
 
-impl fmt::Display for Shown {
+impl fmt::Display for RcodeName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match RCODES.iter().find(|&&(_, number)| number == self.0) {
             Some((name, _)) => out.pad(name),
@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn every_rcode_is_read_as_it_is_shown() {
         for number in 0..=MAX {
-            assert_eq!(parse(Shown(number).to_string().as_bytes()), Some(number));
+            assert_eq!(parse(RcodeName(number).to_string().as_bytes()), Some(number));
         }
         assert_eq!(parse(b"nxdomain"), Some(NXDOMAIN));
-        assert_eq!(Shown(13).to_string(), "RCODE13");
+        assert_eq!(RcodeName(13).to_string(), "RCODE13");
     }
 
     #[test]

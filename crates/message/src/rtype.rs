@@ -168,9 +168,9 @@ pub(crate) fn numbered(text: &[u8], prefix: &[u8]) -> Option<u16> {
 
 /// Displays a type by its mnemonic, or as `TYPEnnn` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown(pub u16);
+pub struct RtypeName(pub u16);
 
-impl fmt::Display for Shown {
+impl fmt::Display for RtypeName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match TYPES.iter().find(|&&(_, number)| number == self.0) {
             Some((name, _)) => out.pad(name),
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn every_type_is_read_as_it_is_shown() {
         for number in 0..=u16::MAX {
-            assert_eq!(parse(Shown(number).to_string().as_bytes()), Some(number));
+            assert_eq!(parse(RtypeName(number).to_string().as_bytes()), Some(number));
         }
     }
 

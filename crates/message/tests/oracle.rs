@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn a_name_is_shown_as_the_oracle_reads_it(wire in name_wire()) {
-        let shown = name::Shown(&wire).to_string();
+        let shown = name::NameText(&wire).to_string();
         prop_assert_eq!(encoded(&shown), Some(wire.clone()));
         let theirs = shown.parse::<Name<Vec<u8>>>().expect("a name that it can read");
         prop_assert_eq!(theirs.as_slice(), &wire[..]);
@@ -68,7 +68,7 @@ proptest! {
         let mut out = Vec::new();
         let subnet = ClientSubnet::parse("192.0.2.0/24");
         let asked = Edns { dnssec_ok, client_subnet: subnet, ..Edns::default() };
-        let text = name::Shown(&wire).to_string();
+        let text = name::NameText(&wire).to_string();
         let question_bytes = query::write(&mut out, text.as_bytes(), qtype, edns.then_some(&asked)).expect("a name");
         let message = Message::from_octets(&out).expect("a message");
         let theirs = message.sole_question().expect("one question");
@@ -123,7 +123,7 @@ proptest! {
         let _ = record::read(&bytes, at);
         let _ = record::end(&bytes);
         let _ = rtype::parse(&bytes);
-        let _ = name::Shown(&bytes).to_string();
+        let _ = name::NameText(&bytes).to_string();
         let _ = name::encode(&bytes, &mut Vec::new());
     }
 }

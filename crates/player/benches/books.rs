@@ -11,10 +11,10 @@ use kqps_player::clock::TrialClock;
 use kqps_player::inflight::Inflight;
 use kqps_player::live::Live;
 use kqps_player::pace::Pace;
-use kqps_player::part::Part;
 use kqps_player::schedule::Schedule;
 use kqps_player::state::ThreadState;
 use kqps_player::supply::Supply;
+use kqps_player::walk::Walk;
 use tempfile::TempDir;
 
 /// Numbers of sockets to compare.
@@ -62,13 +62,13 @@ impl Fixture {
         let rate_qps = 1e9 / PERIOD_NS as f64;
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
         let pace = Pace::Open { schedule, coalesce_ns: 0, leave_ns: None, window: None };
-        let part = Part::new(&self.dataset, 1, 0, None);
+        let walk = Walk::new(&self.dataset, 1, 0, None);
         let capacity = (ROOM / sockets).next_power_of_two().max(ROOM_LEAST);
         let tables = (0..sockets).map(|_| Inflight::new(capacity, fastrand::u16(..)));
         let times = Times { timeout_ns: TIMEOUT_NS, settle_ns: SETTLE_NS, tick_ns: 1_000_000 };
         let state = ThreadState {
             clock: TrialClock::unstarted(),
-            supply: Supply::new(&self.dataset, part, pace, u64::MAX, u64::MAX),
+            supply: Supply::new(&self.dataset, walk, pace, u64::MAX, u64::MAX),
             books: Books::new(&self.dataset, tables, times, self.live.thread(0)),
         };
         Thread { state, now_ns: 0, burst: Vec::with_capacity(1) }

@@ -1,6 +1,6 @@
-//! The books of a sending thread: the outstanding queries of its flows, and the fate of each query. A flow is what queries
-//! share on their way: a UDP socket, a connection, or a set of streams. The books do not know the wire. They match a reply
-//! by the key that the flow's table gave the query, such as its ID.
+//! The books of a sending thread: the outstanding queries of its flows, and the fate of each query. A flow is what
+//! queries share on their way: a UDP socket, a connection, or a set of streams. The books do not know the wire. They
+//! match a reply by the key that the flow's table gave the query, such as its ID.
 //!
 //! A query has one of three fates. A reply settles it, its time runs out, or its flow breaks.
 //!
@@ -146,8 +146,8 @@ impl<'a, T: Table> Books<'a, T> {
         self.unsettled == 0
     }
 
-    /// Takes at most `most` due queries for one flow, and returns the number of the flow. Clears `burst` first, and leaves
-    /// it empty if nothing is due.
+    /// Takes at most `most` due queries for one flow, and returns the number of the flow. Clears `burst` first, and
+    /// leaves it empty if nothing is due.
     #[inline]
     pub fn deal(
         &mut self,
@@ -211,7 +211,7 @@ impl<'a, T: Table> Books<'a, T> {
         flow
     }
 
-    /// Gives up what was due before this time, and returns the number of queries.
+    /// Gives up the queries that were due before this time, and returns their number.
     #[cold]
     fn give_up(&mut self, supply: &mut Supply<'_>, before_ns: u64) -> u64 {
         let count = supply.skip(before_ns);

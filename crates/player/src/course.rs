@@ -1,5 +1,5 @@
-//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad moment of
-//! the host need not spoil the whole trial.
+//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad
+//! moment of the host need not spoil the whole trial.
 
 use kqps_observation::trial::Mishap;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bins_in_which_something_went_wrong_are_told() {
+    fn only_bins_in_which_something_went_wrong_are_reported() {
         let mut course = Course::default();
         for due_ms in 0..50 {
             course.intended(due_ms * 1_000_000, 1);

@@ -35,7 +35,7 @@ const BUCKETS: usize = 8 * 27;
 
 /// A snapshot of a running trial. Counts grow from the trial's start.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct Snapshot {
     /// Queries sent.
     pub sent: u64,
     /// Correct replies.
@@ -57,14 +57,14 @@ impl Live {
     }
 
     /// The current counts of all threads.
-    pub fn look(&self) -> Look {
+    pub fn snapshot(&self) -> Snapshot {
         let sum = |field: fn(&ThreadLive) -> &AtomicU64| {
             self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
         };
         let latency = (0..BUCKETS)
             .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
             .collect();
-        Look {
+        Snapshot {
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
@@ -91,7 +91,7 @@ impl ThreadLive {
     }
 }
 
-impl Look {
+impl Snapshot {
     /// What happened since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -160,13 +160,13 @@ mod tests {
         let accounts =
             Accounts { intended: 10, unsent: 1, send_failed: 1, sent: 8, correct: 3, ..Accounts::default() };
         live.threads[0].publish(&accounts, 3);
-        let began = live.look();
+        let began = live.snapshot();
         assert_eq!((began.bad, began.bad_share()), (4, 4.0 / 7.0));
         // Nothing falls due any more. One of the three gets no reply, and the overdue queries are lost.
         live.threads[0].publish(&Accounts { correct: 5, lost: 3, ..accounts }, 0);
-        let then = live.look().since(&began);
+        let then = live.snapshot().since(&began);
         assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));
-        let nothing = live.look().since(&live.look());
+        let nothing = live.snapshot().since(&live.snapshot());
         assert_eq!((nothing.bad, nothing.bad_share()), (0, 0.0));
     }
 

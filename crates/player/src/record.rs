@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kqps_dataset::Dataset;
 use kqps_host::ledger::{Evidence, ledger};
-use kqps_host::watch::Seen;
+use kqps_host::watch::WatchResult;
 use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
@@ -13,15 +13,15 @@ use kqps_observation::trial::{
 };
 use kqps_observation::{Accounts, NonEmpty, SCHEMA, Trial};
 
-use crate::io::Chosen;
 use crate::loss::Loss;
 use crate::plan::{LoadPlan, Plan};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
+use crate::wire::udp::UdpIo;
 
-/// What a thread returns at its end.
+/// What a thread returns when it ends.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ThreadResult {
     pub(crate) tid: u32,
     pub(crate) tally: Tally,
     /// For how long it sent.
@@ -43,14 +43,14 @@ pub(crate) struct Heard {
 }
 
 /// A trial that is over.
-pub(crate) struct Played<'a> {
+pub(crate) struct FinishedTrial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) dataset: &'a Dataset,
-    pub(crate) chosen: Chosen,
-    pub(crate) heard: Vec<Heard>,
+    pub(crate) io: UdpIo,
+    pub(crate) results: Vec<ThreadResult>,
     /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
-    pub(crate) seen: Seen,
+    pub(crate) watch_result: WatchResult,
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
     pub(crate) interrupted: bool,
@@ -58,30 +58,30 @@ pub(crate) struct Played<'a> {
     pub(crate) notes: Vec<String>,
 }
 
-pub(crate) fn trial(played: Played<'_>) -> Trial {
+pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let mut tally = Tally::default();
-    for heard in &played.heard {
-        tally.add(&heard.tally);
+    for result in &played.results {
+        tally.add(&result.tally);
     }
-    let held_back = tally.cuts.held_back(played.dataset);
+    let held_back = tally.held_back.counts(played.dataset);
     let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
-    let drops = played.heard.iter().map(|heard| heard.drops).sum();
+    let drops = played.results.iter().map(|result| result.drops).sum();
     let ledger = ledger(&Evidence {
         accounts: &accounts,
         player_socket_drops: drops,
         messages_sent: tally.messages_sent,
-        messages_heard: tally.messages_heard,
+        messages_received: tally.messages_received,
         ipv6: played.plan.targets()[0].is_ipv6(),
-        host: &played.seen.host,
-        subject: played.seen.subject.as_ref(),
-        side: played.seen.side,
+        host: &played.watch_result.host,
+        subject: played.watch_result.subject.as_ref(),
+        side: played.watch_result.side,
     });
     let load = load(&played, &tally);
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: played.interrupted,
-        disturbed: played.seen.host.drop_reasons.is_some(),
+        disturbed: played.watch_result.host.drop_reasons.is_some(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
         target: played.plan.targets()[0].to_string(),
@@ -112,8 +112,8 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
             ("gap".into(), tally.gap.encode()),
         ]),
         ledger,
-        subject: played.seen.subject,
-        hosts: NonEmpty::one(played.seen.host),
+        subject: played.watch_result.subject,
+        hosts: NonEmpty::one(played.watch_result.host),
         intervals: intervals(&tally),
         sent_per_100ms: tally.sent_per_100ms,
         // The caller of the trial knows the speed of the cores.
@@ -147,19 +147,20 @@ fn named((name, count): (&str, u64)) -> (String, u64) {
 
 fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
-        (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
+        (format!("expected {}, got {}", rcode::RcodeName(expected), rcode::RcodeName(got)), count)
     }))
 }
 
 fn response_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     let rcodes = (0..).zip(tally.rcodes).chain(tally.extended_rcodes.clone());
-    by_name(rcodes.map(|(code, count)| (rcode::Shown(code).to_string(), count)))
+    by_name(rcodes.map(|(code, count)| (rcode::RcodeName(code).to_string(), count)))
 }
 
-fn load(played: &Played<'_>, tally: &Tally) -> Load {
+fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
     let plan = played.plan;
-    let longest = |of: fn(&Heard) -> u64| played.heard.iter().map(of).max().unwrap_or(0) as f64 / 1e9;
-    let duration_s = longest(|heard| heard.played_ns);
+    let longest =
+        |of: fn(&ThreadResult) -> u64| played.results.iter().map(of).max().unwrap_or(0) as f64 / 1e9;
+    let duration_s = longest(|result| result.played_ns);
     let per_s = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
     let (mode, arrivals, outstanding, intended_qps) = match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
@@ -167,7 +168,7 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         }
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
     };
-    let correct_in_time = played.heard.iter().map(|heard| heard.correct_in_time).sum();
+    let correct_in_time = played.results.iter().map(|result| result.correct_in_time).sum();
     // The replies to the last window of a closed loop make no room for another query.
     let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
     Load {
@@ -181,7 +182,7 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         correct_in_time: Some(correct_in_time),
         duration_s,
         timeout_s: plan.timeout.as_secs_f64(),
-        drain_s: longest(|heard| heard.drain_ns),
+        drain_s: longest(|result| result.drain_ns),
         burst: plan.udp().burst as u32,
         coalesce_us: Some(plan.coalesce.as_secs_f64() * 1e6),
         lag_allowed_us: Some(plan.lag_allowed.as_secs_f64() * 1e6),
@@ -189,9 +190,9 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
     }
 }
 
-fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) -> PlayerFacts {
+fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &Load, socket_drops: u64) -> PlayerFacts {
     let sockets = played.plan.sockets_in_fact();
-    let segment_fallbacks = played.heard.iter().map(|heard| heard.fallbacks).sum();
+    let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
     let mut note = |count: u64, words: &str| {
         if count > 0 {
@@ -211,13 +212,13 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
     notes.extend(window_not_filled(load, sockets));
     PlayerFacts {
-        io: played.chosen.name().into(),
+        io: played.io.name().into(),
         notes,
         threads: played.plan.threads as u32,
         sockets: sockets as u32,
-        cpu_s: played.seen.player_cpu_s,
+        cpu_s: played.watch_result.player_cpu_s,
         cpus: played.plan.cpus.clone(),
-        real_time: !played.heard.is_empty() && played.heard.iter().all(|heard| heard.real_time),
+        real_time: !played.results.is_empty() && played.results.iter().all(|result| result.real_time),
         cores_awake: played.cores_awake,
         socket_drops,
         segment_fallbacks,
@@ -226,14 +227,14 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
 }
 
 /// The facts of each thread. A thread that spins through its waits is not busy meanwhile.
-fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
-    let mut threads = played.seen.player_threads.clone();
+fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
+    let mut threads = played.watch_result.player_threads.clone();
     for thread in &mut threads {
-        let heard = played.heard.iter().find(|heard| heard.tid == thread.tid);
-        let awake_s = heard.map_or(0.0, |heard| heard.awake_ns as f64 / 1e9).min(thread.cpu_s);
+        let result = played.results.iter().find(|result| result.tid == thread.tid);
+        let awake_s = result.map_or(0.0, |result| result.awake_ns as f64 / 1e9).min(thread.cpu_s);
         thread.awake_s = awake_s;
-        thread.withheld_s = heard.map_or(0.0, |heard| heard.withheld_ns as f64 / 1e9);
-        thread.busy = (thread.busy - awake_s / played.seen.host.wall_s).max(0.0);
+        thread.withheld_s = result.map_or(0.0, |result| result.withheld_ns as f64 / 1e9);
+        thread.busy = (thread.busy - awake_s / played.watch_result.host.wall_s).max(0.0);
     }
     threads
 }

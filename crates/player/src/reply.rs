@@ -69,8 +69,8 @@ impl Cause {
     }
 }
 
-/// Checks a reply. `scratch` is a buffer that every call may reuse. Bytes after the last record are ignored, since no RFC
-/// forbids them.
+/// Checks a reply. `scratch` is a buffer that every call may reuse. Bytes after the last record are ignored, since no
+/// RFC forbids them.
 #[inline]
 pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
     let Some(header) = Header::of(reply) else { return Checked::Wrong(Cause::Short) };
@@ -101,8 +101,8 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     }
 }
 
-/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so its
-/// records show nothing.
+/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so
+/// its records show nothing.
 #[inline]
 fn has_answer(
     query: &Query<'_>,
@@ -116,8 +116,8 @@ fn has_answer(
 }
 
 /// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3). The OPT record is searched
-/// for only if it can matter: if another rcode was expected, or if the reply has no records before it, since replies with
-/// such an rcode have none.
+/// for only if it can matter: if another rcode was expected, or if the reply has no records before it, since replies
+/// with such an rcode have none.
 #[inline]
 fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
     let is_expected = expected.is_some_and(|expected| expected == header.rcode());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_read_a_query_answers_with_a_header_alone() {
+    fn a_server_that_cannot_read_a_query_answers_with_a_header_alone() {
         for rcode in [1, 4] {
             let reply = message([0x80, rcode], [0; 4], &[]);
             let got = u16::from(rcode);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_came_is_told() {
+    fn a_reply_is_whole_partial_or_bare() {
         let extent =
             |flags, counts, rest: &[&[u8]]| match checked(QUESTION, None, &message(flags, counts, rest)) {
                 Checked::Correct { extent, .. } => extent,

@@ -1,6 +1,6 @@
 //! The state of a sending thread, for every wire: the clock, the queries that are due, and the books of those that were
-//! sent. A loop of [`crate::io`] asks what to send and on which flow, passes on what the kernel sent and received, and asks
-//! how long it may sleep.
+//! sent. A loop of [`crate::wire`] asks what to send and on which flow, passes on what the kernel sent and received,
+//! and asks how long it may sleep.
 
 use crate::books::{Books, Due, Table};
 use crate::clock::TrialClock;
@@ -39,8 +39,8 @@ impl<T: Table> ThreadState<'_, T> {
         self.supply.is_held_back(self.books.waiting())
     }
 
-    /// Takes at most `most` due queries for one flow, and returns the number of the flow. `burst` is empty if nothing is
-    /// due.
+    /// Takes at most `most` due queries for one flow, and returns the number of the flow. `burst` is empty if nothing
+    /// is due.
     #[inline]
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due<T::Key>>) -> usize {
         self.books.deal(&mut self.supply, now_ns, most, burst)
@@ -53,8 +53,8 @@ impl<T: Table> ThreadState<'_, T> {
         self.books.sent(flow, now_ns, burst);
     }
 
-    /// How long replies will take, at their recent rate, to make room for a closed loop's next burst, nanoseconds. `None`
-    /// in an open loop, and if any single reply makes room.
+    /// How long replies will take, at their recent rate, to make room for a closed loop's next burst, nanoseconds.
+    /// `None` in an open loop, and if any single reply makes room.
     pub fn refill_ns(&self, most: usize) -> Option<u64> {
         let missing = self.supply.missing(self.books.waiting(), most)?;
         Some(missing * self.books.reply_gap_ns())

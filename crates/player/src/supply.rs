@@ -7,13 +7,13 @@ use std::ops::RangeInclusive;
 use kqps_dataset::{Dataset, Position, Query};
 
 use crate::pace::{Pace, Standing};
-use crate::part::Part;
+use crate::walk::Walk;
 
 /// A thread's queries, and the state of its sending.
 pub struct Supply<'a> {
     dataset: &'a Dataset,
     /// This thread's walk through the dataset.
-    part: Part,
+    walk: Walk,
     pace: Pace,
     stop_at_ns: u64,
     /// A signal came: the thread sends nothing more.
@@ -26,12 +26,12 @@ pub struct Supply<'a> {
 }
 
 impl<'a> Supply<'a> {
-    /// The queries of `part`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by more
-    /// than `lag_allowed_ns`.
-    pub fn new(dataset: &'a Dataset, part: Part, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
+    /// The queries on `walk`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by
+    /// more than `lag_allowed_ns`.
+    pub fn new(dataset: &'a Dataset, walk: Walk, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
         Self {
             dataset,
-            part,
+            walk,
             pace,
             stop_at_ns,
             stopped: false,
@@ -51,7 +51,7 @@ impl<'a> Supply<'a> {
     /// Whether nothing more will be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
-        self.stopped || self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
+        self.stopped || self.walk.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
     /// Stops sending at once, on a signal. Queries that the thread has not reached by `now_ns` are not intended.
@@ -60,9 +60,9 @@ impl<'a> Supply<'a> {
         self.stopped = true;
     }
 
-    /// Records that nothing more will be sent, at `now_ns`. A schedule that ran to its end lasted for its whole time, even
-    /// if the last query was due a little earlier. A schedule that ended with the queries lasted until the next query would
-    /// have been due.
+    /// Records that nothing more will be sent, at `now_ns`. A schedule that ran to its end lasted for its whole time,
+    /// even if the last query was due a little earlier. A schedule that ended with the queries lasted until the next
+    /// query would have been due.
     pub fn played(&mut self, now_ns: u64) {
         self.all_sent_ns = Some(now_ns);
         self.played_ns = if !self.ran_out() && self.stop_at_ns != u64::MAX {
@@ -75,7 +75,7 @@ impl<'a> Supply<'a> {
     /// Whether the queries ended, rather than the time.
     #[inline]
     pub fn ran_out(&self) -> bool {
-        self.part.is_over()
+        self.walk.is_over()
     }
 
     /// For how long the thread sent queries, nanoseconds.
@@ -99,7 +99,7 @@ impl<'a> Supply<'a> {
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize, waiting: u64) -> bool {
         if self.is_held_back(waiting) {
-            // Nothing may leave, but the thread gives up what is due.
+            // Nothing may leave, but the thread gives up the due queries.
             return self.pace.is_due_before(now_ns + 1) && !self.is_played(now_ns);
         }
         let standing = Standing { now_ns, waiting, last_send_ns: self.last_send_ns };
@@ -116,7 +116,8 @@ impl<'a> Supply<'a> {
         self.pace.leaves_after_ns(ns, most)
     }
 
-    /// How long a thread may sleep while the window is full. A query that falls due in that time must not count as late.
+    /// How long a thread may sleep while the window is full. A query that falls due in that time must not count as
+    /// late.
     pub fn nap_most_ns(&self) -> u64 {
         self.lag_allowed_ns / 2
     }
@@ -126,8 +127,8 @@ impl<'a> Supply<'a> {
         self.pace.leave_at(at_ns);
     }
 
-    /// The replies that a closed loop with `waiting` outstanding queries lacks for its next burst. `None` in an open loop,
-    /// and if any single reply makes room.
+    /// The replies that a closed loop with `waiting` outstanding queries lacks for its next burst. `None` in an open
+    /// loop, and if any single reply makes room.
     pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
         self.pace.missing(waiting, most)
     }
@@ -138,8 +139,8 @@ impl<'a> Supply<'a> {
         self.pace.is_open()
     }
 
-    /// Whether an open loop's window is full. Nothing then leaves before a reply or a timeout makes room, and the thread
-    /// gives up what falls due until then.
+    /// Whether an open loop's window is full. Nothing then leaves before a reply or a timeout makes room, and the
+    /// thread gives up the queries that fall due until then.
     #[inline]
     pub fn is_held_back(&self, waiting: u64) -> bool {
         self.pace.is_held_back(waiting)
@@ -167,16 +168,16 @@ impl<'a> Supply<'a> {
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<(Position, u64)> {
         let due_ns = self.pace.take(now_ns)?;
-        Some((self.part.advance(self.dataset), due_ns))
+        Some((self.walk.advance(self.dataset), due_ns))
     }
 
-    /// Skips what was due before this time, and returns the number of queries. It does so all at once, since a stall can
-    /// leave millions. With random arrivals it may leave some for the next call.
+    /// Skips the queries that were due before this time, and returns their number. It does so all at once, since a
+    /// stall can leave millions. With random arrivals it may leave some for the next call.
     #[cold]
     pub(crate) fn skip(&mut self, before_ns: u64) -> u64 {
-        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.part.left());
+        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.walk.left());
         if count > 0 {
-            self.part.skip(self.dataset, count);
+            self.walk.skip(self.dataset, count);
         }
         count
     }

@@ -6,7 +6,7 @@ use kqps_dataset::{Dataset, Expected};
 use kqps_observation::{Accounts, Histogram};
 
 use crate::course::Course;
-use crate::cuts::Cuts;
+use crate::held_back::HeldBack;
 use crate::loss::Loss;
 use crate::reply::Cause;
 
@@ -34,7 +34,7 @@ pub struct Tally {
     /// Lost queries by the expected reply.
     pub lost_expected: BTreeMap<Expected, u64>,
     /// The replies that the subject held back.
-    pub cuts: Cuts,
+    pub held_back: HeldBack,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// How many of `accounts.unsent` were given up because the window of an open loop was full.
@@ -44,7 +44,7 @@ pub struct Tally {
     /// Messages that the kernel took. With segmentation one message holds several queries.
     pub messages_sent: u64,
     /// Messages that were read. One message may hold several replies.
-    pub messages_heard: u64,
+    pub messages_received: u64,
     /// How many of `accounts.unsolicited` were wrong replies after the timeout.
     pub wrong_late: u64,
     /// The sum of the times for which queries were outstanding, microseconds; each at most until its timeout.
@@ -73,7 +73,7 @@ pub struct Tally {
 impl Tally {
     /// Counts of zero, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
-        Self { cuts: Cuts::of(dataset), ..Self::default() }
+        Self { held_back: HeldBack::of(dataset), ..Self::default() }
     }
 
     /// Counts `count` queries that the kernel took at `now_ns`.
@@ -177,12 +177,12 @@ impl Tally {
             *self.lost_expected.entry(*expected).or_default() += count;
         }
         add_each(&mut self.lost_by, &other.lost_by);
-        self.cuts.add(&other.cuts);
+        self.held_back.add(&other.held_back);
         self.unsent_for_ids += other.unsent_for_ids;
         self.unsent_for_window += other.unsent_for_window;
         self.cut_short += other.cut_short;
         self.messages_sent += other.messages_sent;
-        self.messages_heard += other.messages_heard;
+        self.messages_received += other.messages_received;
         self.wrong_late += other.wrong_late;
         self.outstanding_us += other.outstanding_us;
         for (rcode, count) in &other.extended_rcodes {
@@ -212,8 +212,8 @@ pub fn per_second(per_100ms: &[u64]) -> Vec<u64> {
     per_100ms.chunks(BINS_IN_1S).map(|second| second.iter().sum()).collect()
 }
 
-/// Adds to the bin of `at_ns`, and makes room for it. The bin is near the end, since `at_ns` is the time of a send or of a
-/// reply within the timeout.
+/// Adds to the bin of `at_ns`, and makes room for it. The bin is near the end, since `at_ns` is the time of a send or
+/// of a reply within the timeout.
 #[inline]
 fn add(bins: &mut Vec<u64>, at_ns: u64, count: u64) {
     let index = (at_ns / BIN_NS) as usize;

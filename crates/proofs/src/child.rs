@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ended_tells_what_it_used() {
+    fn a_program_that_ended_shows_what_it_used() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo '{\"addresses\": [\"127.0.0.1:9\"]}'; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo rest; exit 3"]);
         let mut running = Running::start(&mut command).unwrap();

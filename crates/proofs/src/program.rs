@@ -133,7 +133,7 @@ pub fn finish(player: Running) -> Result<Played> {
     Ok(Played { trial, warnings: codes, code: ended.code, cpu_s: ended.cpu_s })
 }
 
-/// What the lines of a query file expect of the answer. dnsperf understands none of it.
+/// The expectation in each line of a query file. dnsperf understands no such column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// No expectation.

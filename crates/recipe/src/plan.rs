@@ -1,6 +1,6 @@
 //! A recipe that was checked: the content of its zones, as functions of the seed and an entry's number.
 
-use kqps_message::name::{self, NAME_BYTES_MAX, Shown};
+use kqps_message::name::{self, NAME_BYTES_MAX, NameText};
 use kqps_message::rtype;
 
 use super::draw::{Draws, Stream};
@@ -210,7 +210,7 @@ fn wire(text: &str) -> Result<Name, RecipeFault> {
     let mut wire = Vec::new();
     name::encode(text.as_bytes(), &mut wire)
         .map_err(|error| RecipeFault::Origin { origin: text.to_owned(), error })?;
-    let shown = Shown(&wire).to_string();
+    let shown = NameText(&wire).to_string();
     let text = if shown == "." { Vec::new() } else { shown.into_bytes() };
     wire.make_ascii_lowercase();
     Ok(Name { text, wire })

@@ -19,7 +19,7 @@ fn is_of_data(rtype: u16) -> bool {
 
 impl fmt::Display for Type {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&rtype::Shown(self.0), out)
+        fmt::Display::fmt(&rtype::RtypeName(self.0), out)
     }
 }
 

@@ -13,9 +13,9 @@ const FLUSHED_BYTES: usize = 1 << 16;
 /// Writes all queries.
 pub(super) fn write(questions: &mut Questions<'_>, asked: &Asked, out: &mut dyn Write) -> io::Result<()> {
     let types: Vec<String> =
-        questions.types.iter().map(|qtype| format!(" {}", rtype::Shown(*qtype))).collect();
+        questions.types.iter().map(|qtype| format!(" {}", rtype::RtypeName(*qtype))).collect();
     let rcodes = [rcode::NOERROR, rcode::SERVFAIL, rcode::NXDOMAIN, rcode::REFUSED];
-    let rcodes = rcodes.map(|rcode| (rcode, format!(" {}", rcode::Shown(rcode))));
+    let rcodes = rcodes.map(|rcode| (rcode, format!(" {}", rcode::RcodeName(rcode))));
     let mut stream = Stream::new(asked.seed);
     let mut question = Question::default();
     let mut lines = Vec::with_capacity(FLUSHED_BYTES + 1024);

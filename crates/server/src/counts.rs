@@ -156,7 +156,7 @@ impl Rcodes {
     /// The counts by name, without rcodes that did not occur.
     pub fn report(&self) -> BTreeMap<String, u64> {
         let seen = (0..).zip(&self.0).filter(|&(_, &count)| count > 0);
-        seen.map(|(code, &count)| (rcode::Shown(code).to_string(), count)).collect()
+        seen.map(|(code, &count)| (rcode::RcodeName(code).to_string(), count)).collect()
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_are_told_by_name() {
+    fn drops_are_reported_by_name() {
         let mut counts = Counts::default();
         counts.drop(Cause::PortZero);
         counts.drop(Cause::PortZero);

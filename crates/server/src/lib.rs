@@ -33,4 +33,4 @@ pub use report::{Ended, Report};
 pub use serve::Server;
 pub use service::Service;
 pub use services::echo::Echo;
-pub use setup::Setup;
+pub use setup::ServerSetup;

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::answer::{Answered, Query};
     use crate::counts::Counts;
-    use crate::setup::Setup;
+    use crate::setup::ServerSetup;
     use crate::sockets::bind;
     use crate::worker::StopFlag;
 
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_told_to_stop_ends_with_its_turn() {
+    fn a_worker_that_must_stop_ends_with_its_turn() {
         for model in Model::ALL.into_iter().filter(|model| model.available().is_ok()) {
             let sockets = if model.serves_many() { 2 } else { 1 };
-            let setup = Setup::small(vec!["127.0.0.1:0".parse().unwrap(); sockets], model);
+            let setup = ServerSetup::small(vec!["127.0.0.1:0".parse().unwrap(); sockets], model);
             let mut bound = bind(&setup, false, &[]).unwrap();
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
             for address in &bound.addresses {

@@ -23,7 +23,7 @@ use crate::error::ServeError;
 use crate::report::Ended;
 use crate::service::{Description, Service, Task};
 use crate::services::auth::ZonesLoaded;
-use crate::setup::Setup;
+use crate::setup::ServerSetup;
 use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
@@ -99,7 +99,7 @@ pub(crate) struct Processes {
 impl Processes {
     /// Starts all processes. Returns when all can answer, or fails if a signal to end arrives first.
     pub(crate) fn start(
-        setup: &Setup,
+        setup: &ServerSetup,
         service: &dyn Service,
         workers: &[WorkerSockets],
         listeners: &[ListeningSocket],

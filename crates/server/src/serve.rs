@@ -16,7 +16,7 @@ use crate::report::Ended;
 use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
 use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
-use crate::setup::{Listeners, Setup, Sockets};
+use crate::setup::{Listeners, ServerSetup, Sockets};
 use crate::sockets::{self, Bound, SocketFile};
 use crate::until::{Deadline, Event};
 
@@ -39,7 +39,7 @@ impl Server {
     /// Binds all sockets, starts the workers, and returns when all of them can answer. Fails if a signal to end
     /// arrives before. Takes over the signals that end a program, so it must be called before other threads are
     /// started.
-    pub fn start(setup: &Setup, service: Box<dyn Service>) -> Result<Self, ServeError> {
+    pub fn start(setup: &ServerSetup, service: Box<dyn Service>) -> Result<Self, ServeError> {
         check(setup, &*service)?;
         // Under `nohup`, ignore SIGHUP.
         let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
@@ -110,7 +110,7 @@ impl Server {
 }
 
 /// Checks for settings that the types allow and that cannot work.
-fn check(setup: &Setup, service: &dyn Service) -> Result<(), ServeError> {
+fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
     let model = setup.io.name();
     setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
     if setup.listen.len() > 1 && !setup.io.serves_many() {
@@ -135,7 +135,7 @@ fn check(setup: &Setup, service: &dyn Service) -> Result<(), ServeError> {
 }
 
 /// Sentences about settings that the system did not grant in full. The buffers of one socket stand for those of all.
-fn notes(setup: &Setup, service: &dyn Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
+fn notes(setup: &ServerSetup, service: &dyn Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
     let short = receiver.short_buffers(setup.buffer_bytes);
     let mut notes: Vec<String> = short.into_iter().map(|note| format!("--buffer: {note}")).collect();
     notes.extend(service.notes()?);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::connections::Limits;
 use crate::error::ServeError;
 use crate::model::Model;
-use crate::services::auth::{Settings, ZonesLoaded};
-use crate::setup::Setup;
+use crate::services::auth::{AuthSettings, ZonesLoaded};
+use crate::setup::ServerSetup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::worker::threads::Threads;
 
@@ -22,15 +22,15 @@ pub trait Service {
     /// How queries arrive besides datagrams.
     fn transports(&self) -> Transports<'_>;
 
-    /// Whether replies pass links without fragmentation, because none is longer than its query or than what passes
-    /// nearly everywhere. If so, the server forbids the kernel to fragment them.
+    /// Whether replies pass links without fragmentation, because no reply is longer than its query, or than a size that
+    /// nearly every link takes. If so, the server forbids the kernel to fragment them.
     fn replies_pass(&self) -> bool;
 
     /// Whether SIGHUP reloads something. If not, it ends the server.
     fn reloads(&self) -> bool;
 
     /// Returns an error if the service cannot work with these settings.
-    fn check(&self, setup: &Setup) -> Result<(), ServeError> {
+    fn check(&self, setup: &ServerSetup) -> Result<(), ServeError> {
         let _ = setup;
         Ok(())
     }
@@ -93,7 +93,7 @@ pub enum Description {
         connections: Option<Limits>,
     },
     /// Answers from zones.
-    Auth(Settings),
+    Auth(AuthSettings),
 }
 
 /// The running threads of a service in one process.

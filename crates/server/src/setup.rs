@@ -38,7 +38,7 @@ pub enum Reply {
 /// A server's settings. Workers are numbered across all processes: there are `processes × threads` of
 /// them.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct ServerSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
     /// The I/O model of every worker.
@@ -62,7 +62,7 @@ pub struct Setup {
     pub steer: bool,
 }
 
-impl Setup {
+impl ServerSetup {
     /// The number of workers in all processes.
     pub fn workers(&self) -> u32 {
         self.processes * self.threads
@@ -75,7 +75,7 @@ impl Setup {
 }
 
 #[cfg(test)]
-impl Setup {
+impl ServerSetup {
     /// One worker with default settings.
     pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
         Self {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 
-use crate::setup::{Listeners, Reply, Setup, Sockets};
+use crate::setup::{Listeners, Reply, ServerSetup, Sockets};
 
 pub use unix::{SocketFile, listen as listen_unix};
 
@@ -104,7 +104,7 @@ pub struct BindError {
 const PORTS_TRIED: usize = 20;
 
 /// Binds all sockets of a setup, with TCP sockets if requested, and Unix sockets.
-pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
+pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
     let worker =
         |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
@@ -175,7 +175,7 @@ fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
 /// Opens the receiving sockets of an address, and those that accept connections there. A port that the kernel
 /// chooses is free for both.
 fn open(
-    setup: &Setup,
+    setup: &ServerSetup,
     address: SocketAddr,
     workers: usize,
     with_tcp: bool,
@@ -195,7 +195,7 @@ fn open(
 }
 
 /// One socket for all of `workers` workers, or one for each.
-fn receivers(setup: &Setup, address: SocketAddr, workers: usize) -> io::Result<Vec<Arc<UdpSocket>>> {
+fn receivers(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<Vec<Arc<UdpSocket>>> {
     let (group, own) = (setup.sockets == Sockets::ReusePort, setup.reply == Reply::Own);
     // The first socket is bound alone: a port in use is an error, even if its owner would share it.
     let first = UdpSocket::bind(address, &options(setup, address))?;
@@ -214,7 +214,7 @@ fn receivers(setup: &Setup, address: SocketAddr, workers: usize) -> io::Result<V
     Ok(receivers)
 }
 
-fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
+fn options(setup: &ServerSetup, address: SocketAddr) -> UdpOptions {
     UdpOptions {
         recv_buffer: Some(setup.buffer_bytes),
         send_buffer: Some(setup.buffer_bytes),
@@ -225,7 +225,7 @@ fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
 }
 
 /// A socket that sends from this address and receives nothing: see the head of this file.
-fn sender(setup: &Setup, address: SocketAddr) -> io::Result<UdpSocket> {
+fn sender(setup: &ServerSetup, address: SocketAddr) -> io::Result<UdpSocket> {
     let options = UdpOptions { reuse_address: true, gro: false, ..options(setup, address) };
     let sender = UdpSocket::bind(address, &options)?;
     let itself = match address.ip() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, BenchmarkId, Criterion};
 use kqps_message::{Edns, edns, name, rtype};
 use kqps_zone::master::{self, DEPTH_MAX, GENERATED_MAX, PIECE_BYTES, Reading};
-use kqps_zone::{Asker, Builder, Compiled, Entry, Responder, Settings, Transport, Zones};
+use kqps_zone::{Asker, Builder, Compiled, Entry, Responder, ResponderSettings, Transport, Zones};
 
 /// The zone's name in wire form.
 const ORIGIN: &[u8] = b"\x07example\0";
@@ -70,7 +70,7 @@ fn measure_answers(criterion: &mut Criterion) {
     for (signing, text) in TEXTS {
         let zone = compile(read(text)).zone.expect("a good zone");
         let zones = Zones::build([Entry::Loaded(Arc::new(zone))].into_iter());
-        let mut responder = Responder::new(Settings::default());
+        let mut responder = Responder::new(ResponderSettings::default());
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut group = criterion.benchmark_group(format!("answer {signing}"));
         for (kind, qname, qtype) in QUESTIONS {

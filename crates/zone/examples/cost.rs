@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kqps_zone::{Asker, Batch, Builder, Entry, Outcome, Record, Responder, Settings, Transport, Zones};
+use kqps_zone::{
+    Asker, Batch, Builder, Entry, Outcome, Record, Responder, ResponderSettings, Transport, Zones,
+};
 
 const APEX: &[u8] = b"\x07example\0";
 const BATCH_RECORDS: usize = 20_000;
@@ -78,7 +80,7 @@ fn ask(what: &str, zones: &Zones, name: impl Fn(usize) -> Vec<u8>) {
     let queries: Vec<Vec<u8>> = (0..QUERIES.min(200_000))
         .map(|number| [b"\0\0\x01\0\0\x01\0\0\0\0\0\0", &name(number)[..], b"\0\x01\0\x01"].concat())
         .collect();
-    let mut responder = Responder::new(Settings::default());
+    let mut responder = Responder::new(ResponderSettings::default());
     let asker =
         Asker { address: IpAddr::V4(Ipv4Addr::LOCALHOST), transport: Transport::Udp, now_s: 1_800_000_000 };
     let mut buffer = [0; 1500];

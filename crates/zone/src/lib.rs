@@ -21,6 +21,6 @@ pub mod zones;
 
 pub use batch::{Batch, Record};
 pub use compile::{Builder, Compiled, Fault, Severity};
-pub use respond::{Asker, Outcome, Responder, Settings, Silence, Transfer, Transport};
+pub use respond::{Asker, Outcome, Responder, ResponderSettings, Silence, Transfer, Transport};
 pub use zone::Zone;
 pub use zones::{Entry, Zones};

@@ -212,18 +212,18 @@ impl<'a> Work<'a> {
             }
         }
         self.zones_done.fetch_add(1, Ordering::Relaxed);
-        self.tell(0);
+        self.report_progress(0);
         Some(outcome)
     }
 
     /// The zone of a file that does not name it: the zone that it named before, or the one for which the file
     /// is named.
     fn supposed(&self, source: &Source) -> Option<Box<[u8]>> {
-        let before = self.old.and_then(|old| old.told_by(&source.path));
+        let before = self.old.and_then(|old| old.named_by(&source.path));
         before.map(Box::from).or_else(|| source.file_name())
     }
 
-    fn tell(&self, bytes: u64) {
+    fn report_progress(&self, bytes: u64) {
         let bytes_done = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         (self.options.progress)(Progress {
             zones_done: self.zones_done.load(Ordering::Relaxed),
@@ -240,7 +240,7 @@ impl<'a> Work<'a> {
             generated_max: GENERATED_MAX,
             depth_max: DEPTH_MAX,
             open: &|path| fs::read(path),
-            advance: &|bytes| self.tell(bytes),
+            advance: &|bytes| self.report_progress(bytes),
         };
         let apex = outcome.apex.take().or_else(|| {
             let file_name = source.file_name();

@@ -4,9 +4,9 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 
 /// A path for a message. It may come from a file and be printed on a terminal, so control characters are escaped.
-pub(crate) struct Shown<'a>(pub(crate) &'a Path);
+pub(crate) struct ShownPath<'a>(pub(crate) &'a Path);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ShownPath<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in self.0.to_string_lossy().chars() {
             if part.is_control() { write!(out, "{}", part.escape_default())? } else { out.write_char(part)? }

@@ -44,9 +44,9 @@ const BADCOOKIE: u16 = 23;
 /// The longest message over TCP.
 const TCP_BYTES_MAX: usize = 65_535;
 
-/// Settings of a server.
+/// The settings of a server that its replies depend on.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ResponderSettings {
     /// The largest message over UDP that it sends and receives, in bytes; values below 512 count as 512.
     pub udp_payload_bytes: u16,
     /// Its answer to NSID (RFC 5001); at most 128 bytes are safe over UDP.
@@ -63,7 +63,7 @@ pub struct Settings {
     pub transfers: bool,
 }
 
-impl Default for Settings {
+impl Default for ResponderSettings {
     fn default() -> Self {
         Self {
             udp_payload_bytes: message_edns::UDP_PAYLOAD_BYTES,
@@ -120,7 +120,7 @@ pub enum Silence {
 /// Answers queries. Every thread has its own.
 #[derive(Debug)]
 pub struct Responder {
-    settings: Settings,
+    settings: ResponderSettings,
     foreseen: Foreseen,
     name: Name,
     other: Name,
@@ -145,7 +145,7 @@ impl Verdict {
 
 impl Responder {
     /// A responder with these settings.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ResponderSettings) -> Self {
         Self {
             settings,
             foreseen: Foreseen::default(),
@@ -243,7 +243,7 @@ impl Responder {
 }
 
 /// The zone to send to a query for a transfer, if there is nothing else to answer.
-fn transfer(settings: &Settings, zones: &Zones, name: &Name, query: &Query) -> Option<Arc<Zone>> {
+fn transfer(settings: &ResponderSettings, zones: &Zones, name: &Name, query: &Query) -> Option<Arc<Zone>> {
     let entry = zones.find(name, 0)?;
     let Entry::Loaded(zone) = entry else { return None };
     let is_apex = zone.apex.len() == name.wire().len();
@@ -257,7 +257,7 @@ fn transfer(settings: &Settings, zones: &Zones, name: &Name, query: &Query) -> O
 /// The rcode for a query that is rejected before any lookup, if it is.
 #[inline]
 fn objection(
-    settings: &Settings,
+    settings: &ResponderSettings,
     query: &Query,
     opcode: u8,
     transport: Transport,
@@ -303,7 +303,7 @@ fn objection(
 /// Looks up the answer and writes it.
 #[inline]
 fn assemble(
-    settings: &Settings,
+    settings: &ResponderSettings,
     zones: &Zones,
     mut writer: Writer<'_>,
     (name, other): (&mut Name, &mut Name),
@@ -314,7 +314,7 @@ fn assemble(
     match query.qclass {
         CLASS_IN | CLASS_ANY => {}
         chaos::CLASS => {
-            let Some(text) = chaos::told(settings, name.wire()) else {
+            let Some(text) = chaos::text_of(settings, name.wire()) else {
                 return refused(rcode::REFUSED, writer);
             };
             let is_truncated = chaos::answer(&mut writer, query.qtype, text).is_err();
@@ -374,7 +374,7 @@ const FIRST_META: u16 = 249;
 /// Answers a query whose type is not a type of records, except ANY.
 #[cold]
 fn meta(
-    settings: &Settings,
+    settings: &ResponderSettings,
     zone: &Zone,
     writer: &mut Writer<'_>,
     query: &Query,

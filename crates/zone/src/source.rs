@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use kqps_message::name::{self, NameFault};
 use kqps_message::text::without_mark;
 
-use crate::position::{Shown, line_and_column};
+use crate::position::{ShownPath, line_and_column};
 
 /// A zone and its master file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Sources {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file or directory cannot be read.
-    #[error("cannot read {}: {error}", Shown(path))]
+    #[error("cannot read {}: {error}", ShownPath(path))]
     Read {
         /// Its path.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum SourceError {
         error: io::Error,
     },
     /// A list or a configuration has an error.
-    #[error("{}:{line}:{column}: {what}", Shown(path))]
+    #[error("{}:{line}:{column}: {what}", ShownPath(path))]
     Line {
         /// The path of the file.
         path: PathBuf,
@@ -70,10 +70,10 @@ pub enum SourceError {
         fault: NameFault,
     },
     /// A directory or list has no zones.
-    #[error("{} has no zones; each of its files NAME.zone or NAME would be one", Shown(.0))]
+    #[error("{} has no zones; each of its files NAME.zone or NAME would be one", ShownPath(.0))]
     None(PathBuf),
     /// A configuration has no primary zone of class IN.
-    #[error("{} has no primary zone of class IN", Shown(.0))]
+    #[error("{} has no primary zone of class IN", ShownPath(.0))]
     NonePrimary(PathBuf),
 }
 

@@ -13,7 +13,7 @@ use crate::hash;
 use crate::name::{Name, same};
 use denial::{Chain, Denial};
 use node::{CUT, DNAME, Node, OCCLUDED};
-use part::Part;
+use part::ZonePart;
 
 /// One zone, ready to be served. It never changes. Two zones are equal if they have the same records; records of
 /// one name must also be in the same order.
@@ -23,7 +23,7 @@ pub struct Zone {
     pub(crate) apex_labels: u8,
     /// How many bits of a hash select the part.
     pub(crate) part_bits: u32,
-    pub(crate) parts: Box<[Part]>,
+    pub(crate) parts: Box<[ZonePart]>,
     /// The apex.
     pub(crate) top: NodeRef,
     pub(crate) denial: Denial,
@@ -50,10 +50,10 @@ impl NodeRef {
     }
 }
 
-/// What a zone has for a name (RFC 1034, section 4.3.2, step 3). The number is that of the name's labels before the
-/// place.
+/// What a zone has for a name (RFC 1034, section 4.3.2, step 3). The number counts the labels of the name before the
+/// node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'z> {
+pub(crate) enum NameMatch<'z> {
     /// The name exists, with this node.
     Here(Node<'z>),
     /// The name is at or below this cut.
@@ -61,9 +61,9 @@ pub(crate) enum Place<'z> {
     /// The name is below the owner of this DNAME record.
     Dname(Node<'z>, usize),
     /// The name does not exist, but this wildcard directly below its closest encloser is its source of synthesis
-    /// (RFC 4592, section 3.3.1). The number is that of the labels before the encloser.
+    /// (RFC 4592, section 3.3.1). The number counts the labels before the encloser.
     Wildcard(Node<'z>, usize),
-    /// The name does not exist. The number is that of the labels before its closest encloser.
+    /// The name does not exist. The number counts the labels before its closest encloser.
     Nowhere(usize),
 }
 
@@ -93,7 +93,7 @@ impl Zone {
             Denial::Nsec3(chain) => chain.memory_bytes(),
         };
         let idle = self.idle_nsec3.as_ref().map_or(0, |chain| size_of::<Chain>() + chain.memory_bytes());
-        let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
+        let parts: usize = self.parts.iter().map(ZonePart::memory_bytes).sum();
         size_of::<Self>() + self.apex.len() + size_of_val(&*self.parts) + parts + denial + idle
     }
 
@@ -163,30 +163,35 @@ impl Zone {
 
     /// What the zone has for a name and `qtype`. The name must be the apex or below it.
     #[inline]
-    pub(crate) fn locate(&self, name: &Name, qtype: u16) -> Place<'_> {
+    pub(crate) fn locate(&self, name: &Name, qtype: u16) -> NameMatch<'_> {
         let Some(node) = self.find(name, 0) else { return self.without(name) };
         if !node.is(CUT | OCCLUDED) {
-            return Place::Here(node);
+            return NameMatch::Here(node);
         }
         if !node.is(OCCLUDED) {
-            return if qtype == rtype::DS { Place::Here(node) } else { Place::Cut(node, 0) };
+            return if qtype == rtype::DS { NameMatch::Here(node) } else { NameMatch::Cut(node, 0) };
         }
-        self.occluder(name).unwrap_or(Place::Here(node))
+        self.occluder(name).unwrap_or(NameMatch::Here(node))
     }
 
     /// What the zone has for a name that does not exist.
-    fn without(&self, name: &Name) -> Place<'_> {
+    fn without(&self, name: &Name) -> NameMatch<'_> {
         let (encloser, labels) = self.closest_encloser(name);
         if encloser.is(CUT | DNAME | OCCLUDED) {
             if !encloser.is(OCCLUDED) {
                 let is_cut = encloser.is(CUT);
-                return if is_cut { Place::Cut(encloser, labels) } else { Place::Dname(encloser, labels) };
+                return if is_cut {
+                    NameMatch::Cut(encloser, labels)
+                } else {
+                    NameMatch::Dname(encloser, labels)
+                };
             }
             if let Some(place) = self.occluder(name) {
                 return place;
             }
         }
-        self.wildcard(name, labels).map_or(Place::Nowhere(labels), |node| Place::Wildcard(node, labels))
+        let wildcard = self.wildcard(name, labels);
+        wildcard.map_or(NameMatch::Nowhere(labels), |node| NameMatch::Wildcard(node, labels))
     }
 
     /// The nearest existing ancestor of a name, and the number of labels before it. The ancestors of an existing
@@ -205,18 +210,18 @@ impl Zone {
     }
 
     /// The topmost cut or DNAME record above a name.
-    fn occluder(&self, name: &Name) -> Option<Place<'_>> {
+    fn occluder(&self, name: &Name) -> Option<NameMatch<'_>> {
         (1..=self.above(name)).rev().find_map(|labels| {
             let node = self.find(name, labels).filter(|node| node.is(CUT | DNAME))?;
             let is_cut = node.is(CUT);
-            Some(if is_cut { Place::Cut(node, labels) } else { Place::Dname(node, labels) })
+            Some(if is_cut { NameMatch::Cut(node, labels) } else { NameMatch::Dname(node, labels) })
         })
     }
 }
 
 impl fmt::Debug for Zone {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let apex = kqps_message::name::Shown(&self.apex);
+        let apex = kqps_message::name::NameText(&self.apex);
         write!(out, "Zone({apex} {}, {} records)", self.serial(), self.records)
     }
 }

@@ -36,7 +36,7 @@ pub struct Zones {
     depths: u128,
     /// The zones, in wire form, of files whose content names another zone than the file's name does. A reload
     /// needs them if such a file no longer names a zone.
-    told: HashMap<PathBuf, Box<[u8]>>,
+    named: HashMap<PathBuf, Box<[u8]>>,
 }
 
 impl Zones {
@@ -65,17 +65,17 @@ impl Zones {
             kept.iter().enumerate().map(|(place, &(hash, _))| ((hash >> 32) as u32, place as u32)),
         );
         let entries = kept.into_iter().map(|(_, entry)| entry).collect();
-        Self { entries, index, depths, told: HashMap::new() }
+        Self { entries, index, depths, named: HashMap::new() }
     }
 
     /// The same zones, with the names that these files gave.
-    pub(crate) fn remembering(self, told: HashMap<PathBuf, Box<[u8]>>) -> Self {
-        Self { told, ..self }
+    pub(crate) fn remembering(self, named: HashMap<PathBuf, Box<[u8]>>) -> Self {
+        Self { named, ..self }
     }
 
     /// The zone that this file named, in wire form, if it was another one than that of the file's name.
-    pub(crate) fn told_by(&self, path: &Path) -> Option<&[u8]> {
-        self.told.get(path).map(|apex| &**apex)
+    pub(crate) fn named_by(&self, path: &Path) -> Option<&[u8]> {
+        self.named.get(path).map(|apex| &**apex)
     }
 
     /// The number of zones.
@@ -137,15 +137,15 @@ impl Zones {
                 Entry::Broken(apex) => apex.len(),
             })
             .sum();
-        let told = self
-            .told
+        let named = self
+            .named
             .iter()
             .map(|(path, apex)| size_of_val(&(path, apex)) + path.as_os_str().len() + apex.len());
         size_of::<Self>()
             + size_of_val(&*self.entries)
             + self.index.memory_bytes()
             + zones
-            + told.sum::<usize>()
+            + named.sum::<usize>()
     }
 }
 

@@ -10,7 +10,7 @@ use kqps_message::name;
 use kqps_zone::load::{Changes, LoadOptions, Loaded, Progress, Served, load};
 use kqps_zone::source::{Source, Sources};
 use kqps_zone::zones::{Entry, Zones};
-use kqps_zone::{Asker, Outcome, Responder, Settings, Transport};
+use kqps_zone::{Asker, Outcome, Responder, ResponderSettings, Transport};
 
 fn load_all(sources: &[Source], old: Option<&Zones>) -> Loaded {
     load(sources, old, &LoadOptions { threads: 2, progress: &|_| {} })
@@ -41,7 +41,7 @@ fn zone(serial: u32) -> String {
 }
 
 /// The report on each zone: what is served of it, and its errors and warnings.
-fn told(folder: &Path, loaded: &Loaded) -> Vec<(Served, Vec<String>)> {
+fn reports(folder: &Path, loaded: &Loaded) -> Vec<(Served, Vec<String>)> {
     let prefix = format!("{}/", folder.display());
     let reports = loaded.reports.iter();
     reports
@@ -53,7 +53,7 @@ fn told(folder: &Path, loaded: &Loaded) -> Vec<(Served, Vec<String>)> {
 }
 
 #[test]
-fn the_file_or_its_name_tells_the_zone() {
+fn the_file_or_its_name_gives_the_zone() {
     let folder = tempfile::tempdir().unwrap();
     for (file, text) in [
         ("a.example.zone", zone(1)),
@@ -66,7 +66,7 @@ fn the_file_or_its_name_tells_the_zone() {
     let mut sources = Sources::of(folder.path()).unwrap().zones;
     sources[3].apex = Some(wire("d.example").into());
     let loaded = load_all(&sources, None);
-    assert_eq!(told(folder.path(), &loaded), []);
+    assert_eq!(reports(folder.path(), &loaded), []);
     assert_eq!((loaded.zones.len(), records(&loaded.zones)), (4, 12));
     for (apex, expected) in [("A.example", 1), ("b.example", 2), ("c.example", 3), ("d.example", 4)] {
         assert_eq!(serial(&loaded.zones, apex), Some(expected));
@@ -96,7 +96,7 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
     assert_eq!(serial(&second.zones, "c.example"), None);
     assert_eq!(serial(&second.zones, "none.example"), None);
     assert_eq!(second.zones.len(), 4);
-    let told = told(folder.path(), &second);
+    let reports = reports(folder.path(), &second);
     let expected = [
         (
             Served::Old,
@@ -114,10 +114,10 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
         ),
         (Served::Nothing, vec!["cannot read none.example: No such file or directory (os error 2)"]),
     ];
-    for ((served, remarks), expected) in told.iter().zip(expected) {
+    for ((served, remarks), expected) in reports.iter().zip(expected) {
         assert_eq!((*served, remarks.iter().map(String::as_str).collect()), expected);
     }
-    let (served, remarks) = told.last().unwrap();
+    let (served, remarks) = reports.last().unwrap();
     assert_eq!(*served, Served::Other);
     assert!(
         remarks.contains(
@@ -129,19 +129,19 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
 
 /// The names of these files are not those of their zones, or are not valid names.
 #[test]
-fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
+fn a_file_that_names_no_zone_any_more_keeps_the_one_that_it_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let told = |name: &str, serial: u32| format!("$ORIGIN {name}.\n{}", zone(serial));
+    let zone_named = |name: &str, serial: u32| format!("$ORIGIN {name}.\n{}", zone(serial));
     for broken in [
         String::new(),
         "$ORIGIN a..b\n".to_owned() + &zone(2),
-        told("a", 2).replace("host 2", "host"),
+        zone_named("a", 2).replace("host 2", "host"),
         // A file that names another zone and has an error after that is not believed either.
-        told("other", 2) + "x A y\n",
+        zone_named("other", 2) + "x A y\n",
     ] {
         for file in ["db.a", "x..y.zone", "named.zone"] {
-            fs::write(at(file), told("a", 1)).unwrap();
+            fs::write(at(file), zone_named("a", 1)).unwrap();
             let sources = [Source { apex: None, path: at(file) }];
             let mut zones = load_all(&sources, None).zones;
             fs::write(at(file), &broken).unwrap();
@@ -158,7 +158,7 @@ fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
             fs::remove_file(at(file)).unwrap();
             let zones = load_all(&sources, Some(&zones)).zones;
             assert_eq!((serial(&zones, "a"), zones.len()), (Some(1), 1), "{file}");
-            fs::write(at(file), told("b", 3)).unwrap();
+            fs::write(at(file), zone_named("b", 3)).unwrap();
             let zones = load_all(&sources, Some(&zones)).zones;
             assert_eq!((serial(&zones, "b"), zones.len()), (Some(3), 1), "{file}");
         }
@@ -166,22 +166,22 @@ fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
     fs::write(at("a.zone"), zone(1)).unwrap();
     let sources = [Source { apex: None, path: at("a.zone") }];
     let zones = load_all(&sources, None).zones;
-    fs::write(at("a.zone"), told("other", 2) + "x A y\n").unwrap();
+    fs::write(at("a.zone"), zone_named("other", 2) + "x A y\n").unwrap();
     let zones = load_all(&sources, Some(&zones)).zones;
     assert_eq!((serial(&zones, "a"), zones.len()), (Some(1), 1));
 }
 
 #[test]
-fn a_file_that_nothing_names_is_told() {
+fn a_file_that_nothing_names_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let [none, empty] = ["none", "empty"].map(|name| folder.path().join(format!("{name}..x.zone")));
     fs::write(&empty, "").unwrap();
     let sources = [none, empty].map(|path| Source { apex: None, path });
     let loaded = load_all(&sources, None);
     assert!(loaded.zones.is_empty());
-    let told = told(folder.path(), &loaded);
-    assert_eq!(told.iter().map(|(_, remarks)| remarks.len()).collect::<Vec<_>>(), [2, 1]);
-    for ((served, remarks), name) in told.iter().zip(["none", "empty"]) {
+    let reports = reports(folder.path(), &loaded);
+    assert_eq!(reports.iter().map(|(_, remarks)| remarks.len()).collect::<Vec<_>>(), [2, 1]);
+    for ((served, remarks), name) in reports.iter().zip(["none", "empty"]) {
         let last = remarks.last().unwrap();
         assert_eq!(*served, Served::Nothing);
         assert!(last.starts_with(&format!("{name}..x.zone: queries for this zone are refused")), "{last}");
@@ -199,12 +199,12 @@ fn a_broken_file_gives_way_to_a_whole_one() {
     fs::write(at("b"), "$ORIGIN a.\n".to_owned() + &zone(2)).unwrap();
     let second = load_all(&Sources::of(folder.path()).unwrap().zones, Some(&first));
     assert_eq!((serial(&second.zones, "a"), second.zones.len()), (Some(2), 1));
-    assert_eq!(told(folder.path(), &second).len(), 1);
+    assert_eq!(reports(folder.path(), &second).len(), 1);
     assert_eq!(second.reports[0].served, Served::Other);
 }
 
 #[test]
-fn a_fault_is_told_of_the_file_in_which_it_is() {
+fn a_fault_is_reported_for_the_file_in_which_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let last = "b.c. A 192.0.2.1\ng CNAME ns\n \t A 192.0.2.2\n";
@@ -212,7 +212,7 @@ fn a_fault_is_told_of_the_file_in_which_it_is() {
     write("one", "\n\nx A 192.0.2.1\n$INCLUDE two\ny CNAME x\n\ny TXT t\n");
     write("two", "two.c. A 192.0.2.1\nd NS ns\nx.d A 192.0.2.1\n    TXT x\n");
     let loaded = load_all(&[Source { apex: None, path: folder.path().join("a.zone") }], None);
-    let told = told(folder.path(), &loaded);
+    let reports = reports(folder.path(), &loaded);
     let expected = [
         "two:1:1: two.c. is not in this zone",
         "one:7:1: y.a. has a CNAME record and others beside it",
@@ -225,7 +225,7 @@ fn a_fault_is_told_of_the_file_in_which_it_is() {
         "two:2:1: the name server ns.e.a. has no address in this zone",
         "two:3:1: x.d.e.a. is hidden by a delegation or DNAME record above it",
     ];
-    assert_eq!(told[0].1, expected);
+    assert_eq!(reports[0].1, expected);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn many_zones_and_big_ones_are_loaded_side_by_side() {
         None,
         &LoadOptions { threads: 2, progress: &|progress| seen.lock().unwrap().push(progress) },
     );
-    assert_eq!(told(folder.path(), &loaded), []);
+    assert_eq!(reports(folder.path(), &loaded), []);
     assert_eq!(records(&loaded.zones), 301 * 3 + 400_000);
     assert_eq!(serial(&loaded.zones, "z299.example"), Some(299));
     assert_eq!(serial(&loaded.zones, "big.example"), Some(7));
@@ -293,7 +293,7 @@ fn answer(zones: &Zones, qname: &str, qtype: u16) -> Vec<(u32, Vec<u8>)> {
     let (query_bytes, mut at) = (message.len(), message.len());
     message.resize(65_535, 0);
     let asker = Asker { address: Ipv4Addr::LOCALHOST.into(), transport: Transport::Tcp, now_s: 0 };
-    let mut responder = Responder::new(Settings::default());
+    let mut responder = Responder::new(ResponderSettings::default());
     let Outcome::Reply(bytes) = responder.respond(zones, &mut message, query_bytes, &asker) else {
         panic!("no reply")
     };
@@ -325,7 +325,7 @@ fn a_set_has_the_least_of_its_ttls_wherever_its_records_are() {
         let differ =
             |place, name| format!("{place}: the TTLs of {name}.a. A differ; the least, 300, is used for all");
         assert_eq!(
-            told(folder.path(), &loaded),
+            reports(folder.path(), &loaded),
             [(Served::New, vec![differ(first, "dup"), differ(second, "set")])]
         );
         assert_eq!(answer(&loaded.zones, "dup.a", 1), [(300, vec![192, 0, 2, 1])]);
@@ -347,7 +347,7 @@ fn records_far_apart_are_of_one_set() {
     fs::write(&path, text).unwrap();
     let loaded = load_all(&[Source { apex: None, path }], None);
     let differ = "a.zone:150006:1: the TTLs of M.a. MX differ; the least, 60, is used for all".to_owned();
-    assert_eq!(told(folder.path(), &loaded), [(Served::New, vec![differ])]);
+    assert_eq!(reports(folder.path(), &loaded), [(Served::New, vec![differ])]);
     // Of three equal records the first is kept.
     let answer = answer(&loaded.zones, "m.a", 15);
     let kept: Vec<(u32, u8)> = answer.iter().map(|(ttl_s, data)| (*ttl_s, data[1])).collect();
@@ -397,7 +397,7 @@ fn files_as_editors_leave_them_are_read() {
     write("included", &marked("marked A 192.0.2.9\n\u{feff}inside A 192.0.2.8\ntext TXT \"a\" (\n b )\n"));
     write("list", &marked("a a ; one\n# two\n"));
     let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
-    assert_eq!(told(folder.path(), &loaded), []);
+    assert_eq!(reports(folder.path(), &loaded), []);
     for name in ["marked.a", "marked.sub.a"] {
         assert_eq!(answer(&loaded.zones, name, 1), [(60, vec![192, 0, 2, 9])]);
     }
@@ -410,10 +410,10 @@ fn files_as_editors_leave_them_are_read() {
     write("included", &utf_16("\u{feff}marked A 192.0.2.9\n"));
     let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
     let errors = [5, 6].map(|line| format!("a:{line}:10: cannot include \"included\": {encoding}"));
-    assert_eq!(told(folder.path(), &loaded)[0].1, errors);
+    assert_eq!(reports(folder.path(), &loaded)[0].1, errors);
     write("a", &utf_16(&format!("\u{feff}{}", zone(1))));
     let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
-    assert_eq!(told(folder.path(), &loaded)[0].1, [format!("a:1:1: {encoding}")]);
+    assert_eq!(reports(folder.path(), &loaded)[0].1, [format!("a:1:1: {encoding}")]);
     write("list", &utf_16("\u{feff}a a\n"));
     let list = folder.path().join("list");
     assert_eq!(Sources::of(&list).unwrap_err().to_string(), format!("{}:1:1: {encoding}", list.display()));

@@ -11,7 +11,7 @@ fn shown(folder: &Path, sources: &Sources) -> Vec<String> {
     let zones = sources.zones.iter();
     zones
         .map(|zone| {
-            let apex = zone.apex.as_ref().map_or("?".to_owned(), |apex| name::Shown(apex).to_string());
+            let apex = zone.apex.as_ref().map_or("?".to_owned(), |apex| name::NameText(apex).to_string());
             let path = zone.path.strip_prefix(folder).unwrap_or(&zone.path);
             format!("{apex}={}", path.display())
         })
@@ -22,7 +22,7 @@ fn shown(folder: &Path, sources: &Sources) -> Vec<String> {
 fn an_argument_is_a_file_perhaps_with_a_name() {
     let of = |text: &str| {
         Source::of_argument(Path::new(text)).map(|source| {
-            let apex = source.apex.map(|apex| name::Shown(&apex).to_string());
+            let apex = source.apex.map(|apex| name::NameText(&apex).to_string());
             (apex, source.path.display().to_string())
         })
     };
@@ -48,7 +48,7 @@ fn a_files_name_is_that_of_its_zone() {
     ] {
         let source = Source { apex: None, path: path.into() };
         assert_eq!(
-            source.file_name().map(|name| name::Shown(&name).to_string()).as_deref(),
+            source.file_name().map(|name| name::NameText(&name).to_string()).as_deref(),
             expected,
             "{path}"
         );
@@ -142,7 +142,7 @@ view "inner" IN {
 "#;
 
 #[test]
-fn a_configuration_of_bind_tells_its_primary_zones() {
+fn a_configuration_of_bind_names_its_primary_zones() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("options.conf"), "options { directory \"zones\"; listen-on { any; }; };").unwrap();

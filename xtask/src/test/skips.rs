@@ -89,7 +89,7 @@ skipped: kqps-player every_io: uring: not permitted (uring)
     }
 
     #[test]
-    fn a_line_that_nobody_can_read_is_an_error() {
+    fn an_unreadable_line_is_an_error() {
         let error = parse("skipped: kqps every_io: no root (luck)\n").unwrap_err().to_string();
         assert!(error.contains("(luck)"), "{error}");
     }

@@ -37,7 +37,7 @@ pub enum Transport {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Endpoint {
     Udp(SocketAddr),
     Tcp(SocketAddr),
     Unix(PathBuf),
@@ -56,7 +56,7 @@ pub struct Truth {
 
 /// A running back end. Dropping it stops it.
 pub struct BackEnd {
-    place: Place,
+    endpoint: Endpoint,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -79,33 +79,34 @@ impl BackEnd {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
         let host = Ipv4Addr::LOCALHOST.into();
-        let (place, work): (_, Box<dyn FnOnce() + Send>) = match transport {
+        let (endpoint, work): (_, Box<dyn FnOnce() + Send>) = match transport {
             Transport::Udp => {
                 let socket = port::open(host, datagrams::bind).context("a back end cannot bind")?;
-                (Place::Udp(socket.local_addr()?), Box::new(move || datagrams::serve(socket, &theirs, seed)))
+                let endpoint = Endpoint::Udp(socket.local_addr()?);
+                (endpoint, Box::new(move || datagrams::serve(socket, &theirs, seed)))
             }
             Transport::Tcp => {
                 let listener = port::open(host, TcpListener::bind).context("a back end cannot listen")?;
                 let address = listener.local_addr()?;
                 let door = connections::Tcp { address, listener: Some(listener) };
-                (Place::Tcp(address), Box::new(move || connections::serve(door, &theirs, seed)))
+                (Endpoint::Tcp(address), Box::new(move || connections::serve(door, &theirs, seed)))
             }
             Transport::Unix => {
                 let path = folder.join(format!("{name}.sock"));
                 let door = connections::Unix::open(path.clone()).context("a back end cannot listen")?;
-                (Place::Unix(path), Box::new(move || connections::serve(door, &theirs, seed)))
+                (Endpoint::Unix(path), Box::new(move || connections::serve(door, &theirs, seed)))
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
-        Ok(Self { place, shared, thread: Some(thread) })
+        Ok(Self { endpoint, shared, thread: Some(thread) })
     }
 
     /// Its URL for `kqps serve front --backend`.
     pub fn url(&self) -> String {
-        match &self.place {
-            Place::Udp(address) => format!("udp://{address}"),
-            Place::Tcp(address) => format!("tcp://{address}"),
-            Place::Unix(path) => format!("unix:{}", path.display()),
+        match &self.endpoint {
+            Endpoint::Udp(address) => format!("udp://{address}"),
+            Endpoint::Tcp(address) => format!("tcp://{address}"),
+            Endpoint::Unix(path) => format!("unix:{}", path.display()),
         }
     }
 
@@ -116,11 +117,11 @@ impl BackEnd {
 
     /// What it did so far.
     pub fn truth(&self) -> Truth {
-        let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Truth {
-            received: told(&self.shared.received),
-            right: told(&self.shared.right),
-            spoiled: told(&self.shared.spoiled),
+            received: read(&self.shared.received),
+            right: read(&self.shared.right),
+            spoiled: read(&self.shared.spoiled),
         }
     }
 }

@@ -55,12 +55,12 @@ impl Counts {
             (self.pending, "replies still waited when the relay was stopped"),
             (self.not_queries, "packets were no queries"),
         ];
-        let told: Vec<String> = doubts
+        let words: Vec<String> = doubts
             .iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        (!words.is_empty()).then(|| words.join("; "))
     }
 
     /// The player's accounts of these queries, if it sent no others and all of them reached the relay.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_kernel::{Address, RecvBatch, UdpOptions, UdpSocket, Wait, clock, poll};
 
-use super::Settings;
+use super::RelaySettings;
 use super::counts::Counts;
 use super::fault::Fault;
 use super::flow::{Flow, Held, Stray};
@@ -34,7 +34,7 @@ const LAST_TURNS: usize = 10_000;
 
 /// The state of the loop.
 pub(super) struct Engine {
-    settings: Settings,
+    settings: RelaySettings,
     subject: Option<Address>,
     front: Outbox,
     /// Sends the replies that must come from a wrong port.
@@ -55,7 +55,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(settings: Settings) -> io::Result<Self> {
+    pub(super) fn new(settings: RelaySettings) -> io::Result<Self> {
         let elsewhere = SocketAddr::new(settings.listen.ip(), 0);
         let mut front = Outbox::new(bind(settings.listen)?);
         front.witness = settings.witness.then(Witness::default);

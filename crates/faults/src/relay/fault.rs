@@ -188,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn bad_shares_are_told() {
-        let told = |text: &str| text.parse::<Share>().unwrap_err().to_string();
-        assert!(told("drop").contains("NAME=SHARE"));
-        assert!(told("drpo=0.1").contains("drop-query"));
-        assert!(told("late=2").contains("between 0 and 1"));
+    fn bad_shares_are_refused() {
+        let error = |text: &str| text.parse::<Share>().unwrap_err().to_string();
+        assert!(error("drop").contains("NAME=SHARE"));
+        assert!(error("drpo=0.1").contains("drop-query"));
+        assert!(error("late=2").contains("between 0 and 1"));
         assert!(Plan::every(0.1).is_err(), "fifteen tenths are more than all");
     }
 }

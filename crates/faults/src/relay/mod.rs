@@ -44,7 +44,7 @@ use engine::Engine;
 
 /// The settings of a relay.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RelaySettings {
     /// The address that it receives queries at; port 0 stands for any free one.
     pub listen: SocketAddr,
     /// The server that it passes queries on to; `None` if it answers them itself.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub witness: bool,
 }
 
-impl Default for Settings {
+impl Default for RelaySettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -94,17 +94,17 @@ pub struct Relay {
 
 impl Relay {
     /// Opens its sockets, and starts relaying. An error if it cannot open them.
-    pub fn start(settings: Settings) -> Result<Self> {
+    pub fn start(settings: RelaySettings) -> Result<Self> {
         let cpu = settings.cpu;
         let engine = Engine::new(settings).context("the relay cannot open its sockets")?;
         let address = engine.address()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let work = move || {
             if let Some(cpu) = cpu {
                 affinity::pin_thread(cpu).with_context(|| format!("cannot pin the relay to core {cpu}"))?;
             }
-            engine.run(&told).context("the relay failed")
+            engine.run(&is_stopped).context("the relay failed")
         };
         let thread = std::thread::Builder::new().name("relay".into()).spawn(work)?;
         Ok(Self { address, stop, thread: Some(thread) })
@@ -117,12 +117,12 @@ impl Relay {
 
     /// Stops it, and returns its counts. An error if it failed meanwhile.
     pub fn stop(self) -> Result<Counts> {
-        self.stop_and_tell().map(|(counts, _)| counts)
+        self.stop_with_witness().map(|(counts, _)| counts)
     }
 
-    /// Stops it, and returns its counts and the times of replies. Without [`Settings::witness`] there are no
+    /// Stops it, and returns its counts and the times of replies. Without [`RelaySettings::witness`] there are no
     /// times.
-    pub fn stop_and_tell(mut self) -> Result<(Counts, Witness)> {
+    pub fn stop_with_witness(mut self) -> Result<(Counts, Witness)> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the relay was stopped before")?;
         thread.join().map_err(|_| anyhow!("the relay panicked"))?
@@ -183,7 +183,7 @@ pub fn run(options: &Options) -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let relay = Relay::start(Settings {
+    let relay = Relay::start(RelaySettings {
         listen: options.listen,
         subject: options.subject,
         plan: Plan::of(&options.fault)?,
@@ -192,7 +192,7 @@ pub fn run(options: &Options) -> Result<()> {
         late_us: options.late_us,
         cpu: options.cpu,
         spin: options.spin,
-        ..Settings::default()
+        ..RelaySettings::default()
     })?;
     print_line(&json!({"kind": "ready", "addresses": [relay.address()]}))?;
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);

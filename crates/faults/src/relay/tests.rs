@@ -15,7 +15,13 @@ type Replies = Vec<(Vec<u8>, bool)>;
 /// Sends one query, reads `awaited` replies, stops the relay, and reads any further replies.
 fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, Counts) {
     let plan = Plan::of(&[format!("{fault}=1").parse().unwrap()]).unwrap();
-    let settings = Settings { plan, subject, fault_delay_us: 1_000, late_us: 2_000, ..Settings::default() };
+    let settings = RelaySettings {
+        plan,
+        subject,
+        fault_delay_us: 1_000,
+        late_us: 2_000,
+        ..RelaySettings::default()
+    };
     let relay = Relay::start(settings).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -62,7 +68,7 @@ fn each_fault_does_what_it_says_and_is_counted() {
 
 #[test]
 fn a_subject_behind_it_answers_and_what_it_leaves_unanswered_is_lost() {
-    let subject = Relay::start(Settings::default()).unwrap();
+    let subject = Relay::start(RelaySettings::default()).unwrap();
     let (replies, counts) = ask(Fault::Truncate, 1, Some(subject.address()));
     assert_eq!(replies.len(), 1);
     assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().correct), (1, 0, 1));
@@ -76,10 +82,11 @@ fn a_subject_behind_it_answers_and_what_it_leaves_unanswered_is_lost() {
 #[test]
 fn a_witness_dates_every_reply_after_its_query_and_before_it_is_read() {
     const DELAY_US: u64 = 3_000;
-    let subject = Relay::start(Settings::default()).unwrap();
+    let subject = Relay::start(RelaySettings::default()).unwrap();
     for (subject, delay_us) in [(None, 0), (None, DELAY_US), (Some(subject.address()), DELAY_US)] {
         let relay =
-            Relay::start(Settings { subject, delay_us, witness: true, ..Settings::default() }).unwrap();
+            Relay::start(RelaySettings { subject, delay_us, witness: true, ..RelaySettings::default() })
+                .unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut between = Vec::new();
@@ -91,7 +98,7 @@ fn a_witness_dates_every_reply_after_its_query_and_before_it_is_read() {
             socket.recv(&mut [0; 512]).unwrap();
             between.push((asked_ns + delay_us * 1000, clock::now_ns()));
         }
-        let (counts, witness) = relay.stop_and_tell().unwrap();
+        let (counts, witness) = relay.stop_with_witness().unwrap();
         assert_eq!((counts.queries, witness.replies.len()), (20, 20));
         for ((earliest_ns, read_ns), handed) in between.into_iter().zip(witness.replies) {
             let handed = handed.unwrap();
@@ -106,7 +113,7 @@ fn a_reordered_reply_comes_after_the_next_one() {
     // The first of two queries is held. The second would be held too, but leaves at once together with the
     // first.
     let plan = Plan::of(&["reorder=1".parse().unwrap()]).unwrap();
-    let relay = Relay::start(Settings { plan, spin: true, ..Settings::default() }).unwrap();
+    let relay = Relay::start(RelaySettings { plan, spin: true, ..RelaySettings::default() }).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut orders = Vec::new();
@@ -129,9 +136,8 @@ fn a_reordered_reply_comes_after_the_next_one() {
 #[test]
 fn the_same_seed_makes_the_same_faults() {
     let faults = || {
-        let relay =
-            Relay::start(Settings { plan: Plan::every(0.05).unwrap(), seed: 7, ..Settings::default() });
-        let relay = relay.unwrap();
+        let plan = Plan::every(0.05).unwrap();
+        let relay = Relay::start(RelaySettings { plan, seed: 7, ..RelaySettings::default() }).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         for id in 0..200_u8 {
             let mut query = QUERY.to_vec();

@@ -26,8 +26,8 @@ impl Dispatcher {
         self.mend();
     }
 
-    /// Finds the back ends that are needed: some queries may go only to a group of back ends of which none is
-    /// usable. Each of that group is checked more often, and its connections are opened sooner.
+    /// Finds the back ends that are needed: those of a group without a usable back end, to which some queries are
+    /// limited. They are checked more often, and their connections are opened sooner.
     fn find_needed(&mut self) {
         let soon_ns = self.now_ns + URGENT.as_nanos() as u64;
         let Self { back_ends, numbers, policy, .. } = self;

@@ -96,7 +96,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     let answered = accounts.correct + accounts.wrong + accounts.late;
     let back = answered + evidence.player_socket_drops;
     let refused = accounts.send_failed;
-    let read = taken(udp, udp.in_datagrams.saturating_sub(evidence.messages_heard));
+    let read = taken(udp, udp.in_datagrams.saturating_sub(evidence.messages_received));
     let surplus = surplus(evidence);
     let out = evidence.messages_sent + ip.icmp_out + surplus;
     let left = ip
@@ -118,7 +118,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
             .unwrap_or(udp.rcvbuf_errors.saturating_sub(evidence.player_socket_drops) + udp.mem_errors);
         (!reads_together).then_some(read + dropped)
     } else {
-        let others = ip.icmp_in + evidence.messages_heard + evidence.player_socket_drops;
+        let others = ip.icmp_in + evidence.messages_received + evidence.player_socket_drops;
         Some(ip.in_delivers.saturating_sub(others))
     };
     passages.counts = [
@@ -137,8 +137,8 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     passages
 }
 
-/// Datagrams that the subject's side received: those that were read, and those for ports without a listener. No
-/// buffer dropped the latter, and nobody answered them.
+/// Datagrams that the subject's side received: those that were read, and those for ports without a listener. No buffer
+/// dropped the latter, and no process answered them.
 fn taken(udp: &UdpFacts, read: u64) -> u64 {
     read + udp.no_ports
 }

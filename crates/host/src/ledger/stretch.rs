@@ -59,15 +59,15 @@ impl Drops {
     /// The ledger from drops alone, for when passages do not help. The drops of interfaces are left out, since
     /// they need not belong to this trial.
     pub(super) fn alone(self) -> Vec<Placed> {
-        const TOLD: [Place; 5] = [
+        const COUNTED: [Place; 5] = [
             Place::Softnet,
             Place::SubjectSocketBuffer,
             Place::SubjectUnanswered,
             Place::SubjectSend,
             Place::PlayerSocketBuffer,
         ];
-        let told = self.counters.into_iter().filter(|(place, ..)| TOLD.contains(place));
-        told.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
+        let counters = self.counters.into_iter().filter(|(place, ..)| COUNTED.contains(place));
+        counters.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
     }
 
     fn at(&self, place: Place) -> u64 {
@@ -114,7 +114,7 @@ pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
     all
 }
 
-/// The place on a stretch that lost everything that no counter of drops explains; `None` if that is not known.
+/// The place of the losses on a stretch that no counter of drops explains; `None` if it is not known.
 fn remainder(passages: &Passages, drops: &Drops, from: usize, to: usize) -> Option<Place> {
     let last = |stretch: usize| STRETCHES[stretch].last().copied();
     match (from, to) {

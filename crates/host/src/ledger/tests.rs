@@ -47,7 +47,7 @@ impl Counted {
             accounts: &self.accounts,
             player_socket_drops: self.player_drops,
             messages_sent: self.messages_sent,
-            messages_heard: self.accounts.correct,
+            messages_received: self.accounts.correct,
             ipv6: false,
             host: &self.host,
             subject: Some(&self.subject),
@@ -199,7 +199,7 @@ fn between_namespaces_every_loss_is_placed() {
 }
 
 #[test]
-fn on_loopback_directions_are_told_apart_by_what_the_player_knows() {
+fn on_loopback_the_players_counts_separate_the_directions() {
     let story =
         Story { filter_in: 20, subject_buffer: 300, unanswered: 40, player_buffer: 800, ..Story::default() };
     let ledger = story.one_sided().ledger();
@@ -221,7 +221,7 @@ fn on_loopback_directions_are_told_apart_by_what_the_player_knows() {
 }
 
 #[test]
-fn where_nobody_listened_nobody_answered() {
+fn queries_to_a_port_without_a_listener_are_placed_there() {
     for together in [1, 64] {
         let story = Story { subject_buffer: 300, unheard: 1024, together, ..Story::default() };
         let wanted = [
@@ -236,7 +236,7 @@ fn where_nobody_listened_nobody_answered() {
 }
 
 #[test]
-fn what_others_may_have_lost_is_not_told_where_nothing_was_lost() {
+fn losses_of_others_are_not_reported_if_nothing_was_lost() {
     let mut counted = Story::default().one_sided();
     counted.host.network.shared = true;
     counted.host.network.udp4.no_ports = 22;
@@ -272,7 +272,7 @@ fn a_subject_that_reads_and_replies_in_segments_leaves_one_stretch() {
     ip.out_transmits = Some(ip.out_requests);
     ip.in_receives = SENT / 64 + answered / 64;
     ip.in_segments = SENT + answered;
-    let evidence = Evidence { messages_heard: answered / 64, ..counted.evidence() };
+    let evidence = Evidence { messages_received: answered / 64, ..counted.evidence() };
     let ledger = ledger(&evidence);
     let wanted = [
         by_drops(Place::SubjectSocketBuffer, 10, false),
@@ -290,7 +290,7 @@ fn a_reply_that_is_sent_again_after_a_filter_refused_it_is_one() {
 }
 
 #[test]
-fn drops_tell_where_on_a_stretch() {
+fn drops_show_the_place_on_a_stretch() {
     let mut counted = Story { path_out: 100, ..Story::default() }.two_sided();
     counted.host.softnet_dropped = 30;
     let device = DeviceFacts { name: "eth0".into(), ..DeviceFacts::default() };

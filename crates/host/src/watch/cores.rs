@@ -69,7 +69,7 @@ impl Cores {
     /// resolution of idle time (one tick of 10 ms per core), so that rounding alone never counts as a neighbour. The
     /// kernel handles packets on loopback within the thread that sends them, and charges that thread. Packets handled
     /// while a core was idle, and the kernel's own threads, look like a neighbour unless the kernel measures interrupt
-    /// time. Time stolen by the hypervisor is charged to nobody. If the kernel charges it to the thread that was
+    /// time. The time that the hypervisor steals counts for no thread. If the kernel charges it to the thread that was
     /// stopped, the result is too low by as much.
     fn foreign_s(&self) -> Option<f64> {
         let busy_s = self.used.iter().map(|cpu| self.busy_s.get(cpu).copied()).sum::<Option<f64>>()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use kqps_kernel::clock;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::{NetworkFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ pub struct SubjectWatched {
 }
 
 impl SubjectWatched {
-    /// A subject with these processes on this host, of which none descends from another, and a player here that sends to
-    /// `target`. The cores are those that the threads are pinned to.
+    /// A subject with these processes on this host, of which none descends from another, and a player here that sends
+    /// to `target`. The cores are those that the threads are pinned to.
     pub fn of_processes(pids: Vec<u32>, target: IpAddr) -> Self {
         Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
     }
@@ -44,7 +44,7 @@ impl SubjectWatched {
     /// The subject that has the sockets at these addresses. If no process is found, the reason is in `unknown`.
     pub fn found(targets: &[SocketAddr]) -> Self {
         let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
-        let (pids, unknown) = match targets.iter().find(|target| !is_own(**target)) {
+        let (pids, unknown) = match targets.iter().find(|target| !is_local(**target)) {
             Some(other) => (Vec::new(), Some(format!("{} is not an address of this host", other.ip()))),
             None => listeners(targets).map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None)),
         };

@@ -1,11 +1,12 @@
-//! A subject that is ready to run and gets no CPU time, because an ordinary program has its core. A thread that runs before all
-//! others does not notice that for itself; it looks at what the subject got since it last woke.
+//! A subject that is ready to run and gets no CPU time, because an ordinary program has its core. A thread that runs
+//! before all others does not notice that for itself; it looks at what the subject got since it last woke.
 
 use kqps_kernel::clock;
 
 use crate::process;
 
-/// With less CPU time than this between two looks the subject did not get on, nanoseconds: an interrupt may be booked on it.
+/// With less CPU time than this between two looks the subject did not get on, nanoseconds: an interrupt may be booked
+/// on it.
 const LITTLE_NS: u64 = 20_000;
 
 /// Looks at more processes than this would cost the core too much; then it is not looked at all.
@@ -23,14 +24,15 @@ pub(super) struct Waits {
 #[derive(Debug)]
 struct Progress {
     cpu_ns: u64,
-    /// When it was last seen to get on, or to sleep.
+    /// The last look at which it had got CPU time, or slept.
     at_ns: u64,
-    /// Whether it was ready to run, and did not get on, at a look since then.
+    /// Whether a look since then found it ready to run, without more CPU time.
     waited: bool,
 }
 
 impl Waits {
-    /// Begins to look at these processes. None where there is nothing to see: no process, too many of them, or one that is gone.
+    /// Begins to look at these processes. `None` if there is no process, if there are too many, or if one of them is
+    /// gone.
     pub(super) fn begin(processes: &[u32], cpu: u32, now_ns: u64) -> Option<Self> {
         if processes.is_empty() || processes.len() > PROCESSES_MOST {
             return None;
@@ -44,8 +46,8 @@ impl Waits {
         Some(waits)
     }
 
-    /// A look. Returns the wait that it ended, if any: since when at most, and for how long at most less the time between two
-    /// looks, nanoseconds.
+    /// A look. Returns the wait that it ended, if any: since when at most, and for how long at most less the time
+    /// between two looks, nanoseconds.
     pub(super) fn look(&mut self, now_ns: u64) -> Option<(u64, u64)> {
         let cpu_ns = self.cpu_ns()?;
         let (processes, cpu) = (&self.processes, self.cpu);
@@ -92,7 +94,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Looks every 2 ms at a subject that got so many nanoseconds since the last one, and was ready to run or not; the waits.
+    /// Looks every 2 ms at a subject that got so many nanoseconds since the last one, and was ready to run or not; the
+    /// waits.
     fn waits(looks: &[(u64, bool)]) -> Vec<(u64, u64)> {
         let mut progress = Progress { cpu_ns: 0, at_ns: 0, waited: false };
         let (mut cpu_ns, mut now_ns) = (0, 0);

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::Headers;
-use crate::control;
+use crate::cmsg;
 use crate::memory::Block;
 use crate::sys::{check, is_not_now};
 use crate::udp::{UdpSocket, Wait};
@@ -125,14 +125,14 @@ impl RecvBatch {
     #[inline]
     pub fn message(&self, index: usize) -> Received<'_> {
         let header = &self.headers.headers[index];
-        let told = control::read(&self.headers.controls[index].0[..header.msg_hdr.msg_controllen]);
+        let control = cmsg::read(&self.headers.controls[index].0[..header.msg_hdr.msg_controllen]);
         let bytes = &self.buffer[index * self.stride..][..self.length(index)];
         Received {
             bytes,
             from: self.headers.names[index],
-            segment_bytes: told.segment_bytes.map_or(bytes.len(), usize::from).max(1),
-            arrived_ns: told.arrived_ns,
-            to: told.to,
+            segment_bytes: control.segment_bytes.map_or(bytes.len(), usize::from).max(1),
+            arrived_ns: control.arrived_ns,
+            to: control.to,
         }
     }
 

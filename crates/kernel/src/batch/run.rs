@@ -4,7 +4,7 @@ use std::io;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::{Headers, send_headers};
-use crate::control;
+use crate::cmsg;
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
@@ -199,8 +199,8 @@ impl RunBatch {
         header.msg_iov = own;
         header.msg_iovlen = 1;
         // The segment size is the first control message; the source address follows.
-        header.msg_control = header.msg_control.wrapping_byte_add(control::SEGMENT_BYTES);
-        header.msg_controllen -= control::SEGMENT_BYTES;
+        header.msg_control = header.msg_control.wrapping_byte_add(cmsg::SEGMENT_BYTES);
+        header.msg_controllen -= cmsg::SEGMENT_BYTES;
         for slice in slices {
             for offset in (0..slice.iov_len).step_by(segment) {
                 self.headers.slices[message] = libc::iovec {

@@ -221,7 +221,7 @@ fn an_empty_datagram_is_a_message_and_a_woken_reader_gets_none() {
 }
 
 #[test]
-fn what_came_behind_a_message_from_nobody_moves_up() {
+fn a_message_behind_one_without_a_sender_moves_up() {
     let to = bind("127.0.0.1:0", UdpOptions { gro: true, ..UdpOptions::default() });
     let from = bind("127.0.0.1:0", UdpOptions::default());
     let mut sent = SendBatch::new(4, 4096);

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::batch::recv::{Received, RecvBatch, Slot};
 use crate::batch::{Headers, send_headers};
-use crate::control;
+use crate::cmsg;
 use crate::udp::{UdpSocket, Wait};
 
 /// A received batch and the replies to it. Nothing is copied: a reply is a part of its query's buffer. It goes
@@ -113,8 +113,8 @@ impl TurnBatch {
         let header = &mut self.replies.headers[reply].msg_hdr;
         let (control, control_bytes) = (header.msg_control, header.msg_controllen);
         // The segment size is the first control message; the source address follows.
-        header.msg_control = control.wrapping_byte_add(control::SEGMENT_BYTES);
-        header.msg_controllen = control_bytes - control::SEGMENT_BYTES;
+        header.msg_control = control.wrapping_byte_add(cmsg::SEGMENT_BYTES);
+        header.msg_controllen = control_bytes - cmsg::SEGMENT_BYTES;
         for offset in (0..whole.iov_len).step_by(segment) {
             self.replies.slices[reply] = libc::iovec {
                 iov_base: whole.iov_base.wrapping_byte_add(offset),

@@ -28,8 +28,8 @@ pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
 }
 
 /// Whether a device has its carrier and can send. The request also makes the kernel process pending carrier changes
-/// (`net/core/link_watch.c`, `linkwatch_sync_dev`). Otherwise it would do that up to 1 s later, and drop what is
-/// sent until then.
+/// (`net/core/link_watch.c`, `linkwatch_sync_dev`). Otherwise it would do that up to 1 s later, and drop all packets
+/// until then.
 pub(super) fn is_linked(device: &str) -> io::Result<bool> {
     ethtool(device, ETHTOOL_GLINK, 0).map(|value| value != 0)
 }

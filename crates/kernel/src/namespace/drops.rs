@@ -13,8 +13,8 @@ use super::netlink::Netlink;
 /// Device → packets that its queueing discipline has dropped since it was created (`tc -s qdisc`). Wraps
 /// at 2³².
 pub fn of_queues() -> io::Result<BTreeMap<String, u64>> {
-    let told = Netlink::open()?.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()))?;
-    let drops = told.into_iter().filter_map(|message| match message {
+    let messages = Netlink::open()?.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()))?;
+    let drops = messages.into_iter().filter_map(|message| match message {
         // The root discipline also counts the drops of those below it.
         RouteNetlinkMessage::NewQueueDiscipline(queue) if queue.header.parent == TcHandle::ROOT => {
             let stats = queue.attributes.iter().find_map(|attribute| match attribute {
@@ -53,7 +53,7 @@ mod tests {
     use crate::namespace::veth::{DEVICE, End, VethSettings, join};
 
     #[test]
-    fn devices_tell_what_they_dropped() {
+    fn devices_count_what_they_dropped() {
         if let Err(reason) = crate::probe::probe_one("veth") {
             skip(Capability::Networks, reason);
             return;

@@ -55,8 +55,8 @@ impl Netlink {
         let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
         match reply.payload {
             // An acknowledgement is an error with number 0.
-            NetlinkPayload::Error(told) if told.code.is_none() => Ok(()),
-            NetlinkPayload::Error(told) => Err(told.to_io()),
+            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
+            NetlinkPayload::Error(error) => Err(error.to_io()),
             other => Err(io::Error::other(format!("the kernel answered a request with {other:?}"))),
         }
     }
@@ -81,8 +81,8 @@ impl Netlink {
                 rest = rest.get(length.max(4)..).unwrap_or_default();
                 match message.payload {
                     NetlinkPayload::Done(_) => return Ok(all),
-                    NetlinkPayload::Error(told) => return Err(told.to_io()),
-                    NetlinkPayload::InnerMessage(told) => all.push(told),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(inner) => all.push(inner),
                     _ => (),
                 }
             }

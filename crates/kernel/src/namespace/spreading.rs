@@ -42,15 +42,15 @@ pub fn of_device(device: &str) -> io::Result<Spreading> {
     if slots > SLOTS_MOST || key_bytes > KEY_BYTES_MOST {
         return Err(io::Error::other(format!("the driver reports {slots} slots and {key_bytes} key bytes")));
     }
-    let mut told = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
-    told[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);
+    let mut table = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
+    table[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);
     // SAFETY: this is the head, with room for the lengths in it; the kernel refuses lengths that have changed.
-    unsafe { device::ask_driver(device, &mut told)? };
-    Ok(parse(&told, slots, key_bytes))
+    unsafe { device::ask_driver(device, &mut table)? };
+    Ok(parse(&table, slots, key_bytes))
 }
 
-fn parse(told: &[u32], slots: usize, key_bytes: usize) -> Spreading {
-    let (head, rest) = told.split_at(HEAD_WORDS);
+fn parse(table: &[u32], slots: usize, key_bytes: usize) -> Spreading {
+    let (head, rest) = table.split_at(HEAD_WORDS);
     let (queues, key) = rest.split_at(slots);
     let key = key.iter().flat_map(|word| word.to_ne_bytes()).take(key_bytes);
     Spreading { function: head[4].to_ne_bytes()[0], queues: queues.to_vec(), key: key.collect() }
@@ -64,10 +64,10 @@ mod tests {
     fn the_table_comes_before_the_key() {
         let functions = u32::from_ne_bytes([1, 0, 0, 0]);
         let key = [u32::from_ne_bytes(*b"\x6d\x5a\x56\xda"), u32::from_ne_bytes(*b"\x25\x5b\x00\x00")];
-        let told = [ETHTOOL_GRSSH, 0, 4, 6, functions, 0, 0, 1, 0, 1, key[0], key[1]];
+        let table = [ETHTOOL_GRSSH, 0, 4, 6, functions, 0, 0, 1, 0, 1, key[0], key[1]];
         let wanted =
             Spreading { function: 1, queues: vec![0, 1, 0, 1], key: b"\x6d\x5a\x56\xda\x25\x5b".to_vec() };
-        assert_eq!(parse(&told, 4, 6), wanted);
+        assert_eq!(parse(&table, 4, 6), wanted);
     }
 
     #[test]

@@ -208,14 +208,14 @@ mod tests {
         let host = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap();
         for namespace in [&one, &other] {
             assert_eq!(namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GGRO, 0)).unwrap(), 1);
-            let told = namespace.within(|| {
+            let settings = namespace.within(|| {
                 // From here on, /sys shows the devices of this namespace.
                 device::spread(DEVICE, &[0])?;
                 let of = |name: &str| fs::read_to_string(format!("/sys/class/net/{DEVICE}/{name}"));
                 let ttl = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl")?;
                 Ok([of("tx_queue_len")?, of("queues/rx-1/rps_cpus")?, of("operstate")?, ttl])
             });
-            assert_eq!(told.unwrap().map(|text| text.trim().to_string()), ["77", "1", "up", "33"]);
+            assert_eq!(settings.unwrap().map(|text| text.trim().to_string()), ["77", "1", "up", "33"]);
         }
         assert_eq!(fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap(), host);
         assert!(!fs::read_to_string("/proc/net/dev").unwrap().contains(DEVICE), "it is on the host");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_either_family_can_be_told_not_to_fragment() {
+    fn a_socket_of_either_family_can_forbid_fragments() {
         for (address, level, name, whole) in [
             ("127.0.0.1:0", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
             ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
@@ -247,8 +247,8 @@ mod tests {
                 continue;
             };
             socket.never_fragment().unwrap();
-            let told: libc::c_int = get_option(socket.as_raw_fd(), level, name).unwrap();
-            assert_eq!(told, whole, "{address}");
+            let set: libc::c_int = get_option(socket.as_raw_fd(), level, name).unwrap();
+            assert_eq!(set, whole, "{address}");
         }
     }
 

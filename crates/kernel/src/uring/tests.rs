@@ -60,7 +60,7 @@ fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
 }
 
 #[test]
-fn a_ring_is_told_when_readers_are_woken() {
+fn a_ring_is_notified_when_readers_are_woken() {
     let Ok(mut ring) = Ring::new(4, 512) else {
         skip(Capability::Uring, "this kernel offers no io_uring");
         return;

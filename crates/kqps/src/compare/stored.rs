@@ -68,8 +68,8 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
         for figure in figures_of(cell) {
             match compare::between_runs((&run_a, of_a), (&run_b, of_b), *figure) {
                 Ok(case) => cases.push(Case {
-                    a: format!("{} of {}", told(cell), a.display()),
-                    b: format!("{} of {}", told(&run_b.cells[of_b]), b.display()),
+                    a: format!("{} of {}", label(cell), a.display()),
+                    b: format!("{} of {}", label(&run_b.cells[of_b]), b.display()),
                     ..case
                 }),
                 // The reason is the same for every figure.
@@ -94,7 +94,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// The cell's name with the version of its subject, since two cells may differ in the version only.
-fn told(cell: &Cell) -> String {
+fn label(cell: &Cell) -> String {
     let version = cell.version.as_ref().map(|version| format!(" ({version})"));
     format!("{}{}", cell.name, version.unwrap_or_default())
 }

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_outcome_ratio_interval_and_mde() {
+    fn a_row_shows_outcome_ratio_interval_and_mde() {
         let cases = [case("old", 0.9, Figure::CpuPerAnswer), case("old", 1.2, Figure::P99Latency)];
         let text = of(&compare(&cases));
         assert!(text.starts_with("A is old, B is new.\n"), "{text}");

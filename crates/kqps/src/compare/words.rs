@@ -13,7 +13,7 @@ use super::table;
 
 /// The whole output: a table of all verdicts, then the evidence of each. Every sentence appears once.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
-    let mut said = Said::default();
+    let mut said = PrintedSentences::default();
     let mut text = table::of(comparisons);
     for comparison in comparisons {
         text.push('\n');
@@ -44,9 +44,9 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
 
 /// The sentences that were printed already. Advice for one side or figure is not repeated for the next.
 #[derive(Default)]
-struct Said(BTreeSet<String>);
+struct PrintedSentences(BTreeSet<String>);
 
-impl Said {
+impl PrintedSentences {
     /// The sentences of `text` that were not printed yet, without the last full stop; `None` if all were.
     fn news(&mut self, text: &str) -> Option<String> {
         let sentences = text.trim_end_matches('.').split(". ");
@@ -101,7 +101,7 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     })
 }
 
-fn of_one(comparison: &Comparison, said: &mut Said) -> String {
+fn of_one(comparison: &Comparison, said: &mut PrintedSentences) -> String {
     let mut text = format!("{comparison}\n");
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "  {label:<8} {value}");
@@ -157,12 +157,12 @@ mod tests {
         assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"]), false), None);
 
         // The MDE is 0.18 %.
-        let told = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
-        assert!(told.contains("so a difference of 0.1 % might"), "{told}");
-        assert!(told.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"), "{told}");
+        let warning = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
+        assert!(warning.contains("so a difference of 0.1 % might"), "{warning}");
+        assert!(warning.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"), "{warning}");
         for any in ["slower", "faster", "different"] {
-            let told = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
-            assert!(told.contains("within ± 0.18 % here, so a smaller difference might"), "{told}");
+            let warning = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
+            assert!(warning.contains("within ± 0.18 % here, so a smaller difference might"), "{warning}");
         }
         for enough in [&["slower:2%"][..], &["inconclusive"], &[]] {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
@@ -175,7 +175,7 @@ mod tests {
 
     /// For cells of a stored run, both sides are compared with themselves.
     #[test]
-    fn it_says_who_was_held_against_itself() {
+    fn it_names_the_side_that_was_compared_with_itself() {
         for (same_of_both, blocks) in
             [(false, "6, and 4 of A against itself"), (true, "6, and 4 of A and B, each against itself")]
         {
@@ -210,7 +210,7 @@ mod tests {
 
     /// B is 18 % slower in every block, and A differs from itself by more.
     #[test]
-    fn equals_of_which_a_difference_shows_say_that_it_cannot_be_told_from_none() {
+    fn equals_with_a_visible_difference_say_that_it_is_not_detectable() {
         let around = |middle: f64, by: f64| -> Vec<f64> {
             (0..6).map(|block| middle + by * f64::from(block % 2 * 2 - 1)).collect()
         };

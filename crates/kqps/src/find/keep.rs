@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::kept::{Claimed, Kept, NAME};
 use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
@@ -99,7 +99,7 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
     let targets: Vec<String> = plan.targets().iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
     // A watched process runs on this host, whatever the target's address.
-    let on_this_host = plan.targets().iter().any(|&target| is_own(target)) || !watched.pids.is_empty();
+    let on_this_host = plan.targets().iter().any(|&target| is_local(target)) || !watched.pids.is_empty();
     Cell {
         target: plan.targets().first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),

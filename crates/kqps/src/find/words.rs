@@ -135,9 +135,9 @@ fn reasons(searched: &Searched<'_>) -> String {
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps find --why`".to_owned(),
     };
-    let untold = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
+    let unprinted = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
     let command = Some(command.as_str()).filter(|_| !searched.is_why);
-    let mut text = advice::of(&of_search(verdict), 1, &untold, command);
+    let mut text = advice::of(&of_search(verdict), 1, &unprinted, command);
     if searched.is_why {
         text += "Why:\n";
         text.extend(all.iter().map(|(reason, _)| format!("- {}\n", visible_line(reason))));
@@ -161,7 +161,7 @@ mod tests {
     use kqps_verdict::search::Preset;
 
     /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
-    fn told(wrong: u64, is_why: bool) -> String {
+    fn words_of_search(wrong: u64, is_why: bool) -> String {
         let trial = |load_qps: f64, lost: u64| {
             let intended = load_qps as u64;
             let correct = intended - lost - wrong;
@@ -192,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_search_has_five_lines_and_the_rest_is_for_who_asks_why() {
-        let said = told(0, false);
+    fn a_search_has_five_lines_and_why_prints_the_rest() {
+        let said = words_of_search(0, false);
         let paragraph = said.trim_start().split_once("\n\n").unwrap().0;
         let labels: Vec<&str> =
             paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
@@ -201,14 +201,14 @@ mod tests {
         assert!(said.contains("  share        50 % of what the echo answers here ("), "{said}");
         assert!(said.contains("further reasons: `kqps report kept --why` prints them.\n"), "{said}");
         assert!(!said.contains("No steady state was waited for"), "{said}");
-        let why = told(0, true);
+        let why = words_of_search(0, true);
         assert!(why.contains("Why:\n- ") && why.contains("- No steady state was waited for"), "{why}");
         assert!(!why.contains("further reasons"), "{why}");
     }
 
     #[test]
     fn why_a_search_gives_no_figure_stands_in_its_place() {
-        let said = told(1, false);
+        let said = words_of_search(1, false);
         let head = "127.0.0.1:53: grade F\n  refused      wrong-answers: ";
         assert!(said.trim_start().starts_with(head), "{said}");
         assert!(!said.contains("  rate ") && !said.contains("  share "), "{said}");

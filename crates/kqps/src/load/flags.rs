@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
 use kqps_host::{SubjectWatched, topology};
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
 use kqps_player::plan::{
@@ -82,8 +82,8 @@ pub(crate) struct PlayerArgs {
 
     /// Read queries from this file, a line each: `name type` (default: stdin)
     ///
-    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet
-    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
+    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client
+    /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
@@ -119,7 +119,8 @@ pub(crate) struct PlayerArgs {
 
     /// Count a reply that takes longer than this as late (default: 1s; of kqps find on this host 250ms)
     ///
-    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that loses.
+    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that
+    /// loses.
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     timeout: Option<Duration>,
 
@@ -133,7 +134,8 @@ pub(crate) struct PlayerArgs {
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us threads sleep even there.
+    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us
+    /// threads sleep even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
@@ -163,9 +165,9 @@ pub(crate) struct PlayerArgs {
 
     /// Run the threads before all others: auto or usual
     ///
-    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
-    /// Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With usual
-    /// they run like any other thread.
+    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits
+    /// it. Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With
+    /// usual they run like any other thread.
     #[arg(
         long,
         value_name = "WHICH",
@@ -181,7 +183,8 @@ pub(crate) struct PlayerArgs {
 
     /// Watch this process, with its children: auto, none, or a PID
     ///
-    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the target's socket.
+    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the
+    /// target's socket.
     #[arg(
         long,
         visible_alias = "subject-pid",
@@ -193,7 +196,8 @@ pub(crate) struct PlayerArgs {
 
     /// How many workers the subject has
     ///
-    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as many.
+    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as
+    /// many.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
@@ -218,12 +222,12 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 pub(crate) struct Queries {
     pub(crate) dataset: Dataset,
     pub(crate) file: QueryFile,
-    /// The copy of what is no regular file.
+    /// The copy of queries that do not come from a regular file.
     _copy: Option<(NamedTempFile, Unfinished)>,
 }
 
 impl Queries {
-    /// Opens them. What can be read only once, such as standard input, is copied first.
+    /// Opens them. Queries that can be read only once, such as those of standard input, are copied first.
     pub(crate) fn open(args: &PlayerArgs) -> anyhow::Result<Self> {
         let (standard_input, path) = query_file(args.queries.as_deref())?;
         let source = match standard_input {
@@ -300,7 +304,7 @@ impl PlayerArgs {
             subject.cpus = cpus;
         }
         // A subject on another host has other cores in any case.
-        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
         let own_cores = self.priority == Priority::Auto
             && are_apart
             && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);
@@ -400,7 +404,7 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     )))
 }
 
-/// An error of a plan, with the flags that set what is wrong.
+/// An error of a plan, with the flags that set the wrong value.
 fn with_flags(error: &PlanError) -> String {
     match error {
         PlanError::Threads(threads) => format!("-T {threads}: expected 1 to {THREADS_MOST} threads"),

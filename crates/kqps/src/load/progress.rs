@@ -5,15 +5,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kqps_player::live::Look;
+use kqps_player::live::Snapshot;
 use kqps_player::{Live, Plan};
 use kqps_verdict::rate::in_thousands;
 
 /// Interval between two drawings of the bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
+/// How progress is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ProgressDisplay {
     /// A bar with the live rate, loss and p99.
     pub(crate) bar: bool,
     /// A line of statistics at this interval.
@@ -21,7 +22,7 @@ pub(crate) struct Shown {
 }
 
 /// Runs `trial`, and shows its progress meanwhile.
-pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOnce() -> T) -> T {
+pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: ProgressDisplay, trial: impl FnOnce() -> T) -> T {
     let every = match (shown.every, shown.bar) {
         (Some(every), _) => every.max(Duration::from_millis(10)),
         (None, true) => DRAW_EVERY,
@@ -36,14 +37,14 @@ pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOn
     })
 }
 
-fn show(plan: &Plan, live: &Live, shown: Shown, every: Duration, is_over: &mpsc::Receiver<()>) {
+fn show(plan: &Plan, live: &Live, shown: ProgressDisplay, every: Duration, is_over: &mpsc::Receiver<()>) {
     let bar = shown.bar.then(|| bar(plan));
     let began = Instant::now();
-    let (mut last, mut last_s) = (live.look(), 0.0);
+    let (mut last, mut last_s) = (live.snapshot(), 0.0);
     let mut next = every;
     let decimals = if every < Duration::from_millis(100) { 2 } else { 1 };
     while is_over.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
-        let (now, now_s) = (live.look(), began.elapsed().as_secs_f64());
+        let (now, now_s) = (live.snapshot(), began.elapsed().as_secs_f64());
         let line = line(&now.since(&last), now_s - last_s);
         if let Some(bar) = &bar {
             bar.set_position(began.elapsed().as_millis() as u64);
@@ -71,9 +72,9 @@ fn bar(plan: &Plan) -> ProgressBar {
 }
 
 /// The statistics of one interval.
-fn line(look: &Look, seconds: f64) -> String {
+fn line(counts: &Snapshot, seconds: f64) -> String {
     let kqps = |count: u64| in_thousands(count as f64 / seconds);
-    let bad = 100.0 * look.bad_share();
-    let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    format!("sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}", kqps(look.sent), kqps(look.correct))
+    let bad = 100.0 * counts.bad_share();
+    let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
+    format!("sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}", kqps(counts.sent), kqps(counts.correct))
 }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_is_told_with_its_processes_and_cores() {
+    fn the_subject_is_named_with_its_processes_and_cores() {
         let subject =
             SubjectFacts { pid: 123, program: "nsd".into(), processes: 3, ..SubjectFacts::default() };
         assert_eq!(shown(&subject), "nsd (pid 123 and 2 children)");

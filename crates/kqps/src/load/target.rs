@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_player::Sources;
 
 use crate::exit::bad_input;
@@ -148,7 +148,7 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
 pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::Result<()> {
     let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
     let ip = address.ip();
-    if is_own(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
+    if is_local(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
         return Ok(());
     }
     Err(bad_input(format!(
@@ -162,7 +162,7 @@ pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::
 /// allowed.
 pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
     let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
-    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_own((*source, 0).into())) {
+    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_local((*source, 0).into())) {
         None => Ok(()),
         Some(foreign) => Err(bad_input(format!(
             "-a: this host has no address {foreign}; it sends from its own addresses only, or replies would go to others"

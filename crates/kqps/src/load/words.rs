@@ -250,7 +250,7 @@ fn drop_reasons(trial: &Trial) -> String {
 }
 
 fn quantiles(times: &Quantiles) -> String {
-    let told: Vec<String> = [
+    let known: Vec<String> = [
         ("p50", times.p50),
         ("p90", times.p90),
         ("p95", times.p95),
@@ -261,7 +261,7 @@ fn quantiles(times: &Quantiles) -> String {
     .into_iter()
     .filter_map(|(name, time_us)| Some(format!("{name} {}", time_us?)))
     .collect();
-    told.join(", ")
+    known.join(", ")
 }
 
 fn per_million(cpu_s: f64, count: u64) -> String {

@@ -61,16 +61,16 @@ fn difference(words: &[String], all: &[&[String]]) -> String {
         let here = count(words, word);
         all.iter().all(|other| count(other, word) == here)
     };
-    let mut told: Vec<&str> = Vec::new();
+    let mut distinct: Vec<&str> = Vec::new();
     for (at, word) in words.iter().enumerate().filter(|(_, word)| !is_common(word)) {
         let flag = at.checked_sub(1).map(|before| &words[before]).filter(|flag| flag.starts_with('-'));
         if let Some(flag) = flag.filter(|flag| !word.starts_with('-') && is_common(flag)) {
-            told.push(flag);
+            distinct.push(flag);
         }
-        told.push(word);
+        distinct.push(word);
     }
-    if !told.is_empty() {
-        return told.join(" ");
+    if !distinct.is_empty() {
+        return distinct.join(" ");
     }
     // Of two commands, only the other may have an additional word.
     let others: Vec<String> = match all {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_named_by_what_tells_them_apart() {
+    fn commands_are_named_by_their_differences() {
         for (commands, expected) in [
             (&["./old -p {port}", "./new -p {port}"][..], &["old", "new"][..]),
             (&["./old/my-server -p {port}", "./new/my-server -p {port}"], &["old", "new"]),

@@ -36,7 +36,7 @@ impl Progress {
         Self { bar, blocks: run.blocks, width, trials: 0 }
     }
 
-    pub(super) fn tell(&mut self, event: &Event<'_>) {
+    pub(super) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Block { .. } => (),
             Event::Start { cell, .. } => {
@@ -88,7 +88,7 @@ impl Progress {
 
 /// The figure of each subject so far, while its trials go on.
 fn so_far(run: &Run, after_s: f64) -> Vec<String> {
-    let told = judge(run).subjects.into_iter().filter_map(|subject| {
+    let figures = judge(run).subjects.into_iter().filter_map(|subject| {
         let figure = subject.figure_qps?;
         let share = subject.share.map(|share| {
             let whole = |share| percent::fixed(share, 0);
@@ -103,7 +103,7 @@ fn so_far(run: &Run, after_s: f64) -> Vec<String> {
             rate(figure.median)
         ))
     });
-    told.collect()
+    figures.collect()
 }
 
 fn found(ending: &Ending) -> String {

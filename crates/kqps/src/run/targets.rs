@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
-use kqps_kernel::own::is_own;
+use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running::{PlayerWish, Running};
 use kqps_observation::Target;
@@ -136,7 +136,7 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 /// The address of a server. The rules of `kqps load` for targets hold (see `load/target.rs`).
 pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
     let address = resolve_all(&[url.to_string()], None, Family::default(), allowed)?[0];
-    Ok(Target { address, on_this_host: is_own(address) })
+    Ok(Target { address, on_this_host: is_local(address) })
 }
 
 fn checked(name: &str) -> anyhow::Result<String> {

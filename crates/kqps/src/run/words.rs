@@ -51,8 +51,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         text += &of_ceilings(verdict);
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
-    let is_told = |what: &str| is_why || !what.contains(": the rest of the search of ");
-    for (what, reason) in run.skipped.iter().filter(|(what, _)| is_told(what)) {
+    let is_shown = |what: &str| is_why || !what.contains(": the rest of the search of ");
+    for (what, reason) in run.skipped.iter().filter(|(what, _)| is_shown(what)) {
         let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {reason}")));
     }
     if let Some(report) = report {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_looked_for_is_told_once() {
+    fn what_was_not_looked_for_is_printed_once() {
         let load = Load { mode: LoadMode::Closed, answered_qps: 1_000.0, duration_s: 1.0, ..Load::default() };
         let run = |cells: u32| Run {
             goal: "quick".into(),
@@ -182,9 +182,9 @@ mod tests {
         for (cells, head) in [(1, "And beside that:\n"), (2, "Why, for all of them:\n")] {
             let run = run(cells);
             let text = of(&run, &judge(&run), None, true);
-            let told = text.split_once(head).unwrap_or_else(|| panic!("{head}: {text}")).1;
+            let after = text.split_once(head).unwrap_or_else(|| panic!("{head}: {text}")).1;
             for what in ["A steady state was not looked for", "No minimum detectable effect is known"] {
-                assert_eq!(told.matches(what).count(), 1, "{text}");
+                assert_eq!(after.matches(what).count(), 1, "{text}");
             }
         }
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_four_lines_without_a_ceiling_and_each_start_is_told_for_who_asks_why() {
+    fn a_server_has_four_lines_without_a_ceiling_and_why_prints_each_start() {
         let run = searched();
         let said = of(&run, &judge(&run), None, false);
         let (paragraph, rest) = said.split_once("\n\n").unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kqps_server::services::auth::{Auth, Settings};
+use kqps_server::services::auth::{Auth, AuthSettings};
 
 use super::connections::Connections;
 use super::options::Serving;
@@ -35,8 +35,8 @@ pub(super) struct Args {
 
     /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
     ///
-    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the zones.list
-    /// of `kqps gen zone`.
+    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the
+    /// zones.list of `kqps gen zone`.
     #[arg(long, value_name = "DIR|FILE", help_heading = "Zones")]
     zones: Vec<PathBuf>,
 
@@ -67,8 +67,8 @@ pub(super) struct Args {
 
     /// Accept connections at this Unix socket too (repeatable)
     ///
-    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier server
-    /// left behind is replaced.
+    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier
+    /// server left behind is replaced.
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 
@@ -94,14 +94,14 @@ impl Args {
         Ok(Auth { settings: self.settings()?, source: Arc::new(ZoneFiles) })
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<AuthSettings> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
         self.check_connections()?;
         if let Some(zone) = self.zone.iter().find(|zone| zone.as_os_str().as_encoded_bytes().ends_with(b"="))
         {
             return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
         }
-        Ok(Settings {
+        Ok(AuthSettings {
             zones: self.zone.clone(),
             lists: self.zones.clone(),
             payload_bytes: self.payload,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use kqps_front::policy::{BackEnd, Choice, Target};
-use kqps_front::{Checks, Front, Policy, Settings};
+use kqps_front::{Checks, Front, FrontSettings, Policy};
 use kqps_message::{query, rtype};
 
 use super::connections::Connections;
@@ -182,12 +182,12 @@ impl Args {
         Ok(Front { settings: self.settings()?, source: Box::new(source) })
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<FrontSettings> {
         let policy = match &self.config {
             Some(path) => file::read(path).map_err(bad_input)?,
             None => self.policy()?,
         };
-        Ok(Settings {
+        Ok(FrontSettings {
             policy,
             checks: Checks {
                 query: self.check.0.clone(),

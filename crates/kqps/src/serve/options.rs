@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use kqps_server::{Model, Setup, setup};
+use kqps_server::{Model, ServerSetup, setup};
 
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
@@ -97,12 +97,12 @@ enum Steer {
 }
 
 impl Serving {
-    pub(super) fn setup(&self) -> anyhow::Result<Setup> {
+    pub(super) fn setup(&self) -> anyhow::Result<ServerSetup> {
         if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
             return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
         }
         self.check_ports()?;
-        Ok(Setup {
+        Ok(ServerSetup {
             listen: self.listen.clone(),
             io: self.io.parse().map_err(bad_input)?,
             processes: self.processes,

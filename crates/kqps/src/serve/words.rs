@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use kqps_front::{Policy, Settings};
+use kqps_front::{FrontSettings, Policy};
 use kqps_observation::visible::visible_line;
 use kqps_server::connections::TcpReport;
 use kqps_server::report::BackEndReport;
 use kqps_server::services::auth::{Changes, ZonesLoaded};
-use kqps_server::{Report, Server, Setup};
+use kqps_server::{Report, Server, ServerSetup};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,9 +51,9 @@ struct Reloaded<'a, T: Serialize> {
 pub(super) fn ready(
     out: &mut impl Write,
     json: bool,
-    setup: &Setup,
+    setup: &ServerSetup,
     server: &Server,
-    front: Option<&Settings>,
+    front: Option<&FrontSettings>,
 ) -> io::Result<()> {
     let (addresses, result) = (server.addresses(), server.loaded());
     if json {

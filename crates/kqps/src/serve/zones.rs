@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_message::name;
-use kqps_server::services::auth::{Changes, Faulty, Settings, ZoneRequest, ZoneSource, ZonesLoaded};
+use kqps_server::services::auth::{AuthSettings, Changes, Faulty, ZoneRequest, ZoneSource, ZonesLoaded};
 use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
@@ -74,7 +74,7 @@ fn load_all(request: &ZoneRequest<'_>) -> Result<(Zones, ZonesLoaded), String> {
 
 /// The sources of all zones, and the number of zones in configurations that are not primary or not of class
 /// IN.
-fn sources(settings: &Settings) -> Result<(Vec<Source>, usize), SourceError> {
+fn sources(settings: &AuthSettings) -> Result<(Vec<Source>, usize), SourceError> {
     let mut sources = Vec::new();
     let mut left_out = 0;
     for argument in &settings.zones {
@@ -105,7 +105,7 @@ fn faulty(report: &Report) -> Option<Faulty> {
         Served::Nothing => false,
         Served::New | Served::Other => return None,
     };
-    let zone = name::Shown(report.apex.as_deref()?).to_string();
+    let zone = name::NameText(report.apex.as_deref()?).to_string();
     Some(Faulty { zone, kept, error: report.errors.first()?.to_string() })
 }
 

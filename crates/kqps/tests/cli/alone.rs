@@ -60,9 +60,9 @@ fn it_says_first_what_it_does_where_it_writes_how_it_is_stopped_and_what_else_th
         assert!(first.contains(words), "{words}: {first}");
     }
     let place = begun.line_with("Everything of this run lies in");
-    let told =
+    let name =
         first.split_whitespace().find(|word| word.contains("-default")).unwrap().trim_end_matches([';', ',']);
-    assert!(place.contains(told), "it lies where the first line says: {first}{place}");
+    assert!(place.contains(name), "it lies where the first line says: {first}{place}");
     assert!(!folder.path().join("kqps-runs").exists());
 }
 

@@ -117,13 +117,13 @@ fn answers_rightly(recipe: &str, server: &Definition, materials: &Materials) {
         .unwrap_or_else(|error| panic!("{recipe}, {program}: {error}\n{}", error.output().join("\n")));
     let trial = materials.trial(&subject);
     trial.accounts.check().unwrap();
-    let told = format!(
+    let context = format!(
         "{recipe}, {program}: {:?} {:?} {:?}",
         trial.accounts, trial.wrong_causes, trial.wrong_rcodes
     );
     assert_eq!(trial.dataset.check.as_deref(), Some("answers"));
-    assert_eq!((trial.accounts.sent, trial.accounts.correct), (3000, 3000), "{told}");
-    assert!(trial.accounts.truncated < 30, "hardly any was left unchecked: {told}");
+    assert_eq!((trial.accounts.sent, trial.accounts.correct), (3000, 3000), "{context}");
+    assert!(trial.accounts.truncated < 30, "hardly any was left unchecked: {context}");
 }
 
 /// For each list of zones: the configuration that includes it, and the command that checks the configuration.

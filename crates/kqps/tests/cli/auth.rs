@@ -3,9 +3,9 @@
 pub(crate) mod connections;
 pub(crate) mod dns;
 mod hostile;
+mod output;
 mod rcodes;
 mod reload;
-mod said;
 mod transfer;
 mod unix;
 
@@ -248,7 +248,7 @@ fn a_zone_that_did_not_load_answers_servfail() {
 }
 
 #[test]
-fn errors_are_told_before_the_warnings_of_other_zones() {
+fn errors_are_printed_before_the_warnings_of_other_zones() {
     let folder = tempfile::tempdir().unwrap();
     let zone = |more: &str| format!("$TTL 60\n@ SOA ns host 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n{more}");
     for number in 10..40 {
@@ -267,7 +267,7 @@ fn errors_are_told_before_the_warnings_of_other_zones() {
 }
 
 #[test]
-fn what_is_left_out_of_a_configuration_is_told_at_the_start() {
+fn what_is_left_out_of_a_configuration_is_printed_at_the_start() {
     let rig = Rig::new();
     let path = rig.folder.path().join("named.conf");
     let primary = "zone auth.test { type primary; file auth.test.zone; };\n";
@@ -300,13 +300,13 @@ fn curious(id: u16, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_server_tells_of_itself_is_off_unless_it_is_switched_on() {
+fn what_a_server_reports_of_itself_is_off_unless_it_is_switched_on() {
     let rig = Rig::new();
     let quiet = rig.start(&["--listen", "127.0.0.1:0"]);
     let secret = "--cookies=000102030405060708090a0b0c0d0e0f";
-    let told =
+    let identity_flags =
         ["--nsid", "node seven", "--version-text", "none of yours", "--identity", "the seventh", secret];
-    let open = rig.start(&[&["--listen", "127.0.0.1:0"], &told[..]].concat());
+    let open = rig.start(&[&["--listen", "127.0.0.1:0"], &identity_flags[..]].concat());
     let has = |reply: &Reply, text: &[u8]| reply.0.windows(text.len()).any(|window| window == text);
     // An option of 24 bytes that begins with the client's cookie.
     let cookie = [0, 10, 0, 24, 1, 2, 3, 4, 5, 6, 7, 8];

@@ -34,7 +34,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn told(output: &Output) -> Vec<Value> {
+fn printed_comparisons(output: &Output) -> Vec<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -55,7 +55,7 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
         live([20_000, 500_000], &out, &["-q", "8", "--blocks", "6", "--json", "--fail-on", "slower:5%"])
             .output()
             .unwrap();
-    let comparisons = told(&output);
+    let comparisons = printed_comparisons(&output);
     assert_eq!(comparisons.len(), 1, "{}", stderr(&output));
     let comparison = &comparisons[0];
     assert_eq!(comparison["kind"], "comparison");
@@ -80,7 +80,7 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
 
     // The stored run gives the same comparison again, and so do its cells by name.
     let stored = kqps(&[out.to_str().unwrap(), "--json"]).output().unwrap();
-    assert_eq!((told(&stored), stored.status.code()), (comparisons, Some(0)));
+    assert_eq!((printed_comparisons(&stored), stored.status.code()), (comparisons, Some(0)));
     let cells = [out.to_str().unwrap(), "--a", "kqps --work 20000ns", "--b", "kqps --work 500000ns"];
     let by_name = kqps(&cells).output().unwrap();
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
@@ -149,7 +149,7 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
     let after = trials();
     assert_eq!(after[..before.len()], before);
     assert_eq!(starts_of(&after), 3);
-    let comparison = &told(&output)[0];
+    let comparison = &printed_comparisons(&output)[0];
     assert_eq!((&comparison["outcome"], &comparison["more_blocks"]), (&"inconclusive".into(), &5.into()));
     assert_eq!(comparison["more_at_least"], true, "a block is too little to estimate it");
 }
@@ -182,7 +182,7 @@ fn at_a_fixed_rate_time_is_compared() {
     let output = live([20_000; 2], &out, &more).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     // 120 queries have no p99.
-    let figures: Vec<_> = told(&output).iter().map(|it| it["figure"].clone()).collect();
+    let figures: Vec<_> = printed_comparisons(&output).iter().map(|it| it["figure"].clone()).collect();
     assert_eq!(figures, ["cpu-per-answer"], "{}", stderr(&output));
 }
 

@@ -10,7 +10,7 @@ fn generate(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kqps")).arg("gen").args(args).current_dir(directory).output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
@@ -30,8 +30,8 @@ fn name_servers_load_a_generated_zone() {
     let zone = directory.path().join("zone");
     let output =
         generate(directory.path(), &["zone", "--origin", "example.test", "--records", "100k", "-o", "zone"]);
-    assert!(output.status.success(), "{}", told(&output));
-    assert_eq!(told(&output), "zone: 100000 address records under example.test\n");
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    assert_eq!(stderr_of(&output), "zone: 100000 address records under example.test\n");
     assert_eq!(output.stdout, b"");
     for program in ["nsd-checkzone", "named-checkzone", "kzonecheck"] {
         let Some(path) = installed(program) else { continue };
@@ -55,7 +55,7 @@ fn queries_ask_for_names_of_the_zone() {
     assert!(generate(at, &[&["zone"], &names[..], &["-o", "zone"]].concat()).status.success());
     let wanted = ["-n", "2k", "--nxdomain", "10%", "--types", "A:60,AAAA:40", "--popularity", "zipf:1.0"];
     let output = generate(at, &[&["queries"], &names[..], &wanted, &["-o", "queries"]].concat());
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
     let zone = fs::read_to_string(at.join("zone")).unwrap();
     let queries = fs::read_to_string(at.join("queries")).unwrap();
     assert_eq!(queries.lines().count(), 2000);
@@ -72,7 +72,7 @@ fn queries_ask_for_names_of_the_zone() {
 }
 
 #[test]
-fn bad_usage_is_told_and_leaves_nothing() {
+fn bad_usage_is_reported_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     for (args, status, expected) in [
         (
@@ -99,30 +99,30 @@ fn bad_usage_is_told_and_leaves_nothing() {
         (&["zone", "-o", "/dev/null"], 1, "cannot write /dev/null: it exists and is not a regular file"),
     ] {
         let output = generate(directory.path(), args);
-        assert_eq!(output.status.code(), Some(status), "{args:?}: {}", told(&output));
-        assert!(told(&output).contains(expected), "{args:?}: {}", told(&output));
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(expected), "{args:?}: {}", stderr_of(&output));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }
 
 #[test]
-fn recipes_are_told_and_begin_ones_own() {
+fn recipes_are_listed_and_printed_to_start_from() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let told = String::from_utf8(generate(at, &["recipe"]).stdout).unwrap();
-    assert_eq!(told.lines().count(), 7, "{told}");
-    assert!(told.starts_with("tiny              One small zone"), "{told}");
+    let list = String::from_utf8(generate(at, &["recipe"]).stdout).unwrap();
+    assert_eq!(list.lines().count(), 7, "{list}");
+    assert!(list.starts_with("tiny              One small zone"), "{list}");
     let text = generate(at, &["recipe", "windows-mix"]).stdout;
     fs::write(at.join("mine.toml"), text).unwrap();
     for (recipe, out) in [("mine.toml", "a"), ("windows-mix", "b")] {
         let output =
             generate(at, &["zone", "--recipe", recipe, "--set", "records=1k", "--seed", "5", "-o", out]);
-        assert!(output.status.success(), "{}", self::told(&output));
+        assert!(output.status.success(), "{}", stderr_of(&output));
         let expected = format!("{out}: 1 zones of 1000 entries under windows.test, and 1 that do not load\n");
-        assert_eq!(self::told(&output), expected);
+        assert_eq!(stderr_of(&output), expected);
         let queries = ["queries", "--recipe", recipe, "-n", "100", "--expect", "answers", "-o"];
         let output = generate(at, &[&queries[..], &[&format!("{out}.queries")]].concat());
-        assert!(output.status.success(), "{}", self::told(&output));
+        assert!(output.status.success(), "{}", stderr_of(&output));
     }
     let list = |folder: &str| fs::read_to_string(at.join(folder).join("zones.list")).unwrap();
     assert_eq!((list("a").lines().count(), list("a")), (2, list("b")));
@@ -132,7 +132,7 @@ fn recipes_are_told_and_begin_ones_own() {
     // kqps does not overwrite existing files, which may be somebody's work.
     let output = generate(at, &["zone", "--recipe", "mine.toml", "-o", "a"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(self::told(&output).contains("cannot write a: it exists and is not empty"));
+    assert!(stderr_of(&output).contains("cannot write a: it exists and is not empty"));
 }
 
 /// The names of a folder's entries.
@@ -162,8 +162,8 @@ fn a_signal_leaves_nothing_unfinished() {
         signal(child.id(), how).unwrap();
         let _ = signal(child.id(), how);
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", told(&output));
-        assert!(told(&output).starts_with("kqps: ended by SIG"), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr_of(&output));
+        assert!(stderr_of(&output).starts_with("kqps: ended by SIG"), "{}", stderr_of(&output));
         assert_eq!(names(at), [""; 0], "{arguments:?}");
     }
 }

@@ -38,7 +38,7 @@ fn write_cut_store(folder: &Path) {
 }
 
 #[test]
-fn no_clause_comes_twice_and_the_status_tells_whose_fault_it_is() {
+fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("queries"), "a.example A\n").unwrap();
@@ -79,7 +79,7 @@ fn no_clause_comes_twice_and_the_status_tells_whose_fault_it_is() {
 }
 
 #[test]
-fn what_may_not_be_read_or_written_is_told_as_such() {
+fn what_may_not_be_read_or_written_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

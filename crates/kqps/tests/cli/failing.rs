@@ -112,7 +112,7 @@ fn failure<'a>(run: &'a Run, subject: &str) -> (&'a str, String) {
 }
 
 #[test]
-fn what_hangs_or_ends_is_told_and_all_others_are_measured_within_the_budget() {
+fn what_hangs_or_ends_is_reported_and_all_others_are_measured_within_the_budget() {
     let lab = Lab::new();
     let began = Instant::now();
     let output = lab.kqps(&["run", "study.toml", "--budget", "20s", "--seed", "2"]);

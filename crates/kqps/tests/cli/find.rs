@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
 
-use crate::load::bench::{Bench, kqps, nobody, words};
+use crate::load::bench::{Bench, kqps, unused_address, words};
 use crate::load::find;
 
 /// Interrupts a search once it prints these words. Returns all that it printed.
@@ -35,8 +35,8 @@ fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     assert_eq!(verdict["interrupted"], true, "{out}");
     assert_eq!(output.status.code(), Some(130), "{said}");
     let goal = &verdict["goal"];
-    let told = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
-    assert_eq!(serde_json::json!(told), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
+    let facts = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
+    assert_eq!(serde_json::json!(facts), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn queries_from_a_pipe_are_read_once() {
 #[test]
 fn more_threads_than_the_usual_window_have_a_window() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut find = kqps(&["find", &unused, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     find.arg(bench.queries()).args(["-T", "501", "-c", "501"]).env("XDG_CACHE_HOME", bench.folder.path());
     let output = find.output().unwrap();
     let (_, err) = words(&output);

@@ -7,7 +7,7 @@ fn host(args: &[&str]) -> Output {
 }
 
 #[test]
-fn it_tells_cores_limits_and_settings() {
+fn it_shows_cores_limits_and_settings() {
     let shown = host(&["show"]);
     assert!(shown.status.success());
     let text = String::from_utf8(shown.stdout).unwrap();

@@ -20,7 +20,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bench::{Bench, Echo, kqps, nobody, words};
+use bench::{Bench, Echo, kqps, unused_address, words};
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, idle, priority};
 use kqps_observation::Trial;
@@ -123,8 +123,8 @@ fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
             assert_eq!(trial.players.first.cores_awake, trial.players.first.real_time && can_stay_awake);
         }
         let thread = &trial.players.first.per_thread[0];
-        let told_s = thread.busy * trial.hosts.first.wall_s + thread.awake_s;
-        assert!((told_s - thread.cpu_s).abs() < 1e-6, "{told_s} of {} s", thread.cpu_s);
+        let sum_s = thread.busy * trial.hosts.first.wall_s + thread.awake_s;
+        assert!((sum_s - thread.cpu_s).abs() < 1e-6, "{sum_s} of {} s", thread.cpu_s);
         let stayed_awake = thread.awake_s > 0.0;
         if !flags.contains(&"--coalesce") {
             assert_eq!(trial.load.coalesce_us, Some(if stayed_awake { 10.0 } else { 20.0 }));
@@ -160,12 +160,12 @@ fn without_an_end_it_plays_the_queries_once() {
 fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
     let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
     let mut child = load.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
+    let mut printed = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(printed.any(|line| !line.contains("sent 0.0 kqps")));
     signal(child.id(), Signal::Stop).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     signal(child.id(), Signal::Continue).unwrap();
-    assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
+    assert!(printed.any(|line| !line.contains("sent 0.0 kqps")));
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
@@ -188,14 +188,14 @@ fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
 }
 
 #[test]
-fn silence_is_told_with_its_likely_cause() {
+fn silence_is_reported_with_its_likely_cause() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut command = kqps(&["load", &nobody, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut command = kqps(&["load", &unused, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
     let output = command.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, _) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{out}");
-    assert!(out.contains(&format!("Nothing listens at {nobody}")), "{out}");
+    assert!(out.contains(&format!("Nothing listens at {unused}")), "{out}");
 }
 
 /// A search of the echo with an easy goal, so that a busy host does not decide its end. It takes long to end.
@@ -212,15 +212,16 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
     let output = find(&bench, &["--goal", "quick"]).output().unwrap();
     let (out, err) = words(&output);
     assert!(!err.contains("could not be measured"), "{err}");
-    let mut told: Vec<serde_json::Value> = out
+    let mut printed: Vec<serde_json::Value> = out
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}: {err}")))
         .collect();
-    let verdict = told.pop().unwrap();
+    let verdict = printed.pop().unwrap();
     assert_eq!((&verdict["kind"], &verdict["goal"]["name"]), (&"verdict".into(), &"quick".into()));
-    assert_eq!(told.len(), verdict["trials"].as_array().unwrap().len(), "each trial is shown before");
-    assert!(told.len() >= 3 && told.iter().all(|one| one["kind"] == "trial" && one["spoiled"].is_boolean()));
-    assert_eq!(told[0]["purpose"], "ceiling");
+    assert_eq!(printed.len(), verdict["trials"].as_array().unwrap().len(), "each trial is shown before");
+    assert!(printed.len() >= 3);
+    assert!(printed.iter().all(|one| one["kind"] == "trial" && one["spoiled"].is_boolean()));
+    assert_eq!(printed[0]["purpose"], "ceiling");
     if verdict["grade"] == "F" {
         // Only the host can be the cause.
         let reason = verdict["reasons"][0].as_str().unwrap();
@@ -247,7 +248,7 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
 }
 
 #[test]
-fn a_search_that_is_interrupted_tells_what_it_knew() {
+fn a_search_that_is_interrupted_prints_what_it_knew() {
     let bench = Bench::new();
     let mut find = find(&bench, &["--no-ceiling", "--goal", "rfc2544"]);
     let mut child = find.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -265,8 +266,9 @@ fn a_search_that_is_interrupted_tells_what_it_knew() {
     assert_eq!((&verdict["kind"], &verdict["interrupted"]), (&"verdict".into(), &true.into()));
     assert_eq!(verdict["trials"].as_array().unwrap().len(), 1, "{out}");
     // The interrupted trial is printed as well, although the verdict leaves it out.
-    let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [overload, cut_short, _] = &*told else { panic!("{out}") };
+    let printed: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [overload, cut_short, _] = &*printed else { panic!("{out}") };
     assert_eq!((&overload["interrupted"], &cut_short["interrupted"]), (&false.into(), &true.into()));
     line.clear();
     assert!(stderr.read_line(&mut line).unwrap() > 0 && line.ends_with(": interrupted\n"), "{line}");

@@ -26,7 +26,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_nobody_can_mean_is_refused_with_what_to_write() {
+fn nonsense_is_refused_with_what_to_write() {
     let folder = folder();
     let load = "load 127.0.0.1:9 -d queries";
     let find = "find 127.0.0.1:9 -d queries";

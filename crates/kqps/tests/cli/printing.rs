@@ -90,8 +90,8 @@ impl Useless {
         let found = output.status.code().unwrap();
         assert_eq!(found, status, "{self:?} {command:?}: {error}");
         assert!(!error.contains("panicked"), "{self:?} {command:?}: {error}");
-        let told = error.matches("cannot write to stdout").count();
-        assert_eq!(told, usize::from(reason.is_some()), "{self:?} {command:?}: {error}");
+        let count = error.matches("cannot write to stdout").count();
+        assert_eq!(count, usize::from(reason.is_some()), "{self:?} {command:?}: {error}");
         assert!(reason.is_none_or(|reason| error.contains(reason)), "{self:?} {command:?}: {error}");
     }
 }

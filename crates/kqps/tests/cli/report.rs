@@ -24,7 +24,7 @@ fn report(folder: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kqps")).arg("report").arg(folder).args(more).output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -33,7 +33,7 @@ fn the_page_lies_beside_the_store_and_can_be_made_again() {
     let folder = stored();
     for _ in 0..2 {
         let output = report(folder.path(), &[]);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", stderr_of(&output));
         let page = folder.path().join("report.html");
         assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), page.to_str().unwrap());
         let html = fs::read_to_string(page).unwrap();
@@ -51,7 +51,7 @@ fn is_page(entry: &fs::DirEntry) -> bool {
 }
 
 #[test]
-fn the_page_goes_where_it_is_told_to() {
+fn the_page_goes_to_the_given_path() {
     let folder = stored();
     let elsewhere = TempDir::new().unwrap();
     let page = elsewhere.path().join("page.html");
@@ -75,8 +75,8 @@ fn what_is_no_run_is_refused_with_status_2() {
         (damaged.path().to_owned(), "is not the store of a run"),
     ] {
         let output = report(&folder, &[]);
-        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-        assert!(told(&output).contains(reason), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(reason), "{}", stderr_of(&output));
         assert!(!folder.join("report.html").exists());
     }
 }
@@ -87,7 +87,7 @@ fn a_page_that_cannot_be_written_leaves_nothing() {
     let nowhere = folder.path().join("no such folder").join("page.html");
     let output = report(folder.path(), &["-o", nowhere.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains("cannot write"), "{}", told(&output));
+    assert!(stderr_of(&output).contains("cannot write"), "{}", stderr_of(&output));
 }
 
 /// As when the disk is full by then.
@@ -97,14 +97,14 @@ fn a_page_that_cannot_be_written_hides_no_verdict() {
     let run = Run { schema: SCHEMA, study: "default".into(), goal: "quick".into(), ..Run::default() };
     Store::create(&folder.path().join("run.sqlite"), &run).unwrap().finish(1).unwrap();
     fs::create_dir(folder.path().join("report.html")).unwrap();
-    for (more, told_so) in [(&[][..], "No name server was measured"), (&["--json"], "\"report\":null")] {
+    for (more, expected) in [(&[][..], "No name server was measured"), (&["--json"], "\"report\":null")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
         let output =
             command.args(["run", "--resume", "--out"]).arg(folder.path()).args(more).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr_of(&output));
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(printed.contains(told_so) && !printed.contains("report.html"), "{printed}");
-        let error = told(&output);
+        assert!(printed.contains(expected) && !printed.contains("report.html"), "{printed}");
+        let error = stderr_of(&output);
         assert!(error.contains("what was measured is stored; to make its page: kqps report"), "{error}");
     }
 }

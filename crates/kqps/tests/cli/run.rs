@@ -233,8 +233,8 @@ fn a_subject_that_dies_is_a_result_with_its_last_words() {
     assert_eq!(failed.len(), 1);
     let Outcome::Failed { reason, .. } = &failed[0].outcome else { unreachable!() };
     assert!(reason.contains("The mirror ended with status") && reason.contains("during a trial"), "{reason}");
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["kind"], "run");
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["kind"], "run");
 }
 
 #[test]
@@ -244,8 +244,8 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
     let output = lab.command().output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     // The first lines name the cells and the duration.
-    let told = stderr(&output);
-    let [measuring, plan, ..] = &*told.lines().collect::<Vec<_>>() else { panic!("{told}") };
+    let printed = stderr(&output);
+    let [measuring, plan, ..] = &*printed.lines().collect::<Vec<_>>() else { panic!("{printed}") };
     assert_eq!(*measuring, "Measuring player ceiling, echo mmsg, mirror.");
     assert!(
         plan.starts_with("1 block in random order, goal `quick`")
@@ -396,8 +396,8 @@ fn what_the_user_has_in_a_folder_is_not_written_over() {
         {
             let output = kqps().args(arguments).arg("--out").arg(folder.path()).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
-            let told = format!("{name} already exists, and no run wrote it");
-            assert!(stderr(&output).contains(&told), "{arguments:?}: {}", stderr(&output));
+            let message = format!("{name} already exists, and no run wrote it");
+            assert!(stderr(&output).contains(&message), "{arguments:?}: {}", stderr(&output));
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(is_folder || std::fs::read(&mine).unwrap() == b"mine");
@@ -416,10 +416,10 @@ fn a_comparison_is_gone_on_with_as_one() {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         stderr(&output)
     };
-    let told = resume(&["--out", out.to_str().unwrap()]);
-    assert!(told.contains("kqps compare --resume --out"), "{told}");
-    let told = resume(&[]);
-    assert!(told.contains("no unfinished run in kqps-runs to resume"), "{told}");
+    let printed = resume(&["--out", out.to_str().unwrap()]);
+    assert!(printed.contains("kqps compare --resume --out"), "{printed}");
+    let printed = resume(&[]);
+    assert!(printed.contains("no unfinished run in kqps-runs to resume"), "{printed}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_server_of_this_host_is_measured_and_goes_on_running() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_told_and_refused() {
+fn a_server_that_does_not_answer_is_named_and_refused() {
     let bench = Bench::new();
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("udp://{}", nobody.local_addr().unwrap());
@@ -154,10 +154,10 @@ fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
         command.args(["--blocks", "1", "--duration", "500ms", "--seed", "4", "-q", "8", "--out"]).arg(&out);
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["a"], servers[0].addresses[0].to_string());
-        assert_eq!(told["blocks"].as_array().unwrap().len(), 1, "{told}");
-        assert!(told["doubts"].to_string().contains("was not started for this"), "{told}");
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["a"], servers[0].addresses[0].to_string());
+        assert_eq!(printed["blocks"].as_array().unwrap().len(), 1, "{printed}");
+        assert!(printed["doubts"].to_string().contains("was not started for this"), "{printed}");
         let run = stored(&out);
         let made: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Closed).collect();
         // If the host spoils a trial, it is made again.

@@ -174,9 +174,9 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
         assert!(report.socket_drops > 0, "{model:?}");
         if private {
             // Replies may find this test's own buffer full as well.
-            let told = kernel_counts().1 - before.1;
+            let counted = kernel_counts().1 - before.1;
             assert!(
-                (report.socket_drops..=report.socket_drops + report.answered).contains(&told),
+                (report.socket_drops..=report.socket_drops + report.answered).contains(&counted),
                 "{model:?}"
             );
         }
@@ -239,7 +239,7 @@ fn what_the_kernel_drops_need_not_be_for_want_of_room() {
 }
 
 #[test]
-fn buffers_that_the_system_caps_are_told_of_once() {
+fn buffers_that_the_system_caps_are_reported_once() {
     let run = |arguments: &[&str]| {
         // Without CAP_NET_ADMIN the kernel keeps buffers within its limit.
         let line = "test $(id -u) -ne 0 || exec setpriv --bounding-set=-net_admin \"$@\"; exec \"$@\"";
@@ -384,9 +384,9 @@ fn probe_gives_a_reason_for_whatever_does_not_work() {
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap()
     };
-    let told: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
     let table = run(&[]);
-    for capability in told["capabilities"].as_array().unwrap() {
+    for capability in printed["capabilities"].as_array().unwrap() {
         assert_eq!(capability["works"] == true, capability["reason"].is_null());
         assert!(table.contains(capability["name"].as_str().unwrap()));
     }

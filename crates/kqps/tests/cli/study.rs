@@ -109,7 +109,7 @@ fn every_cell_is_measured_as_often_as_the_study_says() {
 }
 
 #[test]
-fn a_dry_run_tells_cells_order_and_time_and_measures_nothing() {
+fn a_dry_run_prints_cells_order_and_time_and_measures_nothing() {
     let lab = Lab::new(STUDY);
     let output = lab.run(&["--dry-run", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -159,7 +159,7 @@ fn a_budget_bounds_the_repetitions() {
 }
 
 #[test]
-fn hours_are_told_as_such() {
+fn hours_are_printed_as_such() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", "windows-mix", "--dry-run"]).output().unwrap();
     let words = text(&output.stdout);

@@ -214,7 +214,7 @@ fn each_may_have_two_workers() {
 }
 
 #[test]
-fn each_tells_its_version() {
+fn each_reports_its_version() {
     for definition in installed() {
         let said = version::ask(&definition, Path::new(env!("CARGO_BIN_EXE_kqps"))).unwrap_or_default();
         assert!(said.starts_with(|first: char| first.is_ascii_digit()), "{}: {said}", definition.title);
@@ -245,7 +245,7 @@ fn each_that_can_reload_reads_its_zone_again() {
 }
 
 #[test]
-fn one_that_cannot_reload_says_so() {
+fn a_subject_that_cannot_reload_says_so() {
     let mut rig = Rig::new();
     let echo = builtin::echo();
     let started = rig.started(&echo, 1, &Settings::new());

@@ -53,7 +53,7 @@ fn echoes_are_laid_beside_each_other() {
 /// The rows that need no other program, and the row whose result is a difference.
 #[test]
 fn a_front_is_laid_beside_what_stands_behind_it() {
-    for (only, told) in [("by a stream", "ratio"), ("latency", "difference_us")] {
+    for (only, key) in [("by a stream", "ratio"), ("latency", "difference_us")] {
         if only == "latency" && programs::find("nsd").is_none() {
             skip(Capability::Programs, "a front before NSD: `nsd` is missing (apt install nsd)");
             continue;
@@ -62,7 +62,7 @@ fn a_front_is_laid_beside_what_stands_behind_it() {
         let rows = front["rows"].as_array().unwrap();
         assert_eq!(rows.len(), if only == "latency" { 1 } else { 2 });
         for row in rows {
-            assert!(row[told]["median"].is_f64(), "{row}");
+            assert!(row[key]["median"].is_f64(), "{row}");
             let of_front = &row["blocks"][0]["a"][0];
             assert!(of_front["server_cpu_s_per_million"].as_f64().unwrap() > 0.0, "{row}");
             assert!(of_front["foreign_cores"].is_null(), "the servers behind it are not others: {row}");

@@ -1,6 +1,6 @@
-//! The fates of outstanding queries: by a reply, by time, and by the breaking of their flow. A query never times out before
-//! the player has read its flow. A reply that waited there while the player stalled carries the kernel's time of arrival,
-//! and may be in time.
+//! The fates of outstanding queries: by a reply, by time, and by the breaking of their flow. A query never times out
+//! before the player has read its flow. A reply that waited there while the player stalled carries the kernel's time of
+//! arrival, and may be in time.
 
 use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
@@ -67,11 +67,13 @@ impl<T: Table> Books<'_, T> {
     /// Records what a reply in time shows about answers that the subject holds back.
     #[inline]
     fn note(&mut self, checked: Checked, position: Position, query: &Query<'_>, bytes: usize) {
-        let cuts = &mut self.tally.cuts;
+        let held_back = &mut self.tally.held_back;
         match checked {
-            Checked::Correct { rcode, extent: Extent::Whole } => cuts.whole(position, query, rcode, bytes),
-            Checked::Correct { rcode, extent: Extent::Bare } => cuts.bare(position, rcode),
-            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => cuts.refused(position),
+            Checked::Correct { rcode, extent: Extent::Whole } => {
+                held_back.whole(position, query, rcode, bytes);
+            }
+            Checked::Correct { rcode, extent: Extent::Bare } => held_back.bare(position, rcode),
+            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => held_back.refused(position),
             Checked::Correct { extent: Extent::Partial, .. } | Checked::Wrong(_) => {}
         }
     }
@@ -97,8 +99,8 @@ impl<T: Table> Books<'_, T> {
         }
     }
 
-    /// Settles unanswered queries by time. Every flow was read at `read_ns` or later. Of more than 4,096 flows it advances
-    /// as many, in turn.
+    /// Settles unanswered queries by time. Every flow was read at `read_ns` or later. Of more than 4,096 flows it
+    /// advances as many, in turn.
     pub fn expire(&mut self, read_ns: u64) {
         let count = self.flows.len();
         for _ in 0..count.min(EXPIRED_AT_ONCE) {

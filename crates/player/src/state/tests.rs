@@ -1,16 +1,16 @@
-//! Tests of a thread's state and of its looks at sockets, without sockets, at times that the tests choose: which queries
-//! it deals, gives up and books.
+//! Tests of a thread's state and of its looks at sockets, without sockets, at times that the tests choose: which
+//! queries it deals, gives up and books.
 
 use kqps_dataset::{Dataset, Options};
 
 use super::*;
 use crate::books::Times;
-use crate::io::polling::{Polling, TICK_NS};
 use crate::live::Live;
 use crate::pace::Pace;
-use crate::part::Part;
 use crate::plan::Arrivals;
 use crate::schedule::Schedule;
+use crate::walk::Walk;
+use crate::wire::udp::polling::{Polling, TICK_NS};
 
 const TIMEOUT_NS: u64 = 1_000_000_000;
 
@@ -62,11 +62,11 @@ impl Fixture {
     ) -> ThreadState<'_, T> {
         let schedule = Schedule::new(1_000.0, 1, 0, arrivals, 0);
         let pace = Pace::Open { schedule, coalesce_ns: 0, leave_ns: None, window };
-        let part = Part::new(&self.dataset, 1, 0, None);
+        let walk = Walk::new(&self.dataset, 1, 0, None);
         let times = Times { timeout_ns: TIMEOUT_NS, settle_ns: 2 * TIMEOUT_NS, tick_ns: TICK_NS };
         ThreadState {
             clock: TrialClock::unstarted(),
-            supply: Supply::new(&self.dataset, part, pace, 100_000_000_000, lag_allowed_ns),
+            supply: Supply::new(&self.dataset, walk, pace, 100_000_000_000, lag_allowed_ns),
             books: Books::new(&self.dataset, tables, times, self.live.thread(0)),
         }
     }

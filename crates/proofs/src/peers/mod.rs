@@ -73,13 +73,14 @@ impl Options {
         self.program.as_deref()
     }
 
-    /// Whether the bare system calls of an echo are among what is compared.
+    /// Whether one of the compared sides is the bare system calls of an echo.
     pub fn needs_calls(&self) -> bool {
         self.name == Name::Echo
     }
 }
 
-/// Measures, and prints a table. The figures go to `NAME.json` in `folder`. An error if a row fails or misses its target.
+/// Measures, and prints a table. The figures go to `NAME.json` in `folder`. An error if a row fails or misses its
+/// target.
 pub fn run(options: &Options, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let extent = Extent { only: options.only.as_deref(), blocks: options.blocks, seconds: options.seconds };
     measure(options.name, extent, programs, folder)

@@ -115,13 +115,13 @@ fn row(bench: &Bench<'_>, one: &Compared) -> Value {
         let (server, settings) = (side.server.words(), side.server.settings());
         json!({"player": player, "flags": side.flags(bench, one.equal_qps), "server": server, "settings": settings, "data": data})
     };
-    let told = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
+    let key = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
     json!({
         "what": one.row.what,
         "target": one.row.target.words(),
         "pass": one.is_met(),
         "equal_qps": one.equal_qps,
-        (told): one.found(),
+        (key): one.found(),
         "a": side(one.row.a),
         "b": side(one.row.b),
         "blocks": one.blocks,

@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_observation::{Accounts, Trial};
 
 use super::{Bench, QUERIES, Size, player_ios};
-use kqps_faults::relay::{Counts, Plan, Relay, Settings};
+use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
 
 /// The load of a trial: the I/O, and further flags.
-type Load = (&'static str, &'static [&'static str]);
+type LoadFlags = (&'static str, &'static [&'static str]);
 
 /// The loads of trials, in turn: both loops, every I/O.
-const LOADS: [Load; 8] = [
+const LOADS: [LoadFlags; 8] = [
     ("auto", &["-q", "2000"]),
     ("mmsg", &["-Q", "100k"]),
     ("plain", &["-q", "500"]),
@@ -44,8 +44,8 @@ const SHARE_EACH: f64 = 0.002;
 /// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
 const PER_SOCKET: u64 = 50_000;
 
-/// How often a trial is made. One in which the relay or the player's sockets lost packets proves nothing, and
-/// is made again.
+/// How often a trial is made. A trial in which the relay or the player's sockets lost packets proves nothing, and is
+/// made again.
 const ATTEMPTS: u32 = 3;
 
 /// Queries of the whole form.
@@ -55,7 +55,8 @@ const WHOLE: u64 = 100_000_000;
 /// whole form all of them in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let ios = player_ios();
-    let loads: Vec<Load> = LOADS.into_iter().filter(|(io, _)| *io == "auto" || ios.contains(io)).collect();
+    let loads: Vec<LoadFlags> =
+        LOADS.into_iter().filter(|(io, _)| *io == "auto" || ios.contains(io)).collect();
     match bench.size {
         Size::Small => once(bench, &loads),
         Size::Whole => again_and_again(bench, &loads),
@@ -63,9 +64,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 }
 
 /// Plays every load once, some at the same time.
-fn once(bench: &Bench, loads: &[Load]) -> Result<()> {
+fn once(bench: &Bench, loads: &[LoadFlags]) -> Result<()> {
     let queries = &Queries::new(bench, QUERIES / 16, 1)?;
-    let numbered: Vec<(u64, &Load)> = (1..).zip(loads).collect();
+    let numbered: Vec<(u64, &LoadFlags)> = (1..).zip(loads).collect();
     for some in numbered.chunks(AT_A_TIME) {
         thread::scope(|scope| {
             let begin = |&(seed, load)| scope.spawn(move || play(bench, load, queries, seed));
@@ -79,7 +80,7 @@ fn once(bench: &Bench, loads: &[Load]) -> Result<()> {
 }
 
 /// Plays one load after the other, until enough queries are compared.
-fn again_and_again(bench: &Bench, loads: &[Load]) -> Result<()> {
+fn again_and_again(bench: &Bench, loads: &[LoadFlags]) -> Result<()> {
     let queries = Queries::new(bench, QUERIES, 32)?;
     let mut seen = 0;
     for (seed, load) in (1..).zip(loads.iter().cycle()) {
@@ -106,7 +107,7 @@ impl Queries {
 }
 
 /// Plays a trial until one proves something, and compares it with the relay's counts.
-fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Result<Trial> {
+fn play(bench: &Bench, &(io, more): &LoadFlags, queries: &Queries, seed: u64) -> Result<Trial> {
     let sockets = (u64::from(queries.names) * queries.passes).div_ceil(PER_SOCKET).max(2).to_string();
     let passes = queries.passes.to_string();
     let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
@@ -122,12 +123,12 @@ fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Resu
 fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial> {
     let mut doubts = Vec::new();
     for _ in 0..ATTEMPTS {
-        let relay = Relay::start(Settings {
+        let relay = Relay::start(RelaySettings {
             plan: Plan::every(SHARE_EACH)?,
             seed,
             late_us: LATE_US,
             cpu: Some(bench.kqps.subject_cpu),
-            ..Settings::default()
+            ..RelaySettings::default()
         })?;
         let trial = bench.kqps.trial(relay.address(), file, flags)?;
         let counts = relay.stop()?;
@@ -161,10 +162,10 @@ fn compare(trial: &Trial, counts: &Counts) -> Result<()> {
     let truth = counts.expected();
     // The relay knows neither the queries that never left the player nor which truncated replies would have
     // fitted.
-    let told =
+    let reported =
         Accounts { intended: trial.accounts.sent, unsent: 0, send_failed: 0, slipped: 0, ..trial.accounts };
-    if told != truth {
-        bail!("the player reports\n  {told:?}\nand the relay counted\n  {truth:?}\n  {counts:?}");
+    if reported != truth {
+        bail!("the player reports\n  {reported:?}\nand the relay counted\n  {truth:?}\n  {counts:?}");
     }
     let causes = counts.expected_wrong_causes();
     if trial.wrong_causes.iter().filter(|(_, count)| **count > 0).ne(&causes) {

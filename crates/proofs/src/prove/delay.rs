@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use super::{Bench, QUERIES, Size, player_ios, witnessed};
-use kqps_faults::relay::{Relay, Settings};
+use kqps_faults::relay::{Relay, RelaySettings};
 
 const DELAYS_US: [u64; 3] = [1_000, 5_000, 20_000];
 
@@ -39,13 +39,14 @@ fn at(bench: &Bench, io: &str, delay_us: u64) -> Result<()> {
 /// The median of a trial through a relay with this delay. The relay is its witness.
 fn median_us(bench: &Bench, io: &str, delay_us: u64) -> Result<u64> {
     let cpu = Some(bench.kqps.subject_cpu);
-    let relay = Relay::start(Settings { delay_us, cpu, spin: true, witness: true, ..Settings::default() })?;
+    let settings = RelaySettings { delay_us, cpu, spin: true, witness: true, ..RelaySettings::default() };
+    let relay = Relay::start(settings)?;
     let file = bench.queries(QUERIES)?;
     // Few queries, so that they do not wait for each other. The player sends all of them, however late.
     let duration = bench.choose("500ms", "5s");
     let flags = ["-T", "1", "-Q", "2k", "-l", duration, "-t", "10s", "--lag", "10s", "--io", io];
     let trial = bench.kqps.trial(relay.address(), &file, &flags)?;
-    let (_, witness) = relay.stop_and_tell()?;
+    let (_, witness) = relay.stop_with_witness()?;
     let known = witnessed::compare(&trial, &witness)?;
     let p50_us = trial.latency_us.p50.context("there is a p50")?;
     let (least_us, most_us) = known.least.p50.zip(known.most.p50).context("the relay knows it too")?;

@@ -43,7 +43,7 @@ const EVERY: Duration = Duration::from_millis(1);
 const HALF: Duration = Duration::from_secs(2);
 const SMALL_HALF: Duration = Duration::from_secs(1);
 
-/// How long an ordinary program has the core each time; the times are those of the pauses.
+/// How long an ordinary program has the core, as often as there are pauses.
 const CROWD: Duration = Duration::from_millis(6);
 
 /// The length of a pause, and from one to the next.
@@ -190,9 +190,9 @@ struct Troubling {
 impl Troubling {
     fn start(trouble: Trouble, cpu: u32, echo: u32, half: Duration) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let make = move || {
-            let is_over = || told.load(Ordering::Relaxed);
+            let is_over = || is_stopped.load(Ordering::Relaxed);
             match trouble {
                 Trouble::Nothing | Trouble::HalfABuffer => Ok(()),
                 Trouble::Slowed => slow(cpu, half, &is_over),

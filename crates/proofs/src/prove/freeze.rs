@@ -8,7 +8,7 @@ use kqps_kernel::process::Signal;
 
 use super::{Bench, QUERIES, Size, witnessed};
 use crate::program::finish;
-use kqps_faults::relay::{Relay, Settings};
+use kqps_faults::relay::{Relay, RelaySettings};
 
 /// The largest deviation of p95 from the known answer, as a share of it.
 const WITHIN: f64 = 0.02;
@@ -20,11 +20,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     // enough queries for a p95.
     let (trial_s, freeze_s, rate_qps) = bench.choose((4.0, 0.4, "1k"), (10.0, 1.0, "400"));
     let (echo, address) = bench.kqps.echo("mmsg")?;
-    let settings = Settings {
+    let settings = RelaySettings {
         subject: Some(address),
         cpu: Some(bench.kqps.subject_cpu),
         witness: true,
-        ..Settings::default()
+        ..RelaySettings::default()
     };
     let relay = Relay::start(settings)?;
     let file = bench.queries(QUERIES)?;
@@ -42,7 +42,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let frozen_s = began.elapsed().as_secs_f64();
 
     let trial = finish(player)?.measured()?;
-    let (_, witness) = relay.stop_and_tell()?;
+    let (_, witness) = relay.stop_with_witness()?;
     let known = witnessed::compare(&trial, &witness)?;
     let p95_us = trial.latency_us.p95.context("there is a p95")?;
     let (least_us, most_us) = known.least.p95.zip(known.most.p95).context("the relay knows it too")?;

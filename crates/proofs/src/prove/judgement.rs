@@ -111,7 +111,7 @@ fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
         let comparison = session.compare(BLOCKS, 1.0 - claim.slower);
         tally.add(claim, premise.map(|premise| &premise.simulated), &comparison);
     }
-    tally.told("simulated", claim);
+    tally.print("simulated", claim);
     let least = f64::from(tally.made) * premise.map_or(1.0, |premise| premise.least_share);
     tally.judged("simulated", claim, least.ceil() as u32)
 }
@@ -129,7 +129,7 @@ fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
             break;
         }
     }
-    tally.told("real", claim);
+    tally.print("real", claim);
     match bench.size {
         Size::Small => {
             ensure!(tally.right > 0, "real, {}: right in none of {}", claim.name, tally.made);
@@ -181,7 +181,7 @@ impl Tally {
         Ok(())
     }
 
-    fn told(&mut self, kind: &str, claim: &Claim) {
+    fn print(&mut self, kind: &str, claim: &Claim) {
         self.mdes.sort_by(f64::total_cmp);
         let median = self.mdes.get(self.mdes.len() / 2).map_or(f64::NAN, |mde| mde * 100.0);
         eprintln!(
@@ -243,10 +243,10 @@ mod tests {
         {
             assert_eq!(tally(fair, right).judged("real", claim, 10).is_ok(), is_shown, "{right} of {fair}");
         }
-        let told = tally(3, 3).judged("real", claim, 10).unwrap_err().to_string();
+        let error = tally(3, 3).judged("real", claim, 10).unwrap_err().to_string();
         assert!(
-            told.contains("held in 3 of 20") && told.ends_with("a quieter host, or more trials"),
-            "{told}"
+            error.contains("held in 3 of 20") && error.ends_with("a quieter host, or more trials"),
+            "{error}"
         );
     }
 

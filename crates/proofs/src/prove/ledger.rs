@@ -46,7 +46,7 @@ fn once(bench: &Bench, injection: Injection, seed: u64) -> Result<u64> {
     let queries = bench.queries(QUERIES / 2)?;
     let network = Network::lay()?;
     let (trial, truth) = injection.play(bench, &network, &queries, Way { seed, drop_reasons: false })?;
-    compare(&trial, injection.place(), truth).with_context(|| told(&trial))?;
+    compare(&trial, injection.place(), truth).with_context(|| words(&trial))?;
     Ok(truth)
 }
 
@@ -72,6 +72,6 @@ fn elsewhere(ledger: &Ledger, place: Place) -> u64 {
     on_the_way.map(|placed| placed.count).sum()
 }
 
-fn told(trial: &Trial) -> String {
+fn words(trial: &Trial) -> String {
     format!("of {:?} the ledger is {:?}", trial.accounts, trial.ledger)
 }

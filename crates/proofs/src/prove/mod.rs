@@ -198,9 +198,8 @@ fn player_ios() -> Vec<&'static str> {
     IOS.into_iter().filter(is_offered).map(|(io, _)| io).collect()
 }
 
-/// Proves what the options ask for, one proof after the other. The error is that of the first proof that
-/// fails.
-/// `program` is the program to test.
+/// Proves what the options ask for, one proof after the other. The error is that of the first proof that fails.
+/// `program` is the tested program.
 pub fn run(options: &Options, program: &Path) -> Result<()> {
     let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
     ensure!(

@@ -10,16 +10,16 @@ use anyhow::Result;
 use super::{Bench, Size};
 
 /// A measurement that is made several times.
-struct Part {
+struct Measurement {
     name: &'static str,
     prove: fn(&Bench) -> Result<()>,
     is_small: bool,
 }
 
-const PARTS: [Part; 3] = [
-    Part { name: "runs", prove: runs::prove, is_small: false },
-    Part { name: "finds", prove: finds::prove, is_small: true },
-    Part { name: "comparisons", prove: comparisons::prove, is_small: false },
+const PARTS: [Measurement; 3] = [
+    Measurement { name: "runs", prove: runs::prove, is_small: false },
+    Measurement { name: "finds", prove: finds::prove, is_small: true },
+    Measurement { name: "comparisons", prove: comparisons::prove, is_small: false },
 ];
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {

@@ -97,10 +97,10 @@ struct Spinner {
 impl Spinner {
     fn start(cpu: u32) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let spin = move || {
             affinity::pin_thread(cpu)?;
-            while !told.load(Ordering::Relaxed) {
+            while !is_stopped.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
             Ok(())

@@ -43,13 +43,15 @@ pub(super) struct Known {
 pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
     let known = known(trial, witness)?;
     for (name, figure) in FIGURES {
-        let told = figure(&trial.latency_us);
-        match (figure(&known.least), told, figure(&known.most)) {
+        let reported = figure(&trial.latency_us);
+        match (figure(&known.least), reported, figure(&known.most)) {
             (None, None, None) => (),
-            (Some(least), Some(told), Some(most))
-                if (least.saturating_sub(WITHIN_US)..=most + WITHIN_US).contains(&told) => {}
+            (Some(least), Some(reported), Some(most))
+                if (least.saturating_sub(WITHIN_US)..=most + WITHIN_US).contains(&reported) => {}
             (least, _, most) => {
-                bail!("{name} is given as {told:?} µs, and the relay knows it between {least:?} and {most:?}")
+                bail!(
+                    "{name} is given as {reported:?} µs, and the relay knows it between {least:?} and {most:?}"
+                )
             }
         }
     }
@@ -89,14 +91,14 @@ mod tests {
     use kqps_faults::relay::Handed;
 
     /// A thousand queries a millisecond apart, from 5 s on. Each reply is sent 300 to 310 µs after its query
-    /// was due, and the player reports a latency of `told_us` for all of them.
-    fn told(told_us: u64) -> Result<Known> {
+    /// was due, and the player reports a latency of `reported_us` for all of them.
+    fn compared(reported_us: u64) -> Result<Known> {
         let handed = |number: u64| {
             let due_ns = 5_000_000_000 + number * 1_000_000;
             Some(Handed { before_ns: due_ns + 300_000, after_ns: due_ns + 310_000 })
         };
         let mut latency = Histogram::default();
-        latency.record_many_us(told_us, 1000);
+        latency.record_many_us(reported_us, 1000);
         let trial = Trial {
             started_monotonic_ns: 5_000_000_000,
             load: Load { intended_qps: Some(1000.0), ..Load::default() },
@@ -109,10 +111,10 @@ mod tests {
 
     #[test]
     fn what_lies_between_both_times_is_right_and_nothing_else() {
-        let known = told(305).unwrap();
+        let known = compared(305).unwrap();
         assert_eq!((known.least.p50, known.most.p50, known.most.p99), (Some(300), Some(310), None));
-        assert!(told(250).is_ok() && told(360).is_ok());
-        assert!(told(249).is_err() && told(361).is_err());
+        assert!(compared(250).is_ok() && compared(360).is_ok());
+        assert!(compared(249).is_err() && compared(361).is_err());
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl<S> Connection<S> {
         Turn::Again
     }
 
-    /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
+    /// Writes the rest of its output, then reads, answers and writes. Returns whether there may be more to do.
     fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Result<bool, End> {
         if !self.write_rest(now_ns)? {
             return Ok(false);
@@ -219,8 +219,8 @@ impl<S> Connection<S> {
         Ok(kept)
     }
 
-    /// Answers whole queries of the input and continues replies of many messages, until there is enough to
-    /// write. Returns how much of the input was used, and whether what follows may be DNS.
+    /// Answers whole queries of the input and continues replies of many messages, until there is enough to write.
+    /// Returns how many bytes of the input were used, and whether the rest may be DNS.
     fn answer<A: Answer<Many = S>>(
         &mut self,
         scratch: &mut Scratch<A>,

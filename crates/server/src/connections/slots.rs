@@ -1,5 +1,5 @@
-//! The connections of a thread. Each has a slot as long as it is open, and the one that has been idle longest is found
-//! without checking them all.
+//! The connections of a thread. Each has a slot while it is open. The connection that has been idle longest is found
+//! without checking all of them.
 
 use std::collections::BTreeSet;
 
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_busy_is_passed_over_until_idle() {
+    fn a_busy_connection_is_passed_over_until_idle() {
         let mut slots = idle_since(&[10, 20]);
         slots.get_mut(0).unwrap().is_idle = false;
         assert_eq!(slots.longest_idle(), Some(1));

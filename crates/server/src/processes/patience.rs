@@ -3,13 +3,13 @@
 
 use crate::loops;
 use crate::service::Description;
-use crate::setup::Setup;
+use crate::setup::ServerSetup;
 
 /// The time that a process may take besides its work, in nanoseconds.
 const SPARE_NS: u64 = 10_000_000_000;
 
 /// The time that a process may take to stop, in nanoseconds, if the workers share `cores` cores.
-pub(super) fn patience_ns(setup: &Setup, service: &Description, cores: usize) -> u64 {
+pub(super) fn patience_ns(setup: &ServerSetup, service: &Description, cores: usize) -> u64 {
     let work_ns = match service {
         Description::Echo { work_ns, .. } => *work_ns,
         Description::Auth(_) => 0,
@@ -28,7 +28,7 @@ mod tests {
     /// The time in milliseconds for two processes that serve two addresses.
     fn patience_ms(model: Model, work_ns: u64, cores: usize) -> u64 {
         let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
-        let setup = Setup { processes: 2, ..Setup::small(listen, model) };
+        let setup = ServerSetup { processes: 2, ..ServerSetup::small(listen, model) };
         patience_ns(&setup, &Description::Echo { work_ns, connections: None }, cores) / 1_000_000
     }
 

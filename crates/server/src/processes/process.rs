@@ -14,7 +14,7 @@ use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Description;
 use crate::services::auth::ZonesLoaded;
-use crate::setup::Setup;
+use crate::setup::ServerSetup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 
 /// The arguments that make kqps a worker process.
@@ -35,7 +35,7 @@ pub(super) struct WorkerProcess {
 
 impl WorkerProcess {
     pub(super) fn start(
-        setup: &Setup,
+        setup: &ServerSetup,
         service: &Description,
         number: usize,
         workers: &[WorkerSockets],

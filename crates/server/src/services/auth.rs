@@ -20,13 +20,13 @@ use crate::worker::threads::{self, StartConnections, Threads};
 use keeper::Keeper;
 
 pub use loaded::{Changes, Faulty, ZonesLoaded};
-pub use settings::Settings;
+pub use settings::AuthSettings;
 pub use source::{ZoneRequest, ZoneSource};
 
 /// The service of an authoritative server.
 pub struct Auth {
     /// Its settings.
-    pub settings: Settings,
+    pub settings: AuthSettings,
     /// Loads its zones, at the start and at SIGHUP.
     pub source: Arc<dyn ZoneSource>,
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn auth(payload_bytes: u16) -> Box<dyn Service> {
-        let settings = Settings {
+        let settings = AuthSettings {
             zones: Vec::new(),
             lists: Vec::new(),
             payload_bytes,

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_set_kept_or_cleared_as_told() {
+    fn every_flag_is_set_kept_or_cleared_as_specified() {
         for flags in 0..=u16::MAX {
             let mut bytes = query(flags.to_be_bytes());
             let outcome = answer(&mut bytes, 1024);

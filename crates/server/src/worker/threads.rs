@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_others_counted_is_told_when_one_thread_fails() {
+    fn the_counts_of_the_others_are_reported_when_one_thread_fails() {
         let workers = (0..3)
             .map(|_| WorkerSockets { cpu: None, endpoints: Vec::new(), listeners: Vec::new() })
             .collect();

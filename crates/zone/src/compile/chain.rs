@@ -13,7 +13,7 @@ use crate::name::same;
 use crate::nsec3;
 use crate::zone::denial::{Chain, LABEL_BYTES};
 use crate::zone::node::{ALIGNMENT, OCCLUDED, Rrset, UNCHAINED};
-use crate::zone::part::Part;
+use crate::zone::part::ZonePart;
 
 /// The only defined hash algorithm.
 const SHA1: u8 = 1;
@@ -95,7 +95,7 @@ fn is_of(record: &Record<'_>, parameters: &Parameters<'_>) -> bool {
 }
 
 /// Gives every node of a part its place in the chain.
-pub(crate) fn connect(parts: &mut [Part], chain: &Chain, threads: usize) {
+pub(crate) fn connect(parts: &mut [ZonePart], chain: &Chain, threads: usize) {
     parallel::map(parts.iter_mut().collect(), threads, |part| {
         let places: Vec<(usize, u32)> = part
             .nodes(0)

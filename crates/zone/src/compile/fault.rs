@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kqps_message::{name, rtype};
 
-use crate::compile::lines::{Lines, Place};
+use crate::compile::lines::{LinePlace, Lines};
 
 /// The severity of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        name::Shown(&self.0).fmt(out)
+        name::NameText(&self.0).fmt(out)
     }
 }
 
@@ -126,11 +126,11 @@ impl fmt::Display for What {
             Self::SeveralDname(name) => write!(out, "{name} has more than one DNAME record"),
             Self::TooLarge => write!(out, "the zone is too large"),
             Self::TtlsDiffer(name, rtype, least_s) => {
-                let rtype = rtype::Shown(*rtype);
+                let rtype = rtype::RtypeName(*rtype);
                 write!(out, "the TTLs of {name} {rtype} differ; the least, {least_s}, is used for all")
             }
             Self::SignatureTtl(name, rtype, ttl_s) => {
-                let rtype = rtype::Shown(*rtype);
+                let rtype = rtype::RtypeName(*rtype);
                 write!(
                     out,
                     "the signatures of {name} {rtype} have a greater TTL than the records; {ttl_s} is used"
@@ -202,7 +202,7 @@ impl Faults {
     pub(crate) fn reported(mut self, lines: &Lines) -> (Vec<Fault>, [u64; 2]) {
         self.sift();
         let placed = |Found { line, what }| {
-            let Place { file, line, column } = lines.find(line);
+            let LinePlace { file, line, column } = lines.find(line);
             Fault { line, column, what, file }
         };
         (self.found.into_iter().map(placed).collect(), self.more)

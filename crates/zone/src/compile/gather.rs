@@ -9,7 +9,7 @@ use crate::compile::scatter::{Apex, Entry};
 use crate::name::same;
 use crate::zone::index::Index;
 use crate::zone::node::{self, ALIGNMENT, CHAINED};
-use crate::zone::part::{Part, address};
+use crate::zone::part::{ZonePart, address};
 
 /// What this step needs to know of the zone.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Ground<'a> {
 /// A part, and what the step found in it.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    pub part: Part,
+    pub part: ZonePart,
     /// For every node in order, the line that best shows its origin.
     pub lines: Vec<u32>,
     /// The position of the apex, if it is in this part.
@@ -70,7 +70,7 @@ pub(crate) fn gather(ground: Ground<'_>, mut entries: Vec<Entry>) -> Gathered {
     }
     let mut out = gatherer.out;
     gatherer.memory.shrink_to_fit();
-    out.part = Part::new(gatherer.memory, Index::build(gatherer.keys.into_iter()));
+    out.part = ZonePart::new(gatherer.memory, Index::build(gatherer.keys.into_iter()));
     out
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Lines {
 
 /// Where a record begins.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LinePlace {
     /// The file; `None` for the zone's own file.
     pub file: Option<Arc<Path>>,
     /// Line and column are counted from 1.
@@ -60,18 +60,18 @@ impl Lines {
     }
 
     /// The place for a line of the row. Line 0, which is no line, stands for the beginning of the zone's own file.
-    pub(crate) fn find(&self, line: u32) -> Place {
+    pub(crate) fn find(&self, line: u32) -> LinePlace {
         if line == 0 {
-            return Place { file: None, line: 1, column: 1 };
+            return LinePlace { file: None, line: 1, column: 1 };
         }
         let indented = self.indented.binary_search_by_key(&line, |&(line, _)| line);
         let column = indented.map_or(1, |place| self.indented[place].1);
         let after = self.stretches.partition_point(|stretch| stretch.from <= line);
         match after.checked_sub(1).and_then(|place| self.stretches.get(place)) {
             Some(stretch) => {
-                Place { file: stretch.file.clone(), line: line.wrapping_sub(stretch.shift), column }
+                LinePlace { file: stretch.file.clone(), line: line.wrapping_sub(stretch.shift), column }
             }
-            None => Place { file: None, line, column },
+            None => LinePlace { file: None, line, column },
         }
     }
 }

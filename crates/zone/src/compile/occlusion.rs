@@ -8,7 +8,7 @@ use crate::compile::gather::Gathered;
 use crate::compile::parallel;
 use crate::name::{Name, labels, same};
 use crate::zone::node::{CUT, DNAME, Node, OCCLUDED};
-use crate::zone::{NodeRef, Place, Zone};
+use crate::zone::{NameMatch, NodeRef, Zone};
 
 /// Positions of nodes in one part.
 type Places = Vec<usize>;
@@ -112,7 +112,10 @@ impl Servers<'_> {
             if below {
                 self.faults.add(line, What::NoGlue(Owner::new(server)));
             } else if !self.zone.has_wildcards
-                && matches!(self.zone.locate(&self.name, rtype::A), Place::Here(_) | Place::Nowhere(_))
+                && matches!(
+                    self.zone.locate(&self.name, rtype::A),
+                    NameMatch::Here(_) | NameMatch::Nowhere(_)
+                )
             {
                 self.faults.add(line, What::NoAddress(Owner::new(server)));
             }

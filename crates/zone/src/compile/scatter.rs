@@ -69,7 +69,7 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
     let room = batch.len() / parts + batch.len() / parts / 8 + 4;
     let mut out =
         Scattered { parts: (0..parts).map(|_| Vec::with_capacity(room)).collect(), ..Scattered::default() };
-    let mut seen = Seen::new(batch.len());
+    let mut seen = RecentAncestors::new(batch.len());
     for (position, record) in batch.records() {
         let above = if name.set(record.owner) { name.above(apex.name, apex.labels) } else { None };
         let Some(above) = above else {
@@ -107,11 +107,11 @@ fn is_link(record: &Record<'_>) -> bool {
 
 /// Remembers the ancestors that were entered last, since names with one parent are usually together. A forgotten
 /// ancestor is entered again, which does no harm.
-struct Seen {
+struct RecentAncestors {
     hashes: Box<[u64]>,
 }
 
-impl Seen {
+impl RecentAncestors {
     fn new(records: usize) -> Self {
         Self { hashes: vec![0; records.next_power_of_two().min(4096)].into() }
     }

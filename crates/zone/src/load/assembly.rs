@@ -32,7 +32,7 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn finish(mut self) -> Loaded {
         let mut entries = Vec::with_capacity(self.outcomes.len());
-        let mut told = HashMap::new();
+        let mut named_zones = HashMap::new();
         let mut reports = Vec::new();
         for (source, mut outcome) in std::mem::take(&mut self.outcomes) {
             let (served, entry) = self.served(source, &mut outcome);
@@ -40,14 +40,14 @@ impl<'a> Assembly<'a> {
                 && source.apex.is_none()
                 && source.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(zone.apex()))
             {
-                told.insert(source.path.clone(), zone.apex().into());
+                named_zones.insert(source.path.clone(), zone.apex().into());
             }
             entries.extend(entry);
             if !outcome.errors.is_empty() || !outcome.warnings.is_empty() {
                 reports.push(report(source, served, outcome));
             }
         }
-        let zones = Zones::build(entries.into_iter()).remembering(told);
+        let zones = Zones::build(entries.into_iter()).remembering(named_zones);
         let old =
             self.old.into_iter().flat_map(Zones::iter).filter(|entry| matches!(entry, Entry::Loaded(_)));
         self.changes.removed = old.filter(|entry| zones.get(entry.apex()).is_none()).count();
@@ -93,13 +93,13 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The zone of a source. If a file with an error names another zone than before, it is not believed, and what was
-    /// served of it before stays.
+    /// The zone of a source. A file with an error that names another zone than before is not believed, and the zone
+    /// that was served before stays.
     fn apex(&self, source: &Source, outcome: &Outcome) -> Option<Box<[u8]>> {
         if outcome.zone.is_some() || source.apex.is_some() {
             return outcome.apex.clone();
         }
-        let before = self.old.and_then(|old| old.told_by(&source.path)).map(Box::from);
+        let before = self.old.and_then(|old| old.named_by(&source.path)).map(Box::from);
         let stays = |apex: &[u8]| {
             self.old.is_some_and(|old| matches!(old.get(apex), Some(Entry::Loaded(_))))
                 && !self.files.contains_key(&apex.to_ascii_lowercase())

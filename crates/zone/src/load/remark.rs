@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use crate::compile::Fault;
 use crate::master::Remark;
-use crate::position::Shown;
+use crate::position::ShownPath;
 
 /// An error or a warning of a zone.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadRemark {
     /// The zone's file cannot be read.
-    #[error("cannot read {}: {error}", Shown(path))]
+    #[error("cannot read {}: {error}", ShownPath(path))]
     Read {
         /// The path of the file.
         path: PathBuf,
@@ -22,11 +22,15 @@ pub enum LoadRemark {
     #[error(
         "{}: queries for this zone are refused, since its name is unknown: the first record is not a SOA \
          record, and the file's own name is not the name of a zone; write NAME=FILE",
-        Shown(.0)
+        ShownPath(.0)
     )]
     NoName(PathBuf),
     /// Another file has the same zone.
-    #[error("{}: left out, since {} has the same zone and was named before it", Shown(path), Shown(first))]
+    #[error(
+        "{}: left out, since {} has the same zone and was named before it",
+        ShownPath(path),
+        ShownPath(first)
+    )]
     Twice {
         /// The path of this file.
         path: PathBuf,
@@ -37,7 +41,7 @@ pub enum LoadRemark {
     #[error(transparent)]
     Master(Remark),
     /// An error or a warning of the zone's records.
-    #[error("{}:{}:{}: {fault}", Shown(path), fault.line, fault.column)]
+    #[error("{}:{}:{}: {fault}", ShownPath(path), fault.line, fault.column)]
     Zone {
         /// The zone's own file, or one that it includes.
         path: PathBuf,

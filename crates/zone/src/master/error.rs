@@ -8,7 +8,7 @@ use kqps_message::name::NameFault;
 use kqps_message::rtype;
 use kqps_message::text::WrongEncoding;
 
-use crate::position::Shown;
+use crate::position::ShownPath;
 
 /// The most errors that are reported for one file. More of them are probably one mistake many times.
 pub const ERRORS_MAX: usize = 20;
@@ -28,7 +28,7 @@ pub struct Remark {
 
 impl fmt::Display for Remark {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}:{}: {}", Shown(&self.path), self.line, self.column, self.wrong)
+        write!(out, "{}:{}:{}: {}", ShownPath(&self.path), self.line, self.column, self.wrong)
     }
 }
 
@@ -55,10 +55,13 @@ pub enum Wrong {
     #[error("the class is {0}, and only IN is served")]
     Class(Box<str>),
     /// A type that only messages have.
-    #[error("{} is a type of questions and messages; a zone cannot have records of it", rtype::Shown(*.0))]
+    #[error(
+        "{} is a type of questions and messages; a zone cannot have records of it",
+        rtype::RtypeName(*.0)
+    )]
     Meta(u16),
     /// A type whose data has no other form here than that of RFC 3597.
-    #[error("data of type {} is written as \\# LENGTH HEX (RFC 3597)", rtype::Shown(*.0))]
+    #[error("data of type {} is written as \\# LENGTH HEX (RFC 3597)", rtype::RtypeName(*.0))]
     NoText(u16),
     /// Data in the form of RFC 3597 has another length than announced.
     #[error("\\# announces {announced} bytes, but {given} follow")]
@@ -69,7 +72,7 @@ pub enum Wrong {
         given: usize,
     },
     /// Data in the form of RFC 3597 is not valid for its type.
-    #[error("these bytes are not valid data of type {}", rtype::Shown(*.0))]
+    #[error("these bytes are not valid data of type {}", rtype::RtypeName(*.0))]
     Data(u16),
     /// The file is not in UTF-8.
     #[error("{0}")]

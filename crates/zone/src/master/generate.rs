@@ -89,13 +89,13 @@ impl Range {
     }
 }
 
-enum Part {
+enum PatternPart {
     Text(Vec<u8>),
     Number { offset: i64, width: usize, radix: u8 },
 }
 
 /// The pattern of the data, which is the rest of the entry, and the position at which it begins.
-fn data_pattern(lexer: &mut Lexer<'_>) -> Parsed<(Vec<Part>, usize)> {
+fn data_pattern(lexer: &mut Lexer<'_>) -> Parsed<(Vec<PatternPart>, usize)> {
     let first = lexer.need("a pattern for the data")?;
     let mut text = first.text.to_vec();
     let mut next = lexer.next()?;
@@ -139,7 +139,7 @@ fn unquoted(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-fn pattern(text: &[u8], at: usize) -> Parsed<Vec<Part>> {
+fn pattern(text: &[u8], at: usize) -> Parsed<Vec<PatternPart>> {
     let mut parts = Vec::new();
     let mut plain = Vec::new();
     let mut rest = text;
@@ -155,7 +155,7 @@ fn pattern(text: &[u8], at: usize) -> Parsed<Vec<Part>> {
                 (number, rest) = parameters(tail).ok_or_else(|| {
                     Trouble::expected("${OFFSET,WIDTH,RADIX} with a radix of d, o, x, X, n or N", text, at)
                 })?;
-                parts.push(Part::Text(std::mem::take(&mut plain)));
+                parts.push(PatternPart::Text(std::mem::take(&mut plain)));
                 parts.push(number);
             }
             (b'\\', [next, after @ ..]) => {
@@ -165,14 +165,14 @@ fn pattern(text: &[u8], at: usize) -> Parsed<Vec<Part>> {
             _ => plain.push(*first),
         }
     }
-    parts.push(Part::Text(plain));
+    parts.push(PatternPart::Text(plain));
     Ok(parts)
 }
 
 /// Reads the optional parameters in braces after a `$`. Also returns the text after them.
-fn parameters(text: &[u8]) -> Option<(Part, &[u8])> {
+fn parameters(text: &[u8]) -> Option<(PatternPart, &[u8])> {
     let Some(inside) = text.strip_prefix(b"{") else {
-        return Some((Part::Number { offset: 0, width: 0, radix: b'd' }, text));
+        return Some((PatternPart::Number { offset: 0, width: 0, radix: b'd' }, text));
     };
     let end = memchr::memchr(b'}', inside)?;
     let mut fields = std::str::from_utf8(&inside[..end]).ok()?.split(',');
@@ -184,16 +184,16 @@ fn parameters(text: &[u8]) -> Option<(Part, &[u8])> {
         Some(_) => return None,
     };
     let ended = fields.next().is_none() && width <= WIDTH_MAX;
-    ended.then_some((Part::Number { offset, width, radix }, &inside[end + 1..]))
+    ended.then_some((PatternPart::Number { offset, width, radix }, &inside[end + 1..]))
 }
 
 /// Writes a pattern with a number in its places.
-fn expand(parts: &[Part], number: u32, at: usize, out: &mut Vec<u8>) -> Parsed<()> {
+fn expand(parts: &[PatternPart], number: u32, at: usize, out: &mut Vec<u8>) -> Parsed<()> {
     out.clear();
     for part in parts {
         match part {
-            Part::Text(text) => out.extend_from_slice(text),
-            &Part::Number { offset, width, radix } => {
+            PatternPart::Text(text) => out.extend_from_slice(text),
+            &PatternPart::Number { offset, width, radix } => {
                 let signed = i64::from(number) + offset;
                 let value = match u64::try_from(signed) {
                     Ok(value) => value,

@@ -8,7 +8,7 @@ use crate::respond::Transport;
 use crate::respond::proof::Proofs;
 use crate::respond::writer::{Full, Owner, Section, Writer};
 use crate::zone::node::{self, Node, Rrset};
-use crate::zone::{Place, Zone};
+use crate::zone::{NameMatch, Zone};
 use crate::zones::{Entry, Zones};
 
 const YXDOMAIN: u16 = 6;
@@ -86,7 +86,7 @@ impl<'z> Reply<'_, 'z> {
             let place = zone.locate(self.name, self.qtype);
             // AA refers to the first name (RFC 1035, section 4.1.1).
             if aliases == 0 {
-                self.is_authoritative = !matches!(place, Place::Cut(..));
+                self.is_authoritative = !matches!(place, NameMatch::Cut(..));
             }
             match self.step(zone, place)? {
                 Step::End(end) => return Ok(end),
@@ -105,13 +105,13 @@ impl<'z> Reply<'_, 'z> {
     }
 
     #[inline]
-    fn step(&mut self, zone: &'z Zone, place: Place<'z>) -> Result<Step<'z>, Full> {
+    fn step(&mut self, zone: &'z Zone, place: NameMatch<'z>) -> Result<Step<'z>, Full> {
         match place {
-            Place::Here(node) => self.at(zone, node, None),
-            Place::Wildcard(node, labels) => self.at(zone, node, Some(labels)),
-            Place::Cut(node, labels) => Ok(Step::End(End::Referral(zone, node, labels))),
-            Place::Dname(node, labels) => self.rename(node, labels),
-            Place::Nowhere(labels) => {
+            NameMatch::Here(node) => self.at(zone, node, None),
+            NameMatch::Wildcard(node, labels) => self.at(zone, node, Some(labels)),
+            NameMatch::Cut(node, labels) => Ok(Step::End(End::Referral(zone, node, labels))),
+            NameMatch::Dname(node, labels) => self.rename(node, labels),
+            NameMatch::Nowhere(labels) => {
                 // The last name of a chain decides (RFC 6604, section 3).
                 self.rcode = rcode::NXDOMAIN;
                 if let Some(proofs) = &mut self.proofs {
@@ -303,7 +303,7 @@ pub(crate) fn for_name<'z>(zones: &'z Zones, name: &Name, qtype: u16) -> Option<
     if qtype == rtype::DS && entry.apex().len() == name.wire().len() && name.labels() > 0 {
         let parent = zones.find(name, 1);
         if let Some(Entry::Loaded(zone)) = parent
-            && matches!(zone.locate(name, rtype::DS), Place::Here(node) if node.is(node::CUT))
+            && matches!(zone.locate(name, rtype::DS), NameMatch::Here(node) if node.is(node::CUT))
         {
             return parent;
         }

@@ -3,7 +3,7 @@
 use kqps_message::rtype;
 
 use crate::name::same;
-use crate::respond::Settings;
+use crate::respond::ResponderSettings;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::node::{QUESTION_POINTER, RECORD_BYTES, Rrset};
 
@@ -12,7 +12,7 @@ pub(crate) const CLASS: u16 = 3;
 const STRING_BYTES_MAX: usize = 255;
 
 /// The server's text for a name, if the settings have one.
-pub(crate) fn told<'s>(settings: &'s Settings, name: &[u8]) -> Option<&'s [u8]> {
+pub(crate) fn text_of<'s>(settings: &'s ResponderSettings, name: &[u8]) -> Option<&'s [u8]> {
     let is = |known: &[u8]| same(name, known);
     if is(b"\x07version\x04bind\0") || is(b"\x07version\x06server\0") {
         settings.version.as_deref()

@@ -3,7 +3,7 @@
 use kqps_message::edns::DO;
 use kqps_message::rtype;
 
-use crate::respond::Settings;
+use crate::respond::ResponderSettings;
 use crate::respond::cookie::{self, Cookie, Malformed};
 
 /// The option code of the name server identifier (RFC 5001).
@@ -65,7 +65,7 @@ pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
 /// The OPT record of a reply. It is the last record, except for a signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt<'s> {
-    settings: &'s Settings,
+    settings: &'s ResponderSettings,
     dnssec_ok: bool,
     with_nsid: bool,
     cookie: Option<[u8; cookie::BYTES]>,
@@ -75,7 +75,7 @@ impl<'s> Opt<'s> {
     /// The OPT record for a reply with `room` bytes left, in answer to `edns`. Optional parts are left out if
     /// they do not fit. `None` if there is no room for an OPT record.
     pub(crate) fn new(
-        settings: &'s Settings,
+        settings: &'s ResponderSettings,
         edns: &Edns,
         cookie: Option<[u8; cookie::BYTES]>,
         room: usize,

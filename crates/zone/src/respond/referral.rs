@@ -8,7 +8,7 @@ use crate::respond::shape;
 use crate::respond::writer::{Full, Owner};
 use crate::zone::denial::Denial;
 use crate::zone::node::{Node, OCCLUDED, Rrset};
-use crate::zone::{Place, Zone};
+use crate::zone::{NameMatch, Zone};
 
 impl<'z> Reply<'_, 'z> {
     /// Writes the NS records of the cut at `node`, which comes after `labels` labels of the name. Also writes
@@ -87,10 +87,10 @@ impl<'z> Reply<'_, 'z> {
                 continue;
             }
             let node = match zone.locate(self.other, rtype::A) {
-                Place::Here(node) => node,
+                NameMatch::Here(node) => node,
                 // A client that wants proofs would also need a proof for a wildcard.
-                Place::Wildcard(node, _) if !self.dnssec_ok => node,
-                Place::Cut(..) => match zone.find(self.other, 0) {
+                NameMatch::Wildcard(node, _) if !self.dnssec_ok => node,
+                NameMatch::Cut(..) => match zone.find(self.other, 0) {
                     Some(glue) => glue,
                     None => continue,
                 },

@@ -25,8 +25,8 @@ pub(crate) fn compressible(rtype: u16) -> Option<(usize, usize)> {
     }
 }
 
-/// The position in the data of a host's name whose addresses belong in the additional section: RFC 1035, section
-/// 3.3; RFC 1183; RFC 2230; RFC 2782; RFC 9460, section 4.1.
+/// Where the data of this type has the name of a host whose addresses belong in the additional section, in bytes: RFC
+/// 1035, section 3.3; RFC 1183; RFC 2230; RFC 2782; RFC 9460, section 4.1.
 #[inline]
 pub(crate) fn host(rtype: u16) -> Option<usize> {
     match rtype {

@@ -10,7 +10,7 @@ use crate::respond::compress::Names;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::Zone;
 use crate::zone::node::{self, Rrset};
-use crate::zone::part::Part;
+use crate::zone::part::ZonePart;
 
 /// A running transfer. It sends the zone as it was when the transfer began, whatever is loaded meanwhile.
 #[derive(Debug)]
@@ -21,12 +21,12 @@ pub struct Transfer {
     /// The OPT record of every message.
     opt: Option<Box<[u8]>>,
     names: Box<Names>,
-    place: Place,
+    cursor: Cursor,
 }
 
-/// What to write next.
+/// The record to write next.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Cursor {
     First,
     /// The record at this byte of this RRset (signatures after records) of the node at this position of this part.
     Node {
@@ -51,7 +51,7 @@ impl Transfer {
         head[2] = QR | AA | head[2] & (OPCODE | RD);
         head[3] = 0;
         head[4..HEADER_BYTES].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, u8::from(opt.is_some())]);
-        Self { zone, head, opt, names: Box::new(Names::in_case()), place: Place::First }
+        Self { zone, head, opt, names: Box::new(Names::in_case()), cursor: Cursor::First }
     }
 
     /// Writes the next message to the front of `buffer`, which should have 65,535 bytes, and returns its length.
@@ -59,21 +59,21 @@ impl Transfer {
     pub fn next(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let opt_bytes = self.opt.as_ref().map_or(0, |opt| opt.len());
         let limit = buffer.len().min(u16::MAX.into()).checked_sub(opt_bytes)?;
-        if limit < self.head.len() || matches!(self.place, Place::Done) {
+        if limit < self.head.len() || matches!(self.cursor, Cursor::Done) {
             return None;
         }
         buffer[..self.head.len()].copy_from_slice(&self.head);
         self.names.forget(0);
         let mut writer = Writer::new(buffer, &mut self.names, self.head.len(), limit);
-        while !matches!(self.place, Place::Done) {
-            match put(&self.zone, self.place, &mut writer) {
-                Ok(place) => self.place = place,
+        while !matches!(self.cursor, Cursor::Done) {
+            match put(&self.zone, self.cursor, &mut writer) {
+                Ok(cursor) => self.cursor = cursor,
                 Err(Full) => break,
             }
         }
         let (mut end, [answers, ..]) = writer.end();
         if answers == 0 {
-            self.place = Place::Done;
+            self.cursor = Cursor::Done;
             return None;
         }
         buffer[6..8].copy_from_slice(&answers.to_be_bytes());
@@ -85,56 +85,56 @@ impl Transfer {
     }
 }
 
-/// Writes the records at a place, and returns the next place.
-fn put(zone: &Zone, place: Place, writer: &mut Writer<'_>) -> Result<Place, Full> {
-    match place {
-        Place::First => {
+/// Writes the records at a cursor, and returns the next cursor.
+fn put(zone: &Zone, cursor: Cursor, writer: &mut Writer<'_>) -> Result<Cursor, Full> {
+    match cursor {
+        Cursor::First => {
             soa(zone, writer)?;
-            Ok(Place::Node { part: 0, at: 0, rrset: 0, byte: 0 })
+            Ok(Cursor::Node { part: 0, at: 0, rrset: 0, byte: 0 })
         }
-        Place::Node { part, at, rrset, byte } => {
-            let Some(memory) = zone.parts.get(part) else { return Ok(Place::Link { at: 0, byte: 0 }) };
+        Cursor::Node { part, at, rrset, byte } => {
+            let Some(memory) = zone.parts.get(part) else { return Ok(Cursor::Link { at: 0, byte: 0 }) };
             put_node(zone, memory, (part, at, rrset, byte), writer)
         }
-        Place::Link { at, byte } => {
-            let Some(chain) = zone.nsec3() else { return Ok(Place::Last) };
-            let Some((link, next)) = chain.links(at).next() else { return Ok(Place::Last) };
+        Cursor::Link { at, byte } => {
+            let Some(chain) = zone.nsec3() else { return Ok(Cursor::Last) };
+            let Some((link, next)) = chain.links(at).next() else { return Ok(Cursor::Last) };
             let Some(record) = record_at(&link.rrset, byte) else {
-                return Ok(Place::Link { at: next, byte: 0 });
+                return Ok(Cursor::Link { at: next, byte: 0 });
             };
             let mut wire = [0; 255];
             let length = link.label.len() + zone.apex.len();
             wire[..link.label.len()].copy_from_slice(link.label);
             wire[link.label.len()..length].copy_from_slice(&zone.apex);
             writer.record(&wire[..length], link.rrset.rtype, record)?;
-            Ok(Place::Link { at, byte: byte + record.len() })
+            Ok(Cursor::Link { at, byte: byte + record.len() })
         }
-        Place::Last => soa(zone, writer).map(|()| Place::Done),
-        Place::Done => Ok(Place::Done),
+        Cursor::Last => soa(zone, writer).map(|()| Cursor::Done),
+        Cursor::Done => Ok(Cursor::Done),
     }
 }
 
 fn put_node(
     zone: &Zone,
-    memory: &Part,
+    memory: &ZonePart,
     (part, at, rrset, byte): (usize, usize, usize, usize),
     writer: &mut Writer<'_>,
-) -> Result<Place, Full> {
+) -> Result<Cursor, Full> {
     let Some((_, node)) = memory.nodes(at).next() else {
-        return Ok(Place::Node { part: part + 1, at: 0, rrset: 0, byte: 0 });
+        return Ok(Cursor::Node { part: part + 1, at: 0, rrset: 0, byte: 0 });
     };
     let Some(found) = node.rrsets().nth(rrset) else {
-        return Ok(Place::Node { part, at: at + node.size(), rrset: 0, byte: 0 });
+        return Ok(Cursor::Node { part, at: at + node.size(), rrset: 0, byte: 0 });
     };
     let Some(record) = record_at(&found, byte) else {
-        return Ok(Place::Node { part, at, rrset: rrset + 1, byte: 0 });
+        return Ok(Cursor::Node { part, at, rrset: rrset + 1, byte: 0 });
     };
     let is_soa = found.rtype == rtype::SOA && byte < found.records.len() && node.is_at(zone.top());
     if !is_soa {
         let is_record = byte < found.records.len();
         writer.record(node.name(), if is_record { found.rtype } else { 0 }, record)?;
     }
-    Ok(Place::Node { part, at, rrset, byte: byte + record.len() })
+    Ok(Cursor::Node { part, at, rrset, byte: byte + record.len() })
 }
 
 /// The record at a byte of an RRset's records followed by its signatures.

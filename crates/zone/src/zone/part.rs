@@ -6,7 +6,7 @@ use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
 
 /// One part of a zone's names.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ZonePart {
     memory: Box<[u8]>,
     index: Index,
 }
@@ -18,7 +18,7 @@ pub(crate) fn address(hash: u64, bits: u32) -> (usize, u32) {
     ((hash >> 1 >> (63 - bits)) as usize, ((hash << bits) >> 32) as u32)
 }
 
-impl Part {
+impl ZonePart {
     /// A part of nodes and their index: keys, and positions divided by [`ALIGNMENT`].
     pub(crate) fn new(memory: Vec<u8>, index: Index) -> Self {
         Self { memory: memory.into_boxed_slice(), index }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bits_tell_the_part_and_the_next_the_key() {
+    fn the_first_bits_select_the_part_and_the_next_the_key() {
         let hash = 0xabcd_ef01_2345_6789;
         assert_eq!(address(hash, 0), (0, 0xabcd_ef01));
         assert_eq!(address(hash, 8), (0xab, 0xcdef_0123));

@@ -122,7 +122,7 @@ fn warnings_are_found() {
 }
 
 #[test]
-fn only_the_first_are_told() {
+fn only_the_first_are_reported() {
     let text: Vec<String> = (0..5000).map(|number| format!("a{number}.net. 60 IN A 192.0.2.1")).collect();
     let lines: Vec<u32> = faults(&text.join("\n")).iter().map(|fault| fault.0).collect();
     assert_eq!(lines, (4..24).collect::<Vec<u32>>());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use kqps_zone::{Entry, Outcome, Settings, Silence, Transport};
+use kqps_zone::{Entry, Outcome, ResponderSettings, Silence, Transport};
 
 use crate::support::{DO, EDNS, PLAIN, Server, TCP, fixture, lines, query, records, section, shown, zone};
 
@@ -159,12 +159,12 @@ fn looking_ahead_changes_no_answer() {
         vec![],
     ]);
     queries.push(query("www.example. A", &PLAIN)[..20].to_vec());
-    let told = |server: &mut Server, query: &[u8]| {
+    let reply_to = |server: &mut Server, query: &[u8]| {
         let (outcome, buffer) = server.respond(query, Transport::Udp);
         let Outcome::Reply(bytes) = outcome else { return Vec::new() };
         buffer[..bytes].to_vec()
     };
-    let expected: Vec<_> = queries.iter().map(|query| told(server, query)).collect();
+    let expected: Vec<_> = queries.iter().map(|query| reply_to(server, query)).collect();
     assert!(expected.iter().filter(|reply| !reply.is_empty()).count() > 18);
     // In the order that was foreseen, in reverse order, and with some left out.
     for (backwards, step) in [(false, 1), (true, 1), (false, 3)] {
@@ -174,7 +174,7 @@ fn looking_ahead_changes_no_answer() {
         }
         server.responder.foresee(&server.zones, queries.iter().map(|query| &query[..]));
         for at in order {
-            assert_eq!(told(server, &queries[at]), expected[at], "{at}");
+            assert_eq!(reply_to(server, &queries[at]), expected[at], "{at}");
         }
     }
 }
@@ -213,7 +213,8 @@ fn replies_are_as_long_as_the_asker_takes() {
     }
     assert_eq!(counts(&server.reply(&query(question, &TCP), Transport::Tcp)), [1, 3, 0, 0]);
     // The server's own size, which is 1232 by default, limits a client that receives more.
-    server.responder = kqps_zone::Responder::new(Settings { udp_payload_bytes: 600, ..Settings::default() });
+    let settings = ResponderSettings { udp_payload_bytes: 600, ..ResponderSettings::default() };
+    server.responder = kqps_zone::Responder::new(settings);
     assert_eq!(counts(&server.reply(&query(question, &EDNS), Transport::Udp)), [1, 0, 0, 1]);
 }
 
@@ -303,11 +304,11 @@ fn classes() {
     }
     let ask = crate::support::Ask { class: 3, ..PLAIN };
     assert_eq!(server.ask("version.bind. TXT", &ask), "REFUSED\n");
-    let settings = Settings {
+    let settings = ResponderSettings {
         version: Some(b"kqps 1"[..].into()),
         identity: Some(b"host"[..].into()),
         nsid: Some(b"nsid"[..].into()),
-        ..Settings::default()
+        ..ResponderSettings::default()
     };
     let server = &mut Server::with([], settings);
     assert_eq!(server.ask("VERSION.bind. TXT", &ask), "NOERROR aa\nan VERSION.bind. 0 TXT \"kqps 1\"\n");
@@ -323,7 +324,7 @@ fn classes() {
 #[test]
 fn cookies() {
     let secret = Some([7; 16]);
-    let settings = Settings { cookie_secret: secret, ..Settings::default() };
+    let settings = ResponderSettings { cookie_secret: secret, ..ResponderSettings::default() };
     let server = &mut Server::with([zone("example.", &fixture("example"))], settings.clone());
     let asking = |cookie: &[u8]| {
         let option = [&[0, 10, 0, cookie.len() as u8], cookie].concat();
@@ -360,7 +361,7 @@ fn cookies() {
         assert_eq!((rcode(&reply), options(&reply).len()), (16, 0));
     }
 
-    let strict = Settings { must_cookie_be_good: true, ..settings };
+    let strict = ResponderSettings { must_cookie_be_good: true, ..settings };
     let server = &mut Server::with([zone("example.", &fixture("example"))], strict);
     let reply = server.reply(&asking(b"12345678"), Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply)), (23, [1, 0, 0, 1]));
@@ -399,7 +400,7 @@ fn a_signature_is_answered_with_badkey() {
 #[test]
 fn transfers() {
     let text = fixture("nsec3");
-    let settings = Settings { transfers: true, ..Settings::default() };
+    let settings = ResponderSettings { transfers: true, ..ResponderSettings::default() };
     let server = &mut Server::with([zone("example.", &text)], settings);
     assert_eq!(server.ask("example. AXFR", &PLAIN), "NOTIMP\n");
     assert_eq!(server.ask("example. IXFR", &PLAIN), "FORMERR\n");

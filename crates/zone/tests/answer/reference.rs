@@ -128,7 +128,7 @@ fn data(sets: &Sets, name: &str, rtype: &str) -> Vec<String> {
 }
 
 /// The content of a reply.
-fn told(reply: &[u8]) -> Expected {
+fn content(reply: &[u8]) -> Expected {
     let text = support::shown(reply);
     let mut head = text.lines().next().unwrap_or_default().split(' ');
     let rcode = ["NOERROR", "NXDOMAIN"].into_iter().find(|known| head.clone().next() == Some(*known));
@@ -233,7 +233,8 @@ proptest! {
         for (qname, qtype) in questions(&sets, &others) {
             let question = format!("{qname} {qtype}");
             let reply = server.reply(&support::query(&question, &EDNS), EDNS.transport);
-            prop_assert_eq!(told(&reply), expected(&sets, &qname, qtype).0, "{} in\n{}", question, text(&sets));
+            let expected = expected(&sets, &qname, qtype).0;
+            prop_assert_eq!(content(&reply), expected, "{} in\n{}", question, text(&sets));
         }
     }
 
@@ -250,7 +251,7 @@ proptest! {
             let question = format!("{qname} {qtype}");
             let reply = server.reply(&support::query(&question, &DO), DO.transport);
             let (expected, denial) = expected(&sets, &qname, qtype);
-            prop_assert_eq!(&told(&reply), &expected, "{} in\n{}", question, signed);
+            prop_assert_eq!(&content(&reply), &expected, "{} in\n{}", question, signed);
             if let Err(gap) = proof::check(&reply, &denial, qtype) {
                 prop_assert!(false, "{gap}: {question} in\n{signed}\n{}", support::shown(&reply));
             }

@@ -1,6 +1,6 @@
 //! The answers of signed zones: the fixtures that `tests/zones/sign.sh` made.
 
-use kqps_zone::{Entry, Outcome, Settings, Transport};
+use kqps_zone::{Entry, Outcome, ResponderSettings, Transport};
 
 use crate::support::{DO, EDNS, Server, TCP, fixture, lines, query, section, zone};
 
@@ -138,7 +138,8 @@ fn a_denial_that_does_not_fit_is_truncated() {
 
 /// The number of transferred records of a zone, without one of the SOA records.
 fn transferred(zone: Entry) -> usize {
-    let mut server = Server::with([zone], Settings { transfers: true, ..Settings::default() });
+    let settings = ResponderSettings { transfers: true, ..ResponderSettings::default() };
+    let mut server = Server::with([zone], settings);
     let (outcome, _) = server.respond(&query("example. AXFR", &TCP), Transport::Tcp);
     let Outcome::Transfer(mut transfer) = outcome else { panic!("{outcome:?}") };
     let mut buffer = vec![0; 65_535];

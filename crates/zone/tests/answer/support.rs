@@ -12,7 +12,9 @@ use domain::base::{Message, ParsedName, Record, ToName};
 use domain::rdata::AllRecordData;
 use domain::zonefile::inplace::{Entry as Line, Zonefile};
 use kqps_message::{name, rtype};
-use kqps_zone::{Asker, Batch, Builder, Compiled, Entry, Outcome, Responder, Settings, Transport, Zones};
+use kqps_zone::{
+    Asker, Batch, Builder, Compiled, Entry, Outcome, Responder, ResponderSettings, Transport, Zones,
+};
 
 /// A record of a text: line, owner, type, TTL, data.
 pub(crate) type TextRecord = (u32, Vec<u8>, u16, u32, Vec<u8>);
@@ -107,11 +109,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(zones: impl IntoIterator<Item = Entry>) -> Self {
-        let settings = Settings { udp_payload_bytes: 4096, ..Settings::default() };
+        let settings = ResponderSettings { udp_payload_bytes: 4096, ..ResponderSettings::default() };
         Self::with(zones, settings)
     }
 
-    pub(crate) fn with(zones: impl IntoIterator<Item = Entry>, settings: Settings) -> Self {
+    pub(crate) fn with(zones: impl IntoIterator<Item = Entry>, settings: ResponderSettings) -> Self {
         Self { zones: Zones::build(zones.into_iter()), responder: Responder::new(settings) }
     }
 
@@ -180,8 +182,8 @@ pub(crate) fn shown(reply: &[u8]) -> String {
 pub(crate) fn line(record: &Record<ParsedName<Bytes>, Data>) -> String {
     let mut owner = Vec::new();
     record.owner().compose(&mut owner).unwrap();
-    let owner = name::Shown(&owner).to_string();
-    let rtype = rtype::Shown(record.rtype().to_int());
+    let owner = name::NameText(&owner).to_string();
+    let rtype = rtype::RtypeName(record.rtype().to_int());
     match record.data() {
         Data::Rrsig(signature) => {
             format!("{owner} {} RRSIG {}", record.ttl().as_secs(), signature.type_covered())

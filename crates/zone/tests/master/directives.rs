@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kqps_zone::master::{self, Options, Reading};
 
-use super::{ALONE, EXAMPLE, records, shown, told};
+use super::{ALONE, EXAMPLE, records, shown, texts};
 
 #[test]
 fn origins_may_be_relative() {
@@ -37,7 +37,7 @@ fn an_included_file_leaves_origin_and_owner_as_they_were() {
         ("zones/sub/one", " A 10.1.0.1\n$TTL 5\n$ORIGIN one.\nb A 10.1.0.2\n$INCLUDE ../two"),
         ("zones/two", "@ A 10.2.0.1\nc A 10.2.0.2"),
     ]);
-    assert_eq!(told(&reading.errors), [""; 0]);
+    assert_eq!(texts(&reading.errors), [""; 0]);
     let expected = [
         "a.example. 9 A 0a000001 @2",
         "a.example. 9 A 0a010001 @zones/sub/one:1",
@@ -54,14 +54,14 @@ fn an_included_file_leaves_origin_and_owner_as_they_were() {
 }
 
 #[test]
-fn what_is_wrong_in_an_included_file_is_told_of_that_file() {
+fn what_is_wrong_in_an_included_file_is_reported_for_that_file() {
     let reading = read_files(&[
         ("main", "$INCLUDE d/one\n$INCLUDE none\n$INCLUDE\nx 1 A 10.0.0.1"),
         ("d/one", "\na 1 A 10.0.0\n$INCLUDE ../main\n$INCLUDE ./one\n$INCLUDE two\n"),
         ("d/two", "a 1 A ("),
     ]);
     assert_eq!(
-        told(&reading.errors),
+        texts(&reading.errors),
         [
             "d/one:2:7: expected an IPv4 address, found \"10.0.0\"",
             "d/one:3:10: cannot include \"../main\": it would include itself",
@@ -79,7 +79,7 @@ fn files_are_not_included_without_end() {
     let open = |path: &Path| Ok(format!("$INCLUDE {}x\n", path.display()).into_bytes());
     let options = Options { open: &open, ..ALONE };
     let reading = master::read(b"$INCLUDE x", Path::new("x0"), EXAMPLE, &options);
-    let [error] = &told(&reading.errors)[..] else { panic!("{:?}", reading.errors) };
+    let [error] = &texts(&reading.errors)[..] else { panic!("{:?}", reading.errors) };
     assert!(error.ends_with("files are included 16 deep already"), "{error}");
 }
 
@@ -131,7 +131,7 @@ fn generate_makes_no_more_than_is_allowed() {
     let read = |text: &str| master::read(text.as_bytes(), Path::new("zone"), EXAMPLE, &options);
     assert_eq!(shown(&read("$GENERATE 0-9 $ 1 A 10.0.0.$")).len(), 10);
     assert_eq!(
-        told(&read("$GENERATE 0-2147483647/2 $ 1 A 10.0.0.$").errors),
+        texts(&read("$GENERATE 0-2147483647/2 $ 1 A 10.0.0.$").errors),
         ["zone:1:11: these are more records than one directive may make"]
     );
 }

@@ -1,11 +1,11 @@
 //! The errors of master files, with line and column.
 
-use super::{read, shown, told};
+use super::{read, shown, texts};
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
     let reading = read(text.as_bytes());
-    assert_eq!(told(&reading.errors), [format!("zone:{expected}")], "{text}");
+    assert_eq!(texts(&reading.errors), [format!("zone:{expected}")], "{text}");
     assert!(!reading.more_errors);
 }
 

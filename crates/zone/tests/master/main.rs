@@ -42,7 +42,7 @@ fn shown(reading: &Reading) -> Vec<String> {
     batches
         .flat_map(|batch| batch.records().map(move |(_, record)| (batch.file(), record)))
         .map(|(file, record)| {
-            let (owner, rtype) = (name::Shown(record.owner), rtype::Shown(record.rtype));
+            let (owner, rtype) = (name::NameText(record.owner), rtype::RtypeName(record.rtype));
             let mut shown = format!("{owner} {} {rtype} ", record.ttl_s);
             for byte in record.data {
                 let _ = write!(shown, "{byte:02x}");
@@ -57,10 +57,10 @@ fn shown(reading: &Reading) -> Vec<String> {
 #[track_caller]
 fn records(text: &str) -> Vec<String> {
     let reading = read(text.as_bytes());
-    assert!(reading.errors.is_empty(), "{text}\n{}", told(&reading.errors).join("\n"));
+    assert!(reading.errors.is_empty(), "{text}\n{}", texts(&reading.errors).join("\n"));
     shown(&reading)
 }
 
-fn told(remarks: &[master::Remark]) -> Vec<String> {
+fn texts(remarks: &[master::Remark]) -> Vec<String> {
     remarks.iter().map(ToString::to_string).collect()
 }

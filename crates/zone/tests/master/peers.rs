@@ -205,7 +205,7 @@ fn domain_reads_the_same_records() {
     for _ in 0..20 {
         let text = SOA.to_owned() + &entries(&mut random, COMMON, 100, false);
         let reading = super::read(text.as_bytes());
-        assert_eq!(super::told(&reading.errors), [""; 0], "{text}");
+        assert_eq!(super::texts(&reading.errors), [""; 0], "{text}");
         let mut file = Zonefile::from(text.as_bytes());
         file.set_origin("example.".parse().expect("a name"));
         file.set_default_class(Class::IN);
@@ -238,7 +238,7 @@ fn bind_reads_the_same_records() {
         fs::write(&path, &text).expect("a file");
         let open = |path: &Path| fs::read(path);
         let reading = master::read(text.as_bytes(), &path, EXAMPLE, &Options { open: &open, ..ALONE });
-        assert_eq!(super::told(&reading.errors), [""; 0], "{text}");
+        assert_eq!(super::texts(&reading.errors), [""; 0], "{text}");
         let raw = folder.path().join("raw");
         let compiled = Command::new("named-compilezone")
             .args(["-i", "none", "-k", "ignore", "-F", "raw", "-o"])

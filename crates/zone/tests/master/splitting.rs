@@ -6,7 +6,7 @@ use std::path::Path;
 use kqps_zone::master::{self, Options, Reading};
 use proptest::prelude::*;
 
-use super::{ALONE, EXAMPLE, shown, told};
+use super::{ALONE, EXAMPLE, shown, texts};
 
 /// Parts of files, good and bad. At many places in them a cut would be wrong.
 const FRAGMENTS: &[&str] = &[
@@ -54,11 +54,11 @@ proptest! {
         let text = fragments.concat();
         let whole = read(&text, 1, usize::MAX);
         let pieces = read(&text, threads, piece_bytes);
-        prop_assert_eq!(told(&whole.errors), told(&pieces.errors));
+        prop_assert_eq!(texts(&whole.errors), texts(&pieces.errors));
         prop_assert_eq!(whole.more_errors, pieces.more_errors);
         if !whole.more_errors {
             prop_assert_eq!(shown(&whole), shown(&pieces));
-            prop_assert_eq!(told(&whole.warnings), told(&pieces.warnings));
+            prop_assert_eq!(texts(&whole.warnings), texts(&pieces.warnings));
         }
     }
 }
@@ -78,7 +78,7 @@ fn a_big_file_has_the_right_lines() {
     text += "wrong\n";
     let reading = read(&text, 3, 1 << 16);
     assert_eq!(
-        told(&reading.errors),
+        texts(&reading.errors),
         ["zone:60001:6: expected a TTL, a class or a type, found the end of the record"]
     );
     assert!(reading.batches.len() > 10, "the file was cut");

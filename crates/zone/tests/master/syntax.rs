@@ -1,6 +1,6 @@
 //! What the format allows around the data: owners, TTLs, classes, lines, comments, escapes.
 
-use super::{read, records, told};
+use super::{read, records, texts};
 
 #[test]
 fn entries_have_their_parts_in_every_order() {
@@ -108,5 +108,5 @@ fn a_ttl_above_31_bits_is_0_with_a_warning() {
     let reading = read(b"$TTL 2147483648\na A 10.0.0.1\nb 4294967295 A 10.0.0.1");
     assert_eq!(super::shown(&reading), ["a.example. 0 A 0a000001 @2", "b.example. 0 A 0a000001 @3"]);
     let rule = "this TTL is above 2147483647 and counts as 0 (RFC 2181, section 8)";
-    assert_eq!(told(&reading.warnings), [format!("zone:1:6: {rule}"), format!("zone:3:3: {rule}")]);
+    assert_eq!(texts(&reading.warnings), [format!("zone:1:6: {rule}"), format!("zone:3:3: {rule}")]);
 }

@@ -1,6 +1,6 @@
 //! The data of every type, in its own form and in that of RFC 3597.
 
-use super::{read, records, told};
+use super::{read, records, texts};
 
 const EXAMPLE: &str = "076578616d706c6500";
 
@@ -223,7 +223,7 @@ fn bytes_that_are_no_data_of_their_type_are_refused() {
         ("TYPE9999 1.2.3.4", 14, "data of type TYPE9999 is written as \\# LENGTH HEX (RFC 3597)"),
     ] {
         assert_eq!(
-            told(&read(format!("x 1 {text}").as_bytes()).errors),
+            texts(&read(format!("x 1 {text}").as_bytes()).errors),
             [format!("zone:1:{column}: {what}")],
             "{text}"
         );
@@ -259,7 +259,7 @@ fn what_old_types_cannot_be_is_refused() {
         ("DOA 0 1 2 \"\"", "1:17"),
         ("DOA 0 1 2 \"\" - a", "1:20"),
     ] {
-        let errors = told(&read(format!("x 1 {text}").as_bytes()).errors);
+        let errors = texts(&read(format!("x 1 {text}").as_bytes()).errors);
         assert!(errors.len() == 1 && errors[0].starts_with(&format!("zone:{place}: ")), "{text}: {errors:?}");
     }
 }

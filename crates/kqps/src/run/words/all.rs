@@ -21,18 +21,18 @@ pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     let is_searched = subjects.iter().flat_map(|subject| &subject.starts).any(|start| start.is_searched);
     let one_host = "player and server shared memory, caches and kernel: these rates compare with each other \
                     only, a second host gives absolute ones";
-    let told = [
+    let rows = [
         ("goal", is_searched.then(|| goal(&verdict.goal))),
         ("starts", starts(subjects)),
         ("one host", is_one_host(subjects).then(|| one_host.to_owned())),
         ("spoiled", spoiled(run, subjects)),
     ];
-    let told: Vec<_> = told.iter().filter_map(|(label, value)| Some((label, value.as_ref()?))).collect();
-    if told.is_empty() {
+    let rows: Vec<_> = rows.iter().filter_map(|(label, value)| Some((label, value.as_ref()?))).collect();
+    if rows.is_empty() {
         return String::new();
     }
     let mut text = String::from(if subjects.len() > 1 { "For all of them:\n" } else { "Beside that:\n" });
-    for (label, value) in told {
+    for (label, value) in rows {
         text += &super::wrapped(&format!("  {label:<12} "), value);
     }
     text + "\n"
@@ -73,30 +73,30 @@ fn spoiled(run: &Run, subjects: &[CellVerdict]) -> Option<String> {
 /// The advice, and the command that prints all reasons of the run in this folder, unless `is_why` prints them
 /// already.
 pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_why: bool) -> String {
-    let mut told = of_subjects(&verdict.subjects);
+    let mut advised = of_subjects(&verdict.subjects);
     if is_one_host(&verdict.subjects) {
-        told.retain(|one| one.action != Action::SecondHost);
+        advised.retain(|one| one.action != Action::SecondHost);
     }
     let left_open = left_open::of_run(run, verdict);
-    let mut reasons = reasons_untold(verdict);
+    let mut reasons = reasons_unprinted(verdict);
     reasons.extend(left_open.iter().map(|reason| (reason.as_str(), None)));
     let command = match folder {
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps run --why`".to_owned(),
     };
-    advice::of(&told, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
+    advice::of(&advised, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
 }
 
 /// The reasons that are not printed elsewhere. The first reason of a refused figure stands in its place, and
 /// the shared host is reported for all servers at once.
-fn reasons_untold(verdict: &RunVerdict) -> Reasons<'_> {
+fn reasons_unprinted(verdict: &RunVerdict) -> Reasons<'_> {
     let is_said = |action| action == Some(Action::SecondHost) && is_one_host(&verdict.subjects);
-    let mut untold = Vec::new();
+    let mut unprinted = Vec::new();
     for subject in &verdict.subjects {
         let actions = subject.advice.iter().map(|advice| advice.map(|advice| advice.action));
         let reasons = subject.reasons.iter().map(String::as_str).zip(actions);
         let in_place = usize::from(subject.grade.refuses());
-        untold.extend(reasons.skip(in_place).filter(|(_, action)| !is_said(*action)));
+        unprinted.extend(reasons.skip(in_place).filter(|(_, action)| !is_said(*action)));
     }
-    untold
+    unprinted
 }

@@ -91,15 +91,15 @@ fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
     let mut lines = Vec::new();
     match figures {
         Some(figures) => {
-            let (told, untold): (Vec<Figure>, Vec<Figure>) = show
+            let (shown, hidden): (Vec<Figure>, Vec<Figure>) = show
                 .iter()
                 .filter(|figure| **figure != Figure::Published)
                 .partition(|figure| figures.may_show(**figure));
-            let told: Vec<_> = told.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
-            if figures.state != State::Measured && (told.is_empty() || !untold.is_empty()) {
+            let shown: Vec<_> = shown.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
+            if figures.state != State::Measured && (shown.is_empty() || !hidden.is_empty()) {
                 lines.push(state_word(figures.state).to_owned());
             }
-            lines.extend(told);
+            lines.extend(shown);
         }
         None if matches!(slot.absence, Some(Absence::Skipped(_))) => lines.push("skipped".to_owned()),
         None => lines.push("not measured".to_owned()),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_refused_rate_leaves_standing_is_told() {
+    fn what_a_refused_rate_leaves_standing_is_printed() {
         let table_of = |show: &[Figure]| {
             let mut run = run();
             let Outcome::Measured(trial) = &mut run.trials[0].outcome else { panic!() };

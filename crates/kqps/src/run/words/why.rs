@@ -16,8 +16,8 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     let common = common_reasons(verdict);
     for one in &verdict.subjects {
         let _ = writeln!(text, "Why {}", subject::title(&run.cells[one.cell as usize], one));
-        for (label, told) in starts(one) {
-            text += &wrapped(&format!("  {label:<12} "), &told);
+        for (label, value) in starts(one) {
+            text += &wrapped(&format!("  {label:<12} "), &value);
         }
         for reason in one.reasons.iter().filter(|reason| !common.contains(&reason.as_str())) {
             text += &wrapped("  - ", reason);

@@ -158,7 +158,7 @@ fn flood(server: SocketAddr, query: &[u8]) -> TcpStream {
 }
 
 #[test]
-fn who_does_not_read_is_not_read_from_and_closed_in_the_end() {
+fn a_client_that_does_not_read_is_not_read_from_and_closed_in_the_end() {
     let rig = Rig::new();
     let server = rig.start(&["--listen", "127.0.0.1:0", "--tcp-idle", "1s"]);
     let address = server.addresses[0];

@@ -49,7 +49,7 @@ fn a_zone_comes_as_many_messages_and_other_answers_between_them() {
     assert!(messages > 10, "{messages} messages");
     assert!(overtook, "a short answer does not wait for a long one");
 
-    let told = Command::new("kdig")
+    let output = Command::new("kdig")
         .args([
             "@127.0.0.1",
             "-p",
@@ -60,11 +60,11 @@ fn a_zone_comes_as_many_messages_and_other_answers_between_them() {
             "+answer",
         ])
         .output();
-    match told {
-        Ok(told) => {
-            let lines = String::from_utf8(told.stdout).unwrap();
-            let told = lines.lines().filter(|line| line.contains("\tIN\t")).count() as u32;
-            assert_eq!(told, RECORDS + HOSTS + 1);
+    match output {
+        Ok(output) => {
+            let lines = String::from_utf8(output.stdout).unwrap();
+            let count = lines.lines().filter(|line| line.contains("\tIN\t")).count() as u32;
+            assert_eq!(count, RECORDS + HOSTS + 1);
         }
         Err(error) => skip(Capability::Programs, format!("kdig ({error}): apt-get install knot-dnsutils")),
     }
@@ -90,7 +90,7 @@ fn resident_bytes(pid: u32) -> u64 {
 }
 
 #[test]
-fn transfers_that_nobody_reads_take_little_memory() {
+fn transfers_that_are_not_read_take_little_memory() {
     const CONNECTIONS: u64 = 25;
     let rig = Rig::new();
     // Each transfer would take some 5 MB if the server built it as a whole.

@@ -5,7 +5,7 @@ use std::path::Path;
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
 use kqps_observation::{Accounts, Cell, Factors, Run, RunTrial, SCHEMA, Store, Trial};
 
-use super::{kqps, stderr, told};
+use super::{kqps, printed_comparisons, stderr};
 
 /// Blocks of each run: enough for a verdict, and for a comparison of cells with themselves.
 const BLOCKS: u32 = 12;
@@ -53,7 +53,7 @@ fn cells_of_a_run_that_differ_in_a_factor_are_compared() {
         let mut command =
             kqps(&[run.to_str().unwrap(), "--json", "--factor", factor, "--fail-on", "slower:2%"]);
         let output = command.args(more).output().unwrap();
-        let told: Vec<[String; 4]> = told(&output)
+        let rows: Vec<[String; 4]> = printed_comparisons(&output)
             .iter()
             .map(|one| {
                 let word = |key: &str| one[key].as_str().unwrap().to_string();
@@ -61,7 +61,7 @@ fn cells_of_a_run_that_differ_in_a_factor_are_compared() {
                 [word("a"), word("b"), word("outcome"), format!("{ratio:.2}")]
             })
             .collect();
-        (told, output.status.code(), stderr(&output))
+        (rows, output.status.code(), stderr(&output))
     };
     let one = |a: &str, b: &str, outcome: &str, ratio: &str| {
         [format!("models: io={a}"), format!("models: io={b}"), outcome.to_string(), ratio.to_string()]
@@ -105,7 +105,7 @@ fn cells_of_the_same_name_in_two_runs_are_compared_with_a_warning() {
     };
 
     let output = compare(&before, &after, &["--json", "--fail-on", "slower:2%"]);
-    let comparisons = told(&output);
+    let comparisons = printed_comparisons(&output);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let outcomes: Vec<_> = comparisons.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
     // Cells that only one run has are left out.

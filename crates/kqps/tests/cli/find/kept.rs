@@ -12,7 +12,7 @@ use kqps_verdict::judge::judge;
 use serde_json::Value;
 
 use super::interrupted_at;
-use crate::load::bench::{Bench, Echo, kqps, nobody, words};
+use crate::load::bench::{Bench, Echo, kqps, unused_address, words};
 use crate::load::find;
 
 fn stored(folder: &Path) -> Run {
@@ -38,14 +38,14 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     let bench = Bench::new();
     let output = keeping(&bench, &["--goal", "quick"]).output().unwrap();
     let (printed, err) = words(&output);
-    let told = printed.lines().count() - 1;
+    let printed_trials = printed.lines().count() - 1;
     let run = stored(&out(&bench));
     let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
     assert_eq!(roles, [Role::PlayerCeiling, Role::EchoCeiling, Role::Subject], "{err}");
     assert_eq!(run.cells[2].name, bench.echo.address);
     assert!(run.finished_unix_ms.is_some());
     let of_search = run.trials.iter().filter(|trial| trial.cell == 2);
-    assert_eq!((of_search.count(), run.trials.len()), (told, told + 2));
+    assert_eq!((of_search.count(), run.trials.len()), (printed_trials, printed_trials + 2));
     let facts = run.goal_facts.unwrap();
     assert_eq!((facts.max_qps, facts.width), (1500.0, 0.2));
 
@@ -147,8 +147,8 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
 #[test]
 fn why_a_search_broke_off_is_kept_too() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut find = kqps(&["find", &unused, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).arg("--out").arg(out(&bench));
     let output = find.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", words(&output).1);

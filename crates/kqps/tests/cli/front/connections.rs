@@ -44,7 +44,7 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
 /// A client that has sent its last query still gets its reply and delays no other client: even with a flush time
 /// of a second, the front sends a lone query at once.
 #[test]
-fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
+fn a_client_that_has_sent_everything_gets_everything_and_delays_no_other() {
     let host = Host::new();
     let arguments = ["--batch", "64", "--flush", "1s"];
     let server = front(&[&host.url()], &[&PATIENT[..], &arguments].concat());
@@ -81,7 +81,7 @@ fn ticks(server: &Running) -> u64 {
 }
 
 #[test]
-fn who_waits_costs_nothing() {
+fn a_waiting_client_costs_nothing() {
     let host = Host::new();
     let server = front(&[&host.url()], &PATIENT);
     let mut back_end = host.peer();
@@ -174,7 +174,7 @@ fn a_client_has_its_share_and_an_idle_connection_its_time() {
 }
 
 #[test]
-fn an_answer_for_a_client_that_has_gone_goes_to_nobody() {
+fn an_answer_for_a_client_that_has_gone_goes_to_no_other() {
     let host = Host::new();
     let server = front(&[&host.url()], &PATIENT);
     let mut back_end = host.peer();

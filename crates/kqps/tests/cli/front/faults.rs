@@ -118,9 +118,9 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
 fn freeze(pid: u32) {
     signal(pid, Signal::Stop).unwrap();
     let stands_still = |tid: &u32| {
-        let told = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
         // The state is behind the name, which may have spaces (proc(5)).
-        told.rsplit_once(") ").unwrap().1.starts_with('T')
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
     };
     let begin = Instant::now();
     while !kqps_host::threads_of(pid).iter().all(stands_still) {
@@ -137,7 +137,7 @@ fn wait_for(server: &Running, rcode: u8) {
 }
 
 #[test]
-fn where_none_is_left_nobody_waits_and_one_that_comes_back_is_used() {
+fn without_a_back_end_no_client_waits_and_one_that_comes_back_is_used() {
     let rig = Rig::new();
     for way in 0..3 {
         let (gone, ways) = authority(&rig);

@@ -58,7 +58,7 @@ fn above_a_limit_the_newest_or_the_oldest_goes() {
 }
 
 #[test]
-fn whoever_has_no_room_is_not_chosen_while_others_have_some() {
+fn a_back_end_without_room_is_not_chosen_while_others_have_some() {
     for policy in ["random", "round-robin", "least-outstanding", "hash"] {
         let back_ends = [Datagrams::new(), Datagrams::new(), Datagrams::new()];
         let urls = back_ends.each_ref().map(Datagrams::url);

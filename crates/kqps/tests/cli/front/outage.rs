@@ -23,7 +23,7 @@ fn wait_for(server: &Running, asked: &[u8], rcode: u8) {
 }
 
 #[test]
-fn one_that_comes_back_after_all_were_down_is_used_before_the_next_check_would_be_due() {
+fn a_back_end_that_comes_back_after_all_were_down_is_used_before_the_next_check_would_be_due() {
     let rig = Rig::new();
     for way in 0..3 {
         let (mut back_end, ways) = authority(&rig);

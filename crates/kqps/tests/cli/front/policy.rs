@@ -118,7 +118,7 @@ fn a_name_stays_with_its_back_end() {
 }
 
 #[test]
-fn who_has_the_fewest_outstanding_is_asked() {
+fn the_back_end_with_the_fewest_outstanding_is_asked() {
     let (first, second) = (Datagrams::new(), Datagrams::new());
     let server = front(&[&first.url(), &second.url()], &PATIENT);
     first.pass();

@@ -44,9 +44,9 @@ impl File {
 /// Has a front read its file again, which is valid. Returns what it printed.
 fn reload(server: &mut Running) -> Value {
     signal(server.child.id(), Signal::HangUp).unwrap();
-    let told = server.next_line().unwrap();
-    assert_eq!(told["kind"], "reloaded");
-    told
+    let report = server.next_line().unwrap();
+    assert_eq!(report["kind"], "reloaded");
+    report
 }
 
 /// Has a front read its file again, which is invalid. Returns what it printed.
@@ -79,8 +79,8 @@ fn back_ends_come_and_go_while_queries_are_answered() {
                     &[("one", &one_url)],
                 ] {
                     file.write(back_ends, "");
-                    let told = reload(&mut server);
-                    assert_eq!(told["back_ends"].as_object().unwrap().len(), back_ends.len());
+                    let report = reload(&mut server);
+                    assert_eq!(report["back_ends"].as_object().unwrap().len(), back_ends.len());
                 }
             }
             over.store(true, Ordering::Relaxed);
@@ -191,7 +191,7 @@ fn a_front_does_not_become_a_back_end_of_its_own() {
 }
 
 #[test]
-fn what_the_system_has_no_sockets_for_is_told() {
+fn a_lack_of_sockets_is_reported() {
     let (_echo, url) = echo();
     let file = File::new(&[("echo", &url)], "");
     let mut server = file.start(&["--threads", "2"]);

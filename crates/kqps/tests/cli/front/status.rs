@@ -21,7 +21,7 @@ fn status(path: &Path, more: &[&str]) -> Output {
 }
 
 /// A front's counts once it reports `answers` answers. It updates them a few times a second.
-fn told(path: &Path, answers: u64) -> Report {
+fn reported(path: &Path, answers: u64) -> Report {
     let begin = Instant::now();
     loop {
         let output = status(path, &["--json"]);
@@ -35,7 +35,7 @@ fn told(path: &Path, answers: u64) -> Report {
 }
 
 #[test]
-fn counts_are_told_while_it_runs() {
+fn counts_are_reported_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status");
     let rig = crate::auth::Rig::new();
@@ -47,7 +47,7 @@ fn counts_are_told_while_it_runs() {
         ask(server.addresses[0], &query(id, "www.auth.test", A));
     }
     ask_by(&mut connect(server.addresses[0]), &query(1, "www.auth.test", A));
-    let report = told(&path, 6);
+    let report = reported(&path, 6);
     assert_eq!((report.received, report.answered), (5, 5));
     assert_eq!((super::asked(&report, "auth"), report.back_ends["auth"].up), (6, 2));
     let output = status(&path, &[]);
@@ -61,19 +61,19 @@ fn counts_are_told_while_it_runs() {
 }
 
 #[test]
-fn a_socket_of_nobody_is_replaced_and_one_in_use_stays() {
+fn an_abandoned_socket_is_replaced_and_one_in_use_stays() {
     let (_echo, url) = echo();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status");
     let text = path.to_str().unwrap();
     drop(UnixListener::bind(&path).unwrap());
     let server = front(&[&url], &["--status", text]);
-    told(&path, 0);
+    reported(&path, 0);
     let second = ["--listen", "127.0.0.1:0", "--backend", &url, "--status", text];
     let (status_code, error) = super::usage::refused(&second);
     let why = format!("kqps: cannot listen on {text}: another program listens there");
     assert!(status_code == Some(1) && error.starts_with(&why), "{error}");
-    told(&path, 0);
+    reported(&path, 0);
     stop(server);
     fs::write(&path, "precious").unwrap();
     let (status_code, error) = super::usage::refused(&second);
@@ -82,7 +82,7 @@ fn a_socket_of_nobody_is_replaced_and_one_in_use_stays() {
 }
 
 #[test]
-fn who_does_not_tell_is_named() {
+fn a_process_that_does_not_report_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status");
     let said = |more: &[&str]| {

@@ -171,7 +171,7 @@ fn it_says_whom_it_asks_and_what_came_of_it() {
 }
 
 #[test]
-fn without_tcp_nobody_listens_there() {
+fn without_tcp_there_is_no_listener() {
     let (_echo, url) = echo();
     let server: Running = front(&[&url], &["--no-tcp"]);
     assert_eq!(ask(server.addresses[0], &query(1, "a.test", A)).rcode(), 0);

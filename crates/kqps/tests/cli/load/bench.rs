@@ -103,7 +103,7 @@ impl Bench {
 
 /// An address of this host at which nothing listens. No other test uses it, and the kernel chooses neither this address
 /// nor a port like this one by itself.
-pub(crate) fn nobody() -> String {
+pub(crate) fn unused_address() -> String {
     port::free(IpAddr::from([127, 0, 53, 3]), 1).unwrap().to_string()
 }
 

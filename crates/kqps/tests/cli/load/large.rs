@@ -33,13 +33,13 @@ fn a_load_of_a_million_queries_stays_below_64_mib() {
     file.into_inner().unwrap();
     let mut load = bench.load(&["-Q", "2k", "-l", "1h", "-S", "100ms", "--json"]);
     let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines_of_progress = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let most_kib = std::thread::scope(|scope| {
         let child = &child;
         let playing = scope.spawn(move || {
-            assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
+            assert!(lines_of_progress.any(|line| !line.contains("sent 0.0 kqps")));
             signal(child.id(), Signal::Interrupt).unwrap();
-            told.for_each(drop);
+            lines_of_progress.for_each(drop);
         });
         let mut most = 0;
         while !playing.is_finished() {

@@ -99,8 +99,8 @@ fn load(target: &str, folder: &Path, flags: &[&str]) -> Value {
 /// The warnings of a rate limit and of unexplained losses, as code and advice.
 fn hints(trial: &Value) -> Vec<(&str, &str)> {
     let warnings = trial["warnings"].as_array().unwrap();
-    let told = warnings.iter().map(|one| (one["code"].as_str().unwrap(), one["advice"].as_str().unwrap()));
-    told.filter(|(code, _)| ["rate-limited", "unexplained-loss"].contains(code)).collect()
+    let all = warnings.iter().map(|one| (one["code"].as_str().unwrap(), one["advice"].as_str().unwrap()));
+    all.filter(|(code, _)| ["rate-limited", "unexplained-loss"].contains(code)).collect()
 }
 
 fn count(trial: &Value, what: &str) -> u64 {

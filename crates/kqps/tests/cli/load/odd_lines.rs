@@ -3,7 +3,7 @@
 use super::bench::{Bench, words};
 
 #[test]
-fn names_that_begin_with_a_hash_are_asked_and_told() {
+fn names_that_begin_with_a_hash_are_asked_and_reported() {
     let bench = Bench::new();
     let text = "; a comment\r\n# another\r\n#tag.example.test A\r\nwww.example.test TYPE65\r\n#note\r\n";
     std::fs::write(bench.queries(), text).unwrap();
@@ -20,7 +20,7 @@ fn names_that_begin_with_a_hash_are_asked_and_told() {
 }
 
 #[test]
-fn what_is_skipped_is_told_by_why() {
+fn skipped_lines_are_reported_by_cause() {
     let bench = Bench::new();
     let text = "www.example.test IN A\nwww.example.test AAAAB\na..b A\nsend\nx\nwww.example.test A\n";
     std::fs::write(bench.queries(), text).unwrap();

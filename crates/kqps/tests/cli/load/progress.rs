@@ -6,7 +6,7 @@ use super::bench::{Bench, kqps, words};
 
 /// Losses appear once the timeout has passed, and are at most 100 %.
 #[test]
-fn interval_lines_tell_loss_in_time() {
+fn interval_lines_show_loss_in_time() {
     let bench = Bench::new();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut load = kqps(&["load", &silent.local_addr().unwrap().to_string(), "-Q", "1k", "-l", "1s", "-d"]);

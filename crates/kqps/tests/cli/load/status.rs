@@ -120,7 +120,7 @@ fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> 
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_with_its_cause() {
+fn what_the_kernel_refuses_is_reported_with_its_cause() {
     let bench = Bench::new();
     // An address of the benchmarking network without a route.
     let Some(output) = in_a_namespace(&bench, "true", "198.18.0.1", &["--lag", "1m"]) else { return };

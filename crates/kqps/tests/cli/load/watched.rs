@@ -8,7 +8,7 @@ use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
 use kqps_skips::{Capability, skip};
 
-use super::bench::{Bench, Echo, kqps, nobody, words};
+use super::bench::{Bench, Echo, kqps, unused_address, words};
 use super::find;
 
 /// Starts a command, and kills the echo when the command first prints `word`. Returns the command and its
@@ -36,9 +36,10 @@ fn a_search_ends_when_its_subject_does() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let (out, _) = words(&output);
-    let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(told.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
-    let (last, before) = told.split_last().expect("its trials are printed");
+    let printed: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(printed.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
+    let (last, before) = printed.split_last().expect("its trials are printed");
     assert_eq!(last["subject"]["alive"], false, "{out}");
     assert_eq!(before[0]["purpose"], "ceiling", "{out}");
     let is_overload = last["purpose"] == "ceiling";
@@ -64,14 +65,14 @@ fn a_load_says_that_its_subject_ended() {
 }
 
 #[test]
-fn a_search_where_nobody_listens_says_so_after_its_first_trial() {
+fn a_search_at_an_unused_address_says_so_after_its_first_trial() {
     let bench = Bench::new();
-    let nobody = nobody();
-    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    let unused = unused_address();
+    let mut find = kqps(&["find", &unused, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     let output = find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, err) = words(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.starts_with(&format!("kqps: Nothing listens at {nobody}: ")), "{err}");
+    assert!(err.starts_with(&format!("kqps: Nothing listens at {unused}: ")), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
@@ -110,7 +111,7 @@ fn a_subject_that_cannot_be_found_is_no_error() {
     let flags = ["-Q", "100", "-l", "0.1s", "-t", "0.1s"];
     // This test owns the socket, and starts the player.
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let closed = nobody();
+    let closed = unused_address();
     let own_address = own.local_addr().unwrap().to_string();
     let started = format!("process {} has the socket and started this player", std::process::id());
     for (target, why) in [
@@ -138,9 +139,9 @@ fn the_cores_of_the_subject_are_those_that_its_threads_keep_to() {
     let played = |flags: &[&str]| -> (Vec<u32>, Option<f64>, bool) {
         let flags = [&["-Q", "1k", "-l", "0.1s", "-t", "0.2s", "--json"], flags].concat();
         let output = bench.load(&flags).output().unwrap();
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let trial: kqps_observation::Trial = serde_json::from_slice(&output.stdout).unwrap();
-        let warnings = told["warnings"].as_array().unwrap();
+        let warnings = printed["warnings"].as_array().unwrap();
         let is_doubted = warnings.iter().any(|warning| warning["code"] == "subject-cores");
         (trial.subject.unwrap().cpus, trial.load.coalesce_us, is_doubted)
     };
@@ -184,7 +185,7 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
 
 /// With a socket for each worker, one worker gets all queries of a single flow.
 #[test]
-fn how_evenly_the_load_spread_is_told() {
+fn how_evenly_the_load_spread_is_reported() {
     let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work", "100us"]);
     let pid = echo.pid().to_string();
     let bench = Bench { echo, ..Bench::new() };

@@ -33,7 +33,7 @@ within_s = 5
 "#;
 
 #[test]
-fn a_subject_that_answers_wrongly_costs_one_trial_a_start_and_the_reason_is_told() {
+fn a_subject_that_answers_wrongly_costs_one_trial_a_start_and_the_reason_is_printed() {
     let lab = Lab::new(APEX_ALONE);
     let output = lab.command().output().unwrap();
     let said = String::from_utf8(output.stdout.clone()).unwrap();

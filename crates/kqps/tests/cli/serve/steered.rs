@@ -39,9 +39,9 @@ fn a_flow_stays_on_its_core() {
         for reply in ["same", "own"] {
             let flags = ["--threads", "2", "--listen", listen, "--reply", reply];
             let report = played(&flags, &list, asked, &[(cpus[0], 20), (cpus[1], 10)]);
-            let told: Vec<_> = report.workers.iter().map(|worker| (worker.cpu, worker.answered)).collect();
+            let by_core: Vec<_> = report.workers.iter().map(|worker| (worker.cpu, worker.answered)).collect();
             let each = u64::from(ROUNDS);
-            assert_eq!(told, [(Some(cpus[1]), 10 * each), (Some(cpus[0]), 20 * each)]);
+            assert_eq!(by_core, [(Some(cpus[1]), 10 * each), (Some(cpus[0]), 20 * each)]);
         }
     }
 }

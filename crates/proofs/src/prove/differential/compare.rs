@@ -2,7 +2,7 @@
 //! they differ, ours must be that of one of them.
 
 use super::free;
-use super::part::Part;
+use super::part::ReplyPart;
 use super::query::Query;
 use super::reply::Reply;
 
@@ -27,7 +27,7 @@ pub(super) struct Replies {
 
 impl Replies {
     /// The result for a part.
-    pub(super) fn finding(&self, part: Part, query: &Query) -> Finding {
+    pub(super) fn finding(&self, part: ReplyPart, query: &Query) -> Finding {
         let agree = self.peers_agree(part);
         let Some(ours) = &self.ours else { return if agree { Finding::Same } else { Finding::OneOf } };
         if self.peers.iter().any(|peer| self.is_like(part, ours, peer)) {
@@ -37,7 +37,7 @@ impl Replies {
     }
 
     /// Whether all peers agree.
-    pub(super) fn peers_agree(&self, part: Part) -> bool {
+    pub(super) fn peers_agree(&self, part: ReplyPart) -> bool {
         self.peers.iter().all(|peer| part.is_equal(peer, &self.peers[0]))
     }
 
@@ -51,10 +51,10 @@ impl Replies {
     }
 
     /// Whether our part is that of a peer. A peer that sent no reply shows nothing of its other parts.
-    fn is_like(&self, part: Part, ours: &Reply, peer: &Reply) -> bool {
+    fn is_like(&self, part: ReplyPart, ours: &Reply, peer: &Reply) -> bool {
         let none_replied = || self.peers.iter().all(|peer| peer.message().is_none());
-        let can_tell = part == Part::Reply || peer.message().is_some() || none_replied();
-        can_tell && part.is_equal(ours, peer)
+        let is_comparable = part == ReplyPart::Reply || peer.message().is_some() || none_replied();
+        is_comparable && part.is_equal(ours, peer)
     }
 }
 
@@ -80,14 +80,15 @@ mod tests {
         Reply::Message(Box::new(normal))
     }
 
-    fn finding(part: Part, qtype: Rtype, ours: Reply, peers: [Reply; 2]) -> Finding {
+    fn finding(part: ReplyPart, qtype: Rtype, ours: Reply, peers: [Reply; 2]) -> Finding {
         Replies { ours: Some(ours), peers: peers.into() }.finding(part, &query(qtype))
     }
 
     #[test]
     fn where_peers_differ_one_of_them_is_enough() {
         let rcode = |ours, peers: [u16; 2]| {
-            finding(Part::Rcode, Rtype::A, reply(ours, &[], &[]), peers.map(|rcode| reply(rcode, &[], &[])))
+            let peers = peers.map(|rcode| reply(rcode, &[], &[]));
+            finding(ReplyPart::Rcode, Rtype::A, reply(ours, &[], &[]), peers)
         };
         assert_eq!(rcode(3, [3, 3]), Finding::Same);
         assert_eq!(rcode(3, [0, 3]), Finding::OneOf);
@@ -98,18 +99,18 @@ mod tests {
     #[test]
     fn silence_is_compared_with_silence_alone() {
         let peers = || [Reply::Silence, reply(1, &[], &[])];
-        assert_eq!(finding(Part::Reply, Rtype::A, Reply::Silence, peers()), Finding::OneOf);
-        assert_eq!(finding(Part::Reply, Rtype::A, reply(5, &[], &[]), peers()), Finding::OneOf);
-        assert_eq!(finding(Part::Rcode, Rtype::A, reply(5, &[], &[]), peers()), Finding::Wrong);
+        assert_eq!(finding(ReplyPart::Reply, Rtype::A, Reply::Silence, peers()), Finding::OneOf);
+        assert_eq!(finding(ReplyPart::Reply, Rtype::A, reply(5, &[], &[]), peers()), Finding::OneOf);
+        assert_eq!(finding(ReplyPart::Rcode, Rtype::A, reply(5, &[], &[]), peers()), Finding::Wrong);
         let silent = [Reply::Silence, Reply::Silence];
-        assert_eq!(finding(Part::Reply, Rtype::A, reply(0, &[], &[]), silent), Finding::Wrong);
+        assert_eq!(finding(ReplyPart::Reply, Rtype::A, reply(0, &[], &[]), silent), Finding::Wrong);
     }
 
     #[test]
     fn only_what_an_rfc_leaves_open_is_free() {
         let any = |answer: &[u16], qtype| {
             finding(
-                Part::Answer,
+                ReplyPart::Answer,
                 qtype,
                 reply(0, answer, &[]),
                 [reply(0, &[1, 2, 3], &[]), reply(0, &[4], &[])],
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(any(&[5], Rtype::ANY), Finding::Wrong);
         let additional = |answer: &[u16], ours: &[u16]| {
             let peers = || reply(0, answer, &[1, 28]);
-            finding(Part::Additional, Rtype::MX, reply(0, answer, ours), [peers(), peers()])
+            finding(ReplyPart::Additional, Rtype::MX, reply(0, answer, ours), [peers(), peers()])
         };
         assert!(matches!(additional(&[15], &[1]), Finding::Free(_)));
         assert_eq!(additional(&[], &[1]), Finding::Wrong, "glue of a referral must be there");

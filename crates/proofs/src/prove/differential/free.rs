@@ -6,14 +6,14 @@ use domain::base::Rtype;
 use domain::base::iana::Rcode;
 
 use super::fixtures::zone_of;
-use super::part::Part;
+use super::part::ReplyPart;
 use super::query::Query;
 use super::reply::{Normal, Record, Reply};
 
 /// A free choice.
 struct Row {
     name: &'static str,
-    parts: &'static [Part],
+    parts: &'static [ReplyPart],
     is_free: fn(&Case<'_>) -> bool,
 }
 
@@ -36,7 +36,7 @@ const ENDLESS_LINKS: usize = 8;
 const TABLE: [Row; 10] = [
     Row {
         name: "which of a name's RRsets answer ANY (RFC 8482, section 4.1), and which signatures RRSIG",
-        parts: &[Part::Answer],
+        parts: &[ReplyPart::Answer],
         is_free: |case| {
             let (types, records) = ([Rtype::ANY, Rtype::RRSIG], &case.ours.answer.records);
             let is_peers = |record| case.peers.iter().any(|peer| peer.answer.records.contains(record));
@@ -48,7 +48,7 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "additional records that no one has to send (RFC 1034, section 4.3.2, step 6)",
-        parts: &[Part::Additional],
+        parts: &[ReplyPart::Additional],
         is_free: |case| {
             let answers = &case.ours.answer.records;
             let is_useful = |record: &Record| case.is_sent(record) || is_about_target(record, answers);
@@ -57,7 +57,7 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "addresses of servers outside the zone that is delegated (RFC 9471, section 3: only those within must be)",
-        parts: &[Part::Additional],
+        parts: &[ReplyPart::Additional],
         is_free: |case| {
             let (authority, additional) = (&case.ours.authority.records, &case.ours.additional.records);
             let Some(cut) = authority.iter().find(|record| record.rtype == Rtype::NS.to_int()) else {
@@ -71,12 +71,12 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "what is left in the sections of a reply with TC (RFC 2181, section 9)",
-        parts: &[Part::Answer, Part::Authority, Part::Additional],
+        parts: &[ReplyPart::Answer, ReplyPart::Authority, ReplyPart::Additional],
         is_free: |case| case.ours.bits & TC != 0 && case.peers.iter().any(|peer| peer.bits & TC != 0),
     },
     Row {
         name: "whether an IXFR is refused, malformed without a SOA, or gets the SOA (RFC 1995, sections 2 and 3)",
-        parts: &[Part::Rcode, Part::Aa, Part::Answer],
+        parts: &[ReplyPart::Rcode, ReplyPart::Aa, ReplyPart::Answer],
         is_free: |case| {
             let types: Vec<u16> = case.ours.answer.records.iter().map(|record| record.rtype).collect();
             let is_soa = types == [Rtype::SOA.to_int()] && case.is_rcode(Rcode::NOERROR);
@@ -86,12 +86,18 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "whether what is malformed gets FORMERR or nothing (RFC 1035, section 4.1.1, has no word for it)",
-        parts: &[Part::Rcode, Part::Question, Part::Opt],
+        parts: &[ReplyPart::Rcode, ReplyPart::Question, ReplyPart::Opt],
         is_free: |case| case.is_ignored && case.is_rcode(Rcode::FORMERR),
     },
     Row {
         name: "whether a chain is followed into another zone of the server (RFC 1034, section 4.3.2, step 3a)",
-        parts: &[Part::Rcode, Part::Tc, Part::Answer, Part::Authority, Part::Additional],
+        parts: &[
+            ReplyPart::Rcode,
+            ReplyPart::Tc,
+            ReplyPart::Answer,
+            ReplyPart::Authority,
+            ReplyPart::Additional,
+        ],
         is_free: |case| {
             let Some(last) = case.ours.answer.chain.last() else { return false };
             let (begin, end) =
@@ -104,7 +110,7 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "how many links of a long or endless chain are sent (RFC 1034, section 5.2.2: it is to be noticed)",
-        parts: &[Part::Tc, Part::Answer, Part::Authority],
+        parts: &[ReplyPart::Tc, ReplyPart::Answer, ReplyPart::Authority],
         is_free: |case| {
             let chain = &case.ours.answer.chain;
             (chain.len() >= ENDLESS_LINKS || is_circle(chain)) && case.is_same_chain()
@@ -112,7 +118,7 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "TC where the addresses of servers within the delegated zone do not fit (RFC 9471, section 3.1)",
-        parts: &[Part::Tc, Part::Additional],
+        parts: &[ReplyPart::Tc, ReplyPart::Additional],
         is_free: |case| {
             let (authority, additional) = (&case.ours.authority.records, &case.ours.additional.records);
             let cut = authority.iter().find(|record| record.rtype == Rtype::NS.to_int());
@@ -123,13 +129,13 @@ const TABLE: [Row; 10] = [
     },
     Row {
         name: "whether NOTIMP or FORMERR comes first (RFC 1035, section 4.1.1, has both and no order)",
-        parts: &[Part::Rcode],
+        parts: &[ReplyPart::Rcode],
         is_free: |case| case.query.opcode() != 0 && case.is_rcode(Rcode::NOTIMP),
     },
 ];
 
 /// The row that leaves our part of a reply open, if there is one.
-pub(super) fn row(part: Part, query: &Query, ours: &Reply, peers: &[Reply]) -> Option<&'static str> {
+pub(super) fn row(part: ReplyPart, query: &Query, ours: &Reply, peers: &[Reply]) -> Option<&'static str> {
     let replied: Vec<&Normal> = peers.iter().filter_map(Reply::message).collect();
     let is_ignored = replied.len() < peers.len();
     let case = Case { query, ours: ours.message()?, peers: replied, is_ignored };

@@ -6,7 +6,7 @@ use domain::base::iana::{Opcode, OptRcode, OptionCode};
 use super::reply::{Normal, NormalOpt, Record, Reply, Section};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     /// Whether there is a reply.
     Reply,
     /// Whether its bytes are a well-formed message.
@@ -34,7 +34,7 @@ pub(super) enum Part {
     Options,
 }
 
-impl Part {
+impl ReplyPart {
     pub(super) const ALL: [Self; 20] = [
         Self::Reply,
         Self::Form,
@@ -84,7 +84,7 @@ impl Part {
         }
     }
 
-    /// Whether two replies are equal in this part. A reply without a message differs in [`Part::Reply`] only,
+    /// Whether two replies are equal in this part. A reply without a message differs in [`ReplyPart::Reply`] only,
     /// and counts as equal in all other parts.
     pub(super) fn is_equal(self, one: &Reply, another: &Reply) -> bool {
         let (Some(a), Some(b)) = (one.message(), another.message()) else {

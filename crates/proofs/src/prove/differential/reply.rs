@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_bytes_is_told() {
+    fn what_is_wrong_with_the_bytes_is_named() {
         let whole = reply(1, 0, &[&[0xc0, 12], &A]);
         assert_eq!(read(&[&whole[..], &[0, 0]].concat()).fault, "2 bytes behind its records");
         assert_ne!(read(&whole[..whole.len() - 1]).fault, "");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::{Finding, Replies};
-use super::part::Part;
+use super::part::ReplyPart;
 use super::query::Query;
 
 /// Records of a section that an example shows for each server.
@@ -51,9 +51,9 @@ impl Tally {
     /// Adds the replies to a query.
     pub(super) fn add(&mut self, query: &Query, replies: &Replies) {
         self.queries += 1;
-        self.agreed += u64::from(Part::ALL.iter().all(|part| replies.peers_agree(*part)));
+        self.agreed += u64::from(ReplyPart::ALL.iter().all(|part| replies.peers_agree(*part)));
         self.like_one += u64::from(replies.is_like_one());
-        for part in Part::ALL {
+        for part in ReplyPart::ALL {
             let kinds = match replies.finding(part, query) {
                 Finding::Same => continue,
                 Finding::OneOf => &mut self.differences,
@@ -113,7 +113,7 @@ fn sorted(kinds: &BTreeMap<String, Kind>) -> Vec<(&String, &Kind)> {
 }
 
 /// The servers by their contents of a part: `rcode: NSD, BIND: REFUSED; Knot DNS: NOTAUTH`.
-fn words(part: Part, replies: &Replies, names: &[String]) -> String {
+fn words(part: ReplyPart, replies: &Replies, names: &[String]) -> String {
     let all = replies.all();
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for (reply, name) in all.iter().zip(names) {
@@ -129,7 +129,7 @@ fn words(part: Part, replies: &Replies, names: &[String]) -> String {
 }
 
 /// The records of a section that not all servers sent, each on a line.
-fn records(part: Part, replies: &Replies, names: &[String]) -> String {
+fn records(part: ReplyPart, replies: &Replies, names: &[String]) -> String {
     let mut text = String::new();
     let all = replies.all();
     for (reply, name) in all.iter().zip(names) {

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::super::Bench;
 use super::ending::Ending;
-use super::honest::{Client, Heard};
-use super::house::{Front, failures};
+use super::honest::{AskResult, Client};
+use super::servers::{Front, failures};
 use crate::program::finish;
 
 /// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a
@@ -26,9 +26,9 @@ const FAILED_MOST: f64 = 0.01;
 pub(super) fn honest(client: &mut Client, number: usize) -> Result<()> {
     for attempt in 0..TRIES {
         match client.ask(&format!("honest{number}-{attempt}"), TRY)? {
-            Heard::Rcode(0) => return Ok(()),
-            Heard::Rcode(rcode) => return Err(anyhow!("an honest query had rcode {rcode}")),
-            Heard::Nothing => {}
+            AskResult::Rcode(0) => return Ok(()),
+            AskResult::Rcode(rcode) => return Err(anyhow!("an honest query had rcode {rcode}")),
+            AskResult::Nothing => {}
         }
     }
     Err(anyhow!("an honest query had no answer"))
@@ -69,13 +69,13 @@ fn ask_until(mut client: Client, stop: &AtomicBool) -> Result<()> {
 }
 
 /// The queries of many honest clients.
-pub(super) struct Load<'a> {
+pub(super) struct HonestLoad<'a> {
     pub(super) bench: &'a Bench,
     pub(super) queries: PathBuf,
     pub(super) rate_qps: f64,
 }
 
-impl Load<'_> {
+impl HonestLoad<'_> {
     /// Runs `hostile` while they ask for `load_s` seconds. Returns its result and the load's failures.
     pub(super) fn beside<T>(
         &self,

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 
 use super::super::Bench;
 use super::honest::{question, socket_to};
-use super::house::{Front, urls};
+use super::servers::{Front, urls};
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
 /// Replies to check, in the small form and in the whole one.
@@ -74,11 +74,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         asking.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a client panicked"))?)
     })?;
-    let told = front.stop()?;
+    let reported = front.stop()?;
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let (replies, servfail, given_up) =
         (count(&counts.replies), count(&counts.servfail), count(&counts.given_up));
-    let strange: u64 = told.back_ends.values().map(|told| told.unsolicited + told.mismatched).sum();
+    let strange: u64 = reported.back_ends.values().map(|at| at.unsolicited + at.mismatched).sum();
     eprintln!(
         "{replies} replies, each to its own client; {servfail} of them SERVFAIL, {given_up} queries without one; {strange} wrong ones of back ends went nowhere"
     );

@@ -9,10 +9,10 @@ use kqps_kernel::process::Signal;
 use kqps_observation::Accounts;
 
 use super::super::{Bench, Size};
-use super::honest::{Client, Heard};
-use super::house::{Front, Server, failures, half_of_capacity};
+use super::counts::FrontCounts;
+use super::honest::{AskResult, Client};
 use super::pauses;
-use super::told::Told;
+use super::servers::{Front, Server, failures, half_of_capacity};
 use crate::program::finish;
 use kqps_faults::back_end::Transport;
 
@@ -47,7 +47,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::Udp];
 
 /// The zone, its transport, and the load.
-struct Load<'a> {
+struct Scenario<'a> {
     zone: &'a Path,
     transport: Transport,
     queries: &'a Path,
@@ -57,24 +57,29 @@ struct Load<'a> {
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (zone, queries) = bench.zone(1000)?;
     let transports = bench.choose(&TRANSPORTS[..1], &TRANSPORTS);
-    let of = |&transport| load(bench, &zone, &queries, transport);
-    let loads = transports.iter().map(of).collect::<Result<Vec<_>>>()?;
+    let of = |&transport| scenario(bench, &zone, &queries, transport);
+    let scenarios = transports.iter().map(of).collect::<Result<Vec<_>>>()?;
     for repetition in 0..bench.choose(1, REPETITIONS) {
-        for load in &loads {
-            let transport = load.transport;
+        for scenario in &scenarios {
+            let transport = scenario.transport;
             let seed = |attempt| bench.seed + repetition * ATTEMPTS + attempt;
             for signal in [Signal::Kill, Signal::Stop] {
-                judged(bench, |attempt| one_of_four(bench, load, signal, seed(attempt)))
+                judged(bench, |attempt| one_of_four(bench, scenario, signal, seed(attempt)))
                     .with_context(|| format!("{signal:?}, {transport:?}, repetition {repetition}"))?;
             }
-            judged(bench, |_| all(bench, load))
+            judged(bench, |_| all(bench, scenario))
                 .with_context(|| format!("all down, {transport:?}, repetition {repetition}"))?;
         }
     }
     Ok(())
 }
 
-fn load<'a>(bench: &Bench, zone: &'a Path, queries: &'a Path, transport: Transport) -> Result<Load<'a>> {
+fn scenario<'a>(
+    bench: &Bench,
+    zone: &'a Path,
+    queries: &'a Path,
+    transport: Transport,
+) -> Result<Scenario<'a>> {
     let rate_qps = match bench.size {
         Size::Small => SMALL_QPS,
         Size::Whole => {
@@ -82,7 +87,7 @@ fn load<'a>(bench: &Bench, zone: &'a Path, queries: &'a Path, transport: Transpo
             half_of_capacity(bench, &server_urls(&servers, transport), queries)?
         }
     };
-    Ok(Load { zone, transport, queries, rate: format!("{rate_qps:.0}") })
+    Ok(Scenario { zone, transport, queries, rate: format!("{rate_qps:.0}") })
 }
 
 /// The result of a trial. Errors are failures that no busy host excuses: wrong sums, a front that hangs, or
@@ -133,31 +138,31 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
 
 /// Kills or stops one of four back ends under load. The trial is spoiled if the host was so busy that other
 /// back ends seemed dead too, or that the player gave up queries.
-fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Result<Found> {
-    let servers = servers(bench, load.zone, 4)?;
-    let front = front(bench, "four", &server_urls(&servers, load.transport), &[])?;
+fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64) -> Result<Found> {
+    let servers = servers(bench, scenario.zone, 4)?;
+    let front = front(bench, "four", &server_urls(&servers, scenario.transport), &[])?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
-    let flags = ["-T", "1", "-c", "8", "-Q", &load.rate, "-l", duration, "-t", "3s"];
-    let player = bench.kqps.start_load(front.address, load.queries, &flags)?;
+    let flags = ["-T", "1", "-c", "8", "-Q", &scenario.rate, "-l", duration, "-t", "3s"];
+    let player = bench.kqps.start_load(front.address, scenario.queries, &flags)?;
     let mut rng = fastrand::Rng::with_seed(seed);
     std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
     let victim = rng.usize(..servers.len());
     let name = format!("b{victim}");
     servers[victim].running.signal(signal)?;
-    let is_down = |told: &Told| told.back_ends[&name].up == 0;
-    let found = front.tells("that one is down", Duration::from_secs(10), is_down)?;
+    let is_down = |counts: &FrontCounts| counts.back_ends[&name].up == 0;
+    let found = front.wait_until("that one is down", Duration::from_secs(10), is_down)?;
     let played = finish(player)?.measured()?;
-    let told = front.stop()?;
+    let counts = front.stop()?;
     let (failed, sent) = (failures(&played)?, played.accounts.sent);
     eprintln!(
         "{signal:?} one of four by {:?}: {failed} of {sent} failed, found out after {:.0} ms; {:?}",
-        load.transport,
+        scenario.transport,
         found.as_secs_f64() * 1e3,
-        told.back_ends[&name]
+        counts.back_ends[&name]
     );
-    let others = told.back_ends.iter().filter(|(other, _)| **other != name);
-    let others_down: u64 = others.map(|(_, told)| told.downs).sum();
+    let others = counts.back_ends.iter().filter(|(other, _)| **other != name);
+    let others_down: u64 = others.map(|(_, at)| at.downs).sum();
     if others_down > 0 {
         eprintln!("others were silent for so long that they were taken for down: made again");
         return Ok(Found::Spoiled);
@@ -166,9 +171,9 @@ fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Res
         return Ok(Found::Spoiled);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
-    ensure!(told.back_ends[&name].downs > 0, "it was never found to be down");
+    ensure!(counts.back_ends[&name].downs > 0, "it was never found to be down");
     if failed as f64 > FAILED_MOST * sent as f64 {
-        let (accounts, back_ends) = (played.accounts, told.back_ends);
+        let (accounts, back_ends) = (played.accounts, counts.back_ends);
         return Ok(Found::Lost(format!("{failed} of {sent} queries failed: {accounts:?}, {back_ends:?}")));
     }
     Ok(Found::Held)
@@ -183,8 +188,8 @@ fn stood_still(accounts: &Accounts) -> bool {
 }
 
 /// All back ends are killed under load, and come back at the same addresses.
-fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
-    let Load { zone, transport, queries, rate } = load;
+fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<Found> {
+    let Scenario { zone, transport, queries, rate } = scenario;
     let servers = servers(bench, zone, 2)?;
     let front = front(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
@@ -210,7 +215,7 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
         |(number, place): (usize, _)| Server::start(bench, zone, &format!("server{number}"), Some(place));
     let servers = places.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
     let started = began.elapsed();
-    while client.ask("after", BACK_WITHIN)? == Heard::Rcode(2) {
+    while client.ask("after", BACK_WITHIN)? == AskResult::Rcode(2) {
         ensure!(began.elapsed() < started + BACK_WITHIN, "back ends that are there again are not used");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -242,16 +247,16 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
 /// Waits until a front has marked all its back ends down, and then sends queries. Returns the longest time of
 /// a refusal.
 fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
-    let none_is_up = |told: &Told| told.back_ends.values().all(|told| told.up == 0);
+    let none_is_up = |counts: &FrontCounts| counts.back_ends.values().all(|at| at.up == 0);
     // A query or a check lets the front notice that they are down.
     client.ask("before", BACK_WITHIN)?;
-    front.tells("that all are down", BACK_WITHIN, none_is_up)?;
+    front.wait_until("that all are down", BACK_WITHIN, none_is_up)?;
     let mut refused_after = Duration::ZERO;
     for number in 0..50 {
         let began = Instant::now();
-        let heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
+        let result = client.ask(&format!("down{number}"), BACK_WITHIN)?;
         refused_after = refused_after.max(began.elapsed());
-        ensure!(heard == Heard::Rcode(2), "a query that none can answer had {heard:?}");
+        ensure!(result == AskResult::Rcode(2), "a query that none can answer had {result:?}");
     }
     ensure!(refused_after <= REFUSED_WITHIN, "SERVFAIL came after {refused_after:?}");
     Ok(refused_after)

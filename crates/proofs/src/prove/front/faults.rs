@@ -9,8 +9,8 @@ use clap::ValueEnum as _;
 use fastrand::Rng;
 
 use super::super::{Bench, Size};
-use super::house::{Front, back_ends, failures, half_of_capacity, urls};
-use super::told::BackEndTold;
+use super::counts::BackEndCounts;
+use super::servers::{Front, back_ends, failures, half_of_capacity, urls};
 use crate::program::finish;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 
@@ -112,17 +112,17 @@ fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
     }
 
     let played = finish(player)?.measured()?;
-    let told = front.stop()?;
+    let counts = front.stop()?;
     let failed = failures(&played)?;
     let sent = played.accounts.sent;
-    ensure!(sent > 0 && told.received <= sent, "{} of {sent} queries came to the front", told.received);
-    let servfail = told.replies("SERVFAIL");
+    ensure!(sent > 0 && counts.received <= sent, "{} of {sent} queries came to the front", counts.received);
+    let servfail = counts.replies("SERVFAIL");
     ensure!(failed >= servfail, "{servfail} queries were refused, and the player knows of {failed}");
     for (number, back_end) in back_ends.iter().enumerate() {
-        let at = told.back_ends.get(&format!("b{number}")).context("every back end is reported")?;
+        let at = counts.back_ends.get(&format!("b{number}")).context("every back end is reported")?;
         agrees(back_end, at).with_context(|| format!("back end {number}, {at:?}"))?;
     }
-    let at = &told.back_ends[&format!("b{victim}")];
+    let at = &counts.back_ends[&format!("b{victim}")];
     noticed(fault, back_ends[victim].truth().spoiled, at)?;
     eprintln!(
         "{case}, {policy}: {sent} sent, {failed} failed; unsolicited {}, mismatched {}, garbled {}, cut off {}, downs {}",
@@ -132,7 +132,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
 }
 
 /// Checks a front's counts of a back end against the back end's own.
-fn agrees(back_end: &BackEnd, at: &BackEndTold) -> Result<()> {
+fn agrees(back_end: &BackEnd, at: &BackEndCounts) -> Result<()> {
     let truth = back_end.truth();
     ensure!(truth.received <= at.sent, "it received more than was sent: {truth:?}");
     ensure!(at.answered <= truth.right, "it gave fewer right answers than were taken for such: {truth:?}");
@@ -140,7 +140,7 @@ fn agrees(back_end: &BackEnd, at: &BackEndTold) -> Result<()> {
 }
 
 /// Checks that wrong replies appear in the right counts.
-fn noticed(fault: Fault, spoiled: u64, at: &BackEndTold) -> Result<()> {
+fn noticed(fault: Fault, spoiled: u64, at: &BackEndCounts) -> Result<()> {
     let mark = match fault {
         // All its replies are correct, or there are none.
         Fault::None | Fault::Slow | Fault::Closing | Fault::Refusing | Fault::HalfOpen => return Ok(()),

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use kqps_message::{query, rtype};
 
+/// What a client got for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum AskResult {
     /// A reply to it, with this rcode.
     Rcode(u8),
     /// No reply in time.
@@ -47,7 +48,7 @@ impl Client {
     }
 
     /// Asks for a name below `bench.test`, and waits for the reply. Any other message is an error.
-    pub(super) fn ask(&mut self, name: &str, within: Duration) -> Result<Heard> {
+    pub(super) fn ask(&mut self, name: &str, within: Duration) -> Result<AskResult> {
         let asked = question(&format!("{name}.bench.test"), fastrand::u16(..))?;
         let deadline = Instant::now() + within;
         match self {
@@ -57,14 +58,14 @@ impl Client {
                 loop {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Ok(Heard::Nothing);
+                        return Ok(AskResult::Nothing);
                     }
                     socket.set_read_timeout(Some(left))?;
                     match socket.recv(&mut reply) {
                         // A reply to a query that was given up before.
                         Ok(bytes) if bytes >= 2 && reply[..2] != asked[..2] => {}
                         Ok(bytes) => return rcode(&asked, &reply[..bytes]),
-                        Err(error) if is_time_over(error.kind()) => return Ok(Heard::Nothing),
+                        Err(error) if is_time_over(error.kind()) => return Ok(AskResult::Nothing),
                         Err(error) => bail!(error),
                     }
                 }
@@ -74,7 +75,7 @@ impl Client {
                 stream.write_all(&[&(asked.len() as u16).to_be_bytes(), &asked[..]].concat())?;
                 let mut length = [0; 2];
                 match stream.read_exact(&mut length) {
-                    Err(error) if is_time_over(error.kind()) => return Ok(Heard::Nothing),
+                    Err(error) if is_time_over(error.kind()) => return Ok(AskResult::Nothing),
                     other => other?,
                 }
                 let mut reply = vec![0; u16::from_be_bytes(length).into()];
@@ -89,11 +90,11 @@ pub(super) fn is_time_over(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-fn rcode(asked: &[u8], reply: &[u8]) -> Result<Heard> {
+fn rcode(asked: &[u8], reply: &[u8]) -> Result<AskResult> {
     let is_reply = reply.len() >= asked.len() && reply[2] & 0x80 != 0;
     ensure!(
         is_reply && reply[..2] == asked[..2] && reply[12..asked.len()] == asked[12..],
         "another's reply came"
     );
-    Ok(Heard::Rcode(reply[3] & 0x0f))
+    Ok(AskResult::Rcode(reply[3] & 0x0f))
 }

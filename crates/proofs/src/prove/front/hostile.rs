@@ -12,9 +12,10 @@ use fastrand::Rng;
 use kqps_message::rcode;
 
 use super::super::{Bench, Size};
-use super::beside::{Harm, Load, TRIES, TRY, beside_clients, honest};
-use super::honest::{Client, Heard, question, socket_to};
-use super::house::{Front, back_ends, half_of_capacity, urls};
+use super::beside::{Harm, HonestLoad, TRIES, TRY, beside_clients, honest};
+use super::counts::FrontCounts;
+use super::honest::{AskResult, Client, question, socket_to};
+use super::servers::{Front, back_ends, half_of_capacity, urls};
 use crate::shell;
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use kqps_skips::{Capability, skip};
@@ -45,7 +46,7 @@ const WAITING_CPU_S: f64 = 0.3;
 struct Scene<'a> {
     bench: &'a Bench,
     back_ends: Vec<BackEnd>,
-    load: Load<'a>,
+    load: HonestLoad<'a>,
     rng: Rng,
 }
 
@@ -56,7 +57,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         Size::Small => SMALL_QPS,
         Size::Whole => half_of_capacity(bench, &urls(&back_ends), &queries)?,
     };
-    let load = Load { bench, queries, rate_qps };
+    let load = HonestLoad { bench, queries, rate_qps };
     let mut scene = Scene { bench, back_ends, load, rng: Rng::with_seed(bench.seed) };
     for repetition in 0..bench.choose(1, REPETITIONS) {
         for part in [floods, dripping, many_idle, few_descriptors, half_closed] {
@@ -117,8 +118,8 @@ fn floods(scene: &mut Scene<'_>) -> Result<()> {
         answers.iter().all(|answer| answer[..2] == query[..2] && answer[12..query.len()] == query[12..]),
         "a reply to another query came"
     );
-    let told = front.stop()?;
-    let dropped = |cause: &str| told.dropped.get(cause).copied().unwrap_or(0);
+    let counts = front.stop()?;
+    let dropped = |cause: &str| counts.dropped.get(cause).copied().unwrap_or(0);
     for (cause, sent) in [("is-response", no_queries), ("query-too-short", short)] {
         let count = dropped(cause);
         ensure!(0 < count && count <= sent, "of {sent} packets {count} were dropped as {cause}");
@@ -157,9 +158,9 @@ fn dripping(scene: &mut Scene<'_>) -> Result<()> {
         Ok(began.elapsed())
     };
     let (lasted, harm) = scene.load.beside(&front, 3, || beside_clients(&front, drip))?;
-    let told = front.stop()?.tcp.context("the front takes connections")?;
-    let idle = told.ended.get("idle").copied().unwrap_or(0);
-    ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", told.ended);
+    let counts = front.stop()?.tcp.context("the front takes connections")?;
+    let idle = counts.ended.get("idle").copied().unwrap_or(0);
+    ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", counts.ended);
     eprintln!("one byte a second: all {DRIPPING} closed after {:.1} s at most; {harm}", lasted.as_secs_f64());
     harm.is_small()
 }
@@ -199,9 +200,9 @@ fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
         honest(&mut Client::tcp(front.address)?, number).context("a new connection beside idle ones")?;
         honest(&mut Client::udp(front.address)?, number)?;
     }
-    let told = front.stop()?.tcp.context("the front takes connections")?;
-    ensure!(told.connections >= idle as u64, "{} connections were taken", told.connections);
-    eprintln!("{} idle connections: {:?}; {harm}", held.len(), told.ended);
+    let counts = front.stop()?.tcp.context("the front takes connections")?;
+    ensure!(counts.connections >= idle as u64, "{} connections were taken", counts.connections);
+    eprintln!("{} idle connections: {:?}; {harm}", held.len(), counts.ended);
     Ok(harm)
 }
 
@@ -215,11 +216,11 @@ fn few_descriptors(scene: &mut Scene<'_>) -> Result<()> {
     let front = Front::start_limited(scene.bench, 64, &urls(back_ends))?;
     front.is_ready(back_ends.len())?;
     let (back, harm) = scene.load.beside(&front, 3, || without_descriptors(&front, back_ends))?;
-    let told = front.stop()?.tcp.context("the front takes connections")?;
+    let counts = front.stop()?.tcp.context("the front takes connections")?;
     eprintln!(
         "64 descriptors: back ends reached again after {:.2} s, {:?}; {harm}",
         back.as_secs_f64(),
-        told.ended
+        counts.ended
     );
     Ok(())
 }
@@ -241,7 +242,7 @@ fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration>
     set_all(back_ends, Fault::None);
     let mut client = Client::udp(front.address)?;
     let began = Instant::now();
-    while client.ask("again", TRY)? != Heard::Rcode(rcode::NOERROR as u8) {
+    while client.ask("again", TRY)? != AskResult::Rcode(rcode::NOERROR as u8) {
         ensure!(
             began.elapsed() < Duration::from_secs(8),
             "without descriptors back ends are not reached again"
@@ -263,7 +264,8 @@ fn half_closed(scene: &mut Scene<'_>) -> Result<()> {
     let mut client = TcpStream::connect(front.address)?;
     client.write_all(&frame)?;
     client.shutdown(std::net::Shutdown::Write)?;
-    front.tells("that the query came", TRY, |told| told.tcp.as_ref().is_some_and(|tcp| tcp.received > 0))?;
+    let has_come = |counts: &FrontCounts| counts.tcp.as_ref().is_some_and(|tcp| tcp.received > 0);
+    front.wait_until("that the query came", TRY, has_come)?;
     let before_s = front.cpu_s()?;
     std::thread::sleep(Duration::from_secs(1));
     let used_s = front.cpu_s()? - before_s;

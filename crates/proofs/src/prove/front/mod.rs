@@ -3,14 +3,14 @@
 
 mod beside;
 mod colliding;
+mod counts;
 mod dead;
 mod ending;
 mod faults;
 mod honest;
 mod hostile;
-mod house;
 mod pauses;
-mod told;
+mod servers;
 
 use std::time::Instant;
 
@@ -19,12 +19,12 @@ use anyhow::{Context as _, Result, anyhow};
 use super::{Bench, Size};
 
 /// The name of a part, and its proof.
-type Part = (&'static str, fn(&Bench) -> Result<()>);
+type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
 /// Proves the parts one after the other in the whole form, since some need the host to themselves. The small
 /// form proves them at the same time, since each mostly waits.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let parts: [Part; 4] = [
+    let parts: [ProofPart; 4] = [
         ("back ends with faults", faults::prove),
         ("back ends that die", dead::prove),
         ("hostile clients", hostile::prove),
@@ -41,7 +41,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 }
 
 /// Proves a part in a folder of its own.
-fn prove_part(bench: &Bench, (name, prove): &Part) -> Result<()> {
+fn prove_part(bench: &Bench, (name, prove): &ProofPart) -> Result<()> {
     let began = Instant::now();
     bench.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
     eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());

@@ -8,7 +8,7 @@ use kqps_skips::{Capability, skip};
 
 use super::injection::{Injection, Way};
 use super::network::Network;
-use super::{LOST_LEAST, told};
+use super::{LOST_LEAST, words};
 use crate::prove::{Bench, QUERIES, Size};
 
 /// The injections, with the kernel's names for their drops.
@@ -40,7 +40,7 @@ fn one(bench: &Bench, injection: Injection, reason: &str) -> Result<u64> {
         let network = Network::lay()?;
         let way = Way { seed, drop_reasons: true };
         let (trial, truth) = injection.play(bench, &network, &queries, way)?;
-        let counted = counted(&trial, injection, truth, reason).with_context(|| told(&trial))?;
+        let counted = counted(&trial, injection, truth, reason).with_context(|| words(&trial))?;
         if counted == truth {
             return Ok(truth);
         }

@@ -15,7 +15,7 @@ use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
 use super::answer::AuthAnswer;
-use super::{Settings, ZoneRequest, ZoneSource, ZonesLoaded};
+use super::{AuthSettings, ZoneRequest, ZoneSource, ZonesLoaded};
 use crate::error::ServeError;
 use crate::until::{Deadline, Event};
 
@@ -37,7 +37,7 @@ pub(super) struct Keeper {
 }
 
 struct Shared {
-    settings: Arc<Settings>,
+    settings: Arc<AuthSettings>,
     zones: Arc<ArcSwap<Zones>>,
     source: Arc<dyn ZoneSource>,
     threads: usize,
@@ -48,7 +48,7 @@ impl Keeper {
     /// Loads the zones. The error says why there are none, or that a signal arrived first. `speaks` says whether to
     /// report problems to the user.
     pub(super) fn new(
-        settings: Settings,
+        settings: AuthSettings,
         source: Arc<dyn ZoneSource>,
         threads: usize,
         speaks: bool,
@@ -61,7 +61,7 @@ impl Keeper {
         let load_all =
             move || first_source.load(ZoneRequest { settings: &first, old: None, threads, speaks });
         let ((zones, loaded), again) = load_unless_stopped(load_all, signals)?;
-        heap::give_back();
+        heap::trim();
         let zones = Arc::new(ArcSwap::from_pointee(zones));
         let shared = Arc::new(Shared { settings, zones, source, threads, speaks });
         let mut keeper = Self { shared, loaded, loading: None, outcomes, outcome, news, notify };
@@ -98,7 +98,7 @@ impl Keeper {
                 wait_for_the_last(&old);
                 drop(old);
             }
-            heap::give_back();
+            heap::trim();
         })?;
         self.loading = Some(false);
         Ok(())

@@ -9,7 +9,7 @@ use crate::connections;
 
 /// The settings of an authoritative server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Settings {
+pub struct AuthSettings {
     /// Zone files as the user names them: `[ORIGIN=]FILE`.
     pub zones: Vec<PathBuf>,
     /// Directories of zone files, and files that list zones.
@@ -36,18 +36,18 @@ pub struct Settings {
     pub limits: connections::Limits,
 }
 
-impl Settings {
+impl AuthSettings {
     /// The settings that determine the contents of replies.
-    pub(super) fn for_zones(&self) -> respond::Settings {
+    pub(super) fn for_zones(&self) -> respond::ResponderSettings {
         let boxed = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Box::from);
-        respond::Settings {
+        respond::ResponderSettings {
             udp_payload_bytes: self.payload_bytes,
             nsid: boxed(&self.nsid),
             version: boxed(&self.version),
             identity: boxed(&self.identity),
             cookie_secret: self.cookie_secret,
             transfers: self.transfers,
-            ..respond::Settings::default()
+            ..respond::ResponderSettings::default()
         }
     }
 }

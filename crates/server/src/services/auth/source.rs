@@ -2,7 +2,7 @@
 
 use kqps_zone::Zones;
 
-use super::{Settings, ZonesLoaded};
+use super::{AuthSettings, ZonesLoaded};
 
 /// Loads the zones of a server, and reports to the user what is wrong with them.
 pub trait ZoneSource: Send + Sync {
@@ -14,7 +14,7 @@ pub trait ZoneSource: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneRequest<'a> {
     /// The settings that name the zones.
-    pub settings: &'a Settings,
+    pub settings: &'a AuthSettings,
     /// The zones served so far. If the file of a zone cannot be loaded, its old version stays.
     pub old: Option<&'a Zones>,
     /// The number of threads that may load, at least 1.

@@ -1,8 +1,8 @@
-//! A bound on each look at a socket. If somebody sends to a socket faster than the player reads it, the socket never
-//! becomes empty and the thread would stay there. A socket returns datagrams in the order of their arrival. So a look is
-//! over when it reads a datagram that arrived, by the kernel's time, after the look began. It is also over once it has
-//! read as many messages as the buffer can hold. The second rule applies if a datagram has no time of arrival or the wall
-//! clock was set back.
+//! A bound on each look at a socket. If another program sends to a socket faster than the player reads it, the socket
+//! never becomes empty and the thread would stay there. A socket returns datagrams in the order of their arrival. So a
+//! look is over when it reads a datagram that arrived, by the kernel's time, after the look began. It is also over once
+//! it has read as many messages as the buffer can hold. The second rule applies if a datagram has no time of arrival or
+//! the wall clock was set back.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Running before all other threads of a core, without being throttled for it. The kernel stops a thread that runs
 //! first and takes more than 95 % of a second for the rest of the second, up to 50 ms at once. So a busy thread becomes
-//! an ordinary one, if the one with the highest priority. A thread that seldom sleeps gains nothing from waking before
+//! an ordinary one with the highest priority. A thread that seldom sleeps gains nothing from waking before
 //! others.
 //!
 //! All times are nanoseconds since the trial's common start.

@@ -1,18 +1,17 @@
-//! The I/O models. Each file holds one whole loop, because the loop is what a study compares. One `match`
-//! picks the loop, once per thread, before the trial begins. The loops share the
-//! [`ThreadState`](crate::state::ThreadState), for what to send and what arrived, and [`Stage`], for when to sleep and when
-//! to end.
+//! UDP, by several I/O models. Each model's file holds one whole loop, because the loop is what a study compares. One
+//! `match` picks the loop, once per thread, before the trial begins. The loops share the
+//! [`ThreadState`](crate::state::ThreadState), for what to send and what arrived, and the [`PlayerThread`], for when to
+//! sleep and when to end.
 
 mod gso;
-mod hear;
 mod look;
 mod mmsg;
 mod plain;
 pub(crate) mod polling;
-mod stage;
+mod receive;
+pub(crate) mod sockets;
+mod thread;
 mod uring;
-mod wait;
-mod withheld;
 
 use std::io;
 
@@ -22,12 +21,11 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use crate::error::PlayError;
 use crate::plan::{Io, Plan};
 
-pub use stage::{Signals, Stage};
-pub(crate) use wait::Wait;
+pub use thread::{PlayerThread, Signals};
 
 /// The I/O model in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chosen {
+pub enum UdpIo {
     /// One call per packet.
     Plain,
     /// `sendmmsg`, `recvmmsg`.
@@ -38,20 +36,20 @@ pub enum Chosen {
     Uring,
 }
 
-impl Chosen {
+impl UdpIo {
     /// The I/O model that the plan asks for, or the best that the host offers. Fails if the host does not
     /// offer the one asked for.
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
         let asked = plan.udp().io;
-        let chosen = match asked {
+        let io = match asked {
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
             Io::Uring => Self::Uring,
             Io::Auto if offers(Io::Gso).is_ok() => Self::Gso,
             Io::Mmsg | Io::Auto => Self::Mmsg,
         };
-        offers(asked).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
-        Ok(chosen)
+        offers(asked).map_err(|reason| PlayError::Io { io: io.name(), reason })?;
+        Ok(io)
     }
 
     /// The name in records.
@@ -65,12 +63,12 @@ impl Chosen {
     }
 
     /// Plays a thread's part from the start to the end of the drain.
-    pub(crate) fn play(self, stage: &mut Stage<'_>) -> io::Result<()> {
+    pub(crate) fn play(self, thread: &mut PlayerThread<'_>) -> io::Result<()> {
         match self {
-            Self::Plain => plain::play(stage),
-            Self::Mmsg => mmsg::play(stage),
-            Self::Gso => gso::play(stage),
-            Self::Uring => uring::play(stage),
+            Self::Plain => plain::play(thread),
+            Self::Mmsg => mmsg::play(thread),
+            Self::Gso => gso::play(thread),
+            Self::Uring => uring::play(thread),
         }
     }
 }

@@ -8,9 +8,9 @@ use kqps_kernel::udp::DATAGRAM_BYTES;
 use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
-use super::Stage;
+use super::PlayerThread;
 use super::look::Look;
-use super::stage::{SEND_TRIES, taken_up_ns};
+use super::thread::{SEND_TRIES, taken_up_ns};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
@@ -22,28 +22,28 @@ const BUFFERS: u16 = 1024;
 /// of Linux 6.13 and later is 20; earlier kernels have no limit.
 const SOCKETS_AT_A_TIME: usize = 16;
 
-pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
     let mut ring = Ring::new(BUFFERS, DATAGRAM_BYTES)?;
-    for (key, socket) in (0..).zip(stage.sockets) {
+    for (key, socket) in (0..).zip(thread.sockets) {
         ring.receive(socket, key)?;
     }
     let mut sender = Sender::new()?;
-    let mut looks = vec![Look::begin(0, 0); stage.sockets.len()];
-    if !stage.begin()? {
+    let mut looks = vec![Look::begin(0, 0); thread.sockets.len()];
+    if !thread.begin()? {
         return Ok(());
     }
     loop {
-        let (now_ns, more) = stage.turn();
-        let sent_first = stage.sends_first() && sender.send_due(stage)?;
-        let heard = hear(stage, &mut ring, &mut looks, now_ns)?;
+        let (now_ns, more) = thread.turn();
+        let sent_first = thread.sends_first() && sender.send_due(thread)?;
+        let received = receive(thread, &mut ring, &mut looks, now_ns)?;
         if !more {
             break;
         }
-        if !sender.send_due(stage)? && !sent_first {
-            stage.rest(now_ns, heard)?;
+        if !sender.send_due(thread)? && !sent_first {
+            thread.rest(now_ns, received)?;
         }
     }
-    stage.drain(|stage, now_ns| hear(stage, &mut ring, &mut looks, now_ns))
+    thread.drain(|thread, now_ns| receive(thread, &mut ring, &mut looks, now_ns))
 }
 
 struct Sender {
@@ -64,30 +64,30 @@ impl Sender {
     }
 
     /// Sends the due queries. Returns whether it sent any.
-    fn send_due(&mut self, stage: &mut Stage<'_>) -> io::Result<bool> {
+    fn send_due(&mut self, thread: &mut PlayerThread<'_>) -> io::Result<bool> {
         let Self { ring, queries, burst, outcomes } = self;
         let mut sent = false;
-        while let Some(socket) = stage.next_burst(burst) {
-            stage.write_queries(socket, burst, queries);
-            let began_ns = stage.state.now_ns();
-            stage.state.books.tally.send_began(began_ns);
-            ring.send(queries, &stage.sockets[socket], outcomes)?;
+        while let Some(socket) = thread.next_burst(burst) {
+            thread.write_queries(socket, burst, queries);
+            let began_ns = thread.state.now_ns();
+            thread.state.books.tally.send_began(began_ns);
+            ring.send(queries, &thread.sockets[socket], outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
                     break;
                 }
-                stage.wait_for_room();
-                ring.send_rest(queries, &stage.sockets[socket], outcomes)?;
+                thread.wait_for_room();
+                ring.send_rest(queries, &thread.sockets[socket], outcomes)?;
             }
-            let call_ns = began_ns..stage.state.now_ns();
+            let call_ns = began_ns..thread.state.now_ns();
             for (message, (outcome, due)) in outcomes.iter().zip(burst.chunks_exact(1)).enumerate() {
                 match outcome {
                     Ok(()) => {
-                        stage.state.books.tally.messages_sent += 1;
+                        thread.state.books.tally.messages_sent += 1;
                         let at_ns = taken_up_ns(&call_ns, message, outcomes.len());
-                        stage.sent(socket, at_ns, due);
+                        thread.sent(socket, at_ns, due);
                     }
-                    Err(error) => stage.refused(socket, error.raw_os_error().unwrap_or(0), due),
+                    Err(error) => thread.refused(socket, error.raw_os_error().unwrap_or(0), due),
                 }
             }
             sent = true;
@@ -99,72 +99,82 @@ impl Sender {
 /// Handles completed receives. Returns whether anything arrived. One look does not return everything: the kernel
 /// completes a limited number of receives at a time, and a receive that ran out of buffers must be armed again. So
 /// at a tick, before queries time out, this looks until it has read everything that was there when it began.
-fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
-    let tick = stage.polling.tick(&mut stage.state, now_ns);
-    looks.fill(Look::begin(now_ns, stage.messages_most));
-    // After this many looks in a row without such a datagram, each socket has had a turn.
+fn receive(
+    thread: &mut PlayerThread<'_>,
+    ring: &mut Ring,
+    looks: &mut [Look],
+    now_ns: u64,
+) -> io::Result<bool> {
+    let tick = thread.polling.tick(&mut thread.state, now_ns);
+    looks.fill(Look::begin(now_ns, thread.messages_most));
+    // After this many looks in a row without a datagram that was there before, each socket has had a turn.
     let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
-    let (mut heard, mut vain) = (false, 0);
+    let (mut received, mut vain) = (false, 0);
     while vain < vain_most {
         vain += 1;
-        let seen = look_once(stage, ring, looks, now_ns)?;
-        heard |= seen.heard;
-        if seen.left_off || (tick && seen.of_then) {
+        let result = look_once(thread, ring, looks, now_ns)?;
+        received |= result.received;
+        if result.left_off || (tick && result.was_there) {
             vain = 0;
-        } else if !seen.heard {
+        } else if !result.received {
             break;
         }
     }
     if tick {
-        stage.state.books.expire(now_ns);
+        thread.state.books.expire(now_ns);
     }
-    Ok(heard)
+    Ok(received)
 }
 
-/// What one look at the completions returned.
+/// What one look at the completions found.
 #[derive(Default)]
-struct Seen {
-    /// Anything arrived.
-    heard: bool,
-    /// A datagram arrived that was there when looking began.
-    of_then: bool,
+struct LookResult {
+    /// It read a datagram.
+    received: bool,
+    /// It read a datagram that had arrived when looking began.
+    was_there: bool,
     /// A receive had ended and was armed again, on a socket that may hold more such datagrams.
     left_off: bool,
 }
 
 /// Handles the receives that are complete now.
 #[inline]
-fn look_once(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<Seen> {
-    let mut seen = Seen::default();
+fn look_once(
+    thread: &mut PlayerThread<'_>,
+    ring: &mut Ring,
+    looks: &mut [Look],
+    now_ns: u64,
+) -> io::Result<LookResult> {
+    let mut result = LookResult::default();
     ring.submit_and_look()?;
     while let Some(completion) = ring.completion() {
         match completion {
             Completion::Received { key, buffer, armed } => {
-                seen.heard = true;
-                stage.state.books.tally.messages_heard += 1;
+                result.received = true;
+                thread.state.books.tally.messages_received += 1;
                 let socket = key as usize;
-                let at_ns = stage.state.clock.arrival_ns(ring.arrived_ns(&buffer), now_ns);
-                seen.of_then |= !looks[socket].has_read_all(1, at_ns);
-                if ring.sender(&buffer) == stage.targets[socket] {
-                    stage.state.books.arrived(socket, ring.payload(&buffer), at_ns);
+                let at_ns = thread.state.clock.arrival_ns(ring.arrived_ns(&buffer), now_ns);
+                result.was_there |= !looks[socket].has_read_all(1, at_ns);
+                if ring.sender(&buffer) == thread.targets[socket] {
+                    thread.state.books.arrived(socket, ring.payload(&buffer), at_ns);
                 } else {
-                    stage.state.books.answers_nothing(1);
+                    thread.state.books.answers_nothing(1);
                 }
                 ring.give_back(buffer);
                 if !armed {
-                    ring.receive(&stage.sockets[socket], key)?;
-                    seen.left_off |= !looks[socket].is_over();
+                    ring.receive(&thread.sockets[socket], key)?;
+                    result.left_off |= !looks[socket].is_over();
                 }
             }
             Completion::Unarmed(key, None) => {
                 let socket = key as usize;
-                ring.receive(&stage.sockets[socket], key)?;
-                seen.left_off |= !looks[socket].is_over();
+                ring.receive(&thread.sockets[socket], key)?;
+                result.left_off |= !looks[socket].is_over();
             }
             Completion::Unarmed(_, Some(error)) => return Err(error),
             Completion::Sent(buffer, _) => ring.give_back(buffer),
             Completion::Woken => (),
         }
     }
-    Ok(seen)
+    Ok(result)
 }

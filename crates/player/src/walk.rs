@@ -1,14 +1,13 @@
-//! A thread's walk through the dataset. Every thread walks through the whole file, again and again. Each
-//! thread starts where the part of the thread before it ends. As long as the threads keep pace, no two play
-//! the same query at the same time. If the file is to be played a number of times, each thread stops after
-//! that number of parts. The threads stand in different parts in any round, so together they have then played
-//! every query that often.
+//! A thread's walk through the dataset. Every thread walks through the whole file, again and again. The file has as
+//! many parts as there are threads, and thread *i* starts at part *i*. As long as the threads keep pace, no two play
+//! the same query at the same time. If the plan limits the passes over the file, each thread stops after that many
+//! parts. The threads are in different parts in any round, so together they have then played every query that often.
 
 use kqps_dataset::{Dataset, Position};
 
 /// A thread's walk through a dataset, and its position there.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct Walk {
     /// The next query, and its index, counted from 0.
     next: Position,
     index: u64,
@@ -16,7 +15,7 @@ pub struct Part {
     left: u64,
 }
 
-impl Part {
+impl Walk {
     /// The walk of thread `thread` of `threads`. The whole file is played `passes` times, or endlessly with
     /// `None`.
     pub fn new(dataset: &Dataset, threads: usize, thread: usize, passes: Option<u64>) -> Self {
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn together_the_threads_play_every_query_as_often_as_was_wanted() {
+    fn together_the_threads_play_every_query_as_often_as_there_are_passes() {
         for (queries, threads, passes) in
             [(1, 4, 10), (3, 4, 1), (7, 3, 1), (10, 3, 7), (12, 4, 8), (5, 1, 2)]
         {
@@ -107,10 +106,10 @@ mod tests {
             let mut played = std::collections::BTreeMap::new();
             let mut lengths = Vec::new();
             for thread in 0..threads {
-                let mut part = Part::new(&dataset, threads, thread, Some(passes));
-                lengths.push(part.left());
-                while !part.is_over() {
-                    *played.entry(part.advance(&dataset)).or_insert(0) += 1;
+                let mut walk = Walk::new(&dataset, threads, thread, Some(passes));
+                lengths.push(walk.left());
+                while !walk.is_over() {
+                    *played.entry(walk.advance(&dataset)).or_insert(0) += 1;
                 }
             }
             assert_eq!(played.len(), queries);
@@ -132,9 +131,9 @@ mod tests {
     fn threads_never_stand_at_the_same_query() {
         let (_folder, dataset) = dataset(10);
         for passes in [None, Some(6)] {
-            let mut parts: Vec<Part> = (0..3).map(|thread| Part::new(&dataset, 3, thread, passes)).collect();
+            let mut walks: Vec<Walk> = (0..3).map(|thread| Walk::new(&dataset, 3, thread, passes)).collect();
             for _ in 0..19 {
-                let mut at: Vec<Position> = parts.iter_mut().map(|part| part.advance(&dataset)).collect();
+                let mut at: Vec<Position> = walks.iter_mut().map(|walk| walk.advance(&dataset)).collect();
                 at.sort_unstable();
                 at.dedup();
                 assert_eq!(at.len(), 3);
@@ -146,7 +145,7 @@ mod tests {
     fn skipping_is_advancing_many_times() {
         let (_folder, dataset) = dataset(10);
         for count in [0, 1, 4, 9, 10, 25] {
-            let mut walked = Part::new(&dataset, 3, 2, Some(12));
+            let mut walked = Walk::new(&dataset, 3, 2, Some(12));
             let mut skipped = walked;
             for _ in 0..count {
                 walked.advance(&dataset);

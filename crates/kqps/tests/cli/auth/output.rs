@@ -48,7 +48,7 @@ impl Talking {
 }
 
 #[test]
-fn a_load_is_told_in_numbers_and_a_zone_that_failed_with_its_place() {
+fn a_load_is_reported_in_numbers_and_a_zone_that_failed_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("one.test"), ZONE).unwrap();

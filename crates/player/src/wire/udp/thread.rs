@@ -1,4 +1,4 @@
-//! What all loops share besides the state of the thread: when a thread sleeps, when it stops, and how it drains.
+//! A sending thread, as all loops use it: its state and its sockets, when it sleeps, when it stops, and how it drains.
 
 use std::io;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
-use super::Wait;
 use super::look::messages_most;
 use super::polling::Polling;
 use crate::books::Due;
 use crate::plan::Plan;
-use crate::precedence::Precedence;
 use crate::state::ThreadState;
+use crate::wait::Wait;
+use crate::wait::precedence::Precedence;
 
 /// The longest time between two checks of the stop flag by a thread without work.
 const NAP_LONGEST_NS: u64 = 5_000_000;
@@ -32,11 +32,11 @@ const NAPS_MOST: u32 = 4;
 pub(super) const SEND_TRIES: u32 = 20;
 const SEND_NAP_NS: u64 = 50_000;
 
-/// The longest that a thread with more to send than it can goes on before it reads replies and checks its stop flag.
+/// How long an overloaded thread sends before it reads replies and checks its stop flag.
 const STRETCH_NS: u64 = 200_000;
 
-/// What a thread has at hand during a trial.
-pub struct Stage<'a> {
+/// A thread of a trial that sends and receives over UDP.
+pub struct PlayerThread<'a> {
     pub(crate) state: ThreadState<'a>,
     pub(super) polling: Polling,
     pub(super) sockets: &'a [UdpSocket],
@@ -62,7 +62,7 @@ pub struct Stage<'a> {
     pub(crate) precedence: Precedence,
 }
 
-/// The signals between a thread and its crew.
+/// The signals between a thread and the main thread of the trial.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
     /// Reports that the thread is ready, and waits for the common start; `None` if the trial is called off.
@@ -75,7 +75,7 @@ pub struct Signals<'a> {
     pub(crate) all_sent: &'a dyn Fn(),
 }
 
-impl<'a> Stage<'a> {
+impl<'a> PlayerThread<'a> {
     /// `targets` are the targets of the sockets, in the same order. Fails if the process has no descriptors left.
     pub(crate) fn new(
         plan: &Plan,
@@ -105,8 +105,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before this
-    /// call, since anything slow after it shows as lag.
+    /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before
+    /// this call, since anything slow after it shows as lag.
     pub(super) fn begin(&mut self) -> io::Result<bool> {
         if self.has_own_core {
             self.precedence = Precedence::ask();
@@ -138,17 +138,17 @@ impl<'a> Stage<'a> {
         self.signals.broken.load(Relaxed)
     }
 
-    /// Whether due queries leave before replies are read. In an open loop they do, since replies carry the kernel's time of
-    /// arrival. In a closed loop they do not, since replies make room. So an open loop gives up what fell due while its
-    /// window was full, before a reply makes room.
+    /// Whether due queries leave before replies are read. In an open loop they do, since replies carry the kernel's
+    /// time of arrival. In a closed loop they do not, since replies make room. So an open loop gives up what fell due
+    /// while its window was full, before a reply makes room.
     #[inline]
     pub(super) fn sends_first(&self) -> bool {
         self.state.supply.is_open()
     }
 
     /// Takes the next burst of this turn. Returns the number of its socket, if there is a burst. After 200 µs there is
-    /// none, however much is due, so that the thread reads replies. A closed loop has one burst in a turn, since it must
-    /// read replies next.
+    /// none, however much is due, so that the thread reads replies. A closed loop has one burst in a turn, since it
+    /// must read replies next.
     #[inline]
     pub(super) fn next_burst(&mut self, burst: &mut Vec<Due>) -> Option<usize> {
         let now_ns = self.state.now_ns();
@@ -178,9 +178,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does not
-    /// sleep during a round of looks. `heard` is whether a reply came in this turn.
-    pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
+    /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does
+    /// not sleep during a round of looks. `received` is whether a reply came in this turn.
+    pub(super) fn rest(&mut self, now_ns: u64, received: bool) -> io::Result<()> {
         if self.polling.is_looking() {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl<'a> Stage<'a> {
             wait.withheld.runs_first = self.precedence.runs_first();
             return wait.until(&mut self.state, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
         }
-        self.naps = if heard { 0 } else { self.naps + 1 };
+        self.naps = if received { 0 } else { self.naps + 1 };
         match self.state.refill_ns(self.burst_most) {
             // Wait for several replies: a look for each reply costs both sides more than it gains.
             Some(refill_ns) if self.naps < NAPS_MOST => {
@@ -204,11 +204,12 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Ends the sending. Reports to the crew that everything was sent, then reads replies through `hear` until every query
-    /// is settled or the drain is over. Then it looks at every socket once more, and settles the remaining queries.
+    /// Ends the sending. Reports to the main thread that everything was sent, then reads replies through `receive`
+    /// until every query is settled or the drain is over. Then it looks at every socket once more, and settles the
+    /// remaining queries.
     pub(super) fn drain(
         &mut self,
-        mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>,
+        mut receive: impl FnMut(&mut Self, u64) -> io::Result<bool>,
     ) -> io::Result<()> {
         let played_ns = self.state.now_ns();
         self.state.played(played_ns);
@@ -216,7 +217,7 @@ impl<'a> Stage<'a> {
         let end_ns = played_ns + self.drain_ns;
         loop {
             let now_ns = self.state.now_ns();
-            hear(self, now_ns)?;
+            receive(self, now_ns)?;
             let is_over = now_ns >= end_ns || self.state.books.is_settled();
             if is_over || self.signals.stop.is_urgent() || self.is_broken() {
                 break;
@@ -224,7 +225,7 @@ impl<'a> Stage<'a> {
             self.readable.wait((end_ns - now_ns).min(NAP_LONGEST_NS))?;
         }
         self.polling.look_for_the_last_time();
-        hear(self, self.state.now_ns())?;
+        receive(self, self.state.now_ns())?;
         self.state.books.end();
         Ok(())
     }
@@ -246,9 +247,9 @@ impl<'a> Stage<'a> {
         self.state.books.refused(socket, errno, burst);
     }
 
-    /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no room,
-    /// tries again up to [`SEND_TRIES`] times. Calls `book` for each message, with the time at which the kernel took it
-    /// (see [`taken_up_ns`]) or with the error of the last try.
+    /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no
+    /// room, tries again up to [`SEND_TRIES`] times. Calls `book` for each message, with the time at which the kernel
+    /// took it (see [`taken_up_ns`]) or with the error of the last try.
     #[inline]
     pub(super) fn send_all(
         &mut self,
@@ -289,8 +290,8 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// When the kernel took a message of those that one call passed to it. It takes one after the other, the first as the call
-/// begins.
+/// When the kernel took a message of those that one call passed to it. It takes one after the other, the first as the
+/// call begins.
 #[inline]
 pub(super) fn taken_up_ns(call_ns: &Range<u64>, message: usize, messages: usize) -> u64 {
     call_ns.start + (call_ns.end - call_ns.start) * message as u64 / messages as u64
@@ -351,20 +352,20 @@ mod tests {
         let plan = plan(socket.local_addr().unwrap());
         let signals = Signals { ready: &|| None, stop: &stop, broken: &broken, all_sent: &|| () };
         let (state, sockets) = (fixture.state(1, 16, u64::MAX, Arrivals::Even), [socket]);
-        let mut stage = Stage::new(&plan, &sockets, Box::default(), state, signals).unwrap();
+        let mut thread = PlayerThread::new(&plan, &sockets, Box::default(), state, signals).unwrap();
         let mut outcomes = Vec::new();
-        let book = |_: &mut Stage<'_>, message, outcome: Result<u64, i32>| {
+        let book = |_: &mut PlayerThread<'_>, message, outcome: Result<u64, i32>| {
             assert_eq!(message, outcomes.len());
             outcomes.push(outcome.map(|_| ()));
         };
-        stage.send_all(0, 3, |_, first| send(first), book);
+        thread.send_all(0, 3, |_, first| send(first), book);
         outcomes
     }
 
     #[test]
     fn a_full_buffer_is_tried_again_until_there_is_room() {
         let mut calls = 0;
-        let told = outcomes(|first| {
+        let outcomes = outcomes(|first| {
             calls += 1;
             // There is room for one, then for none for a while, then for all.
             Ok(match calls {
@@ -373,7 +374,7 @@ mod tests {
                 _ => 3 - first,
             })
         });
-        assert_eq!((told, calls), (vec![Ok(()); 3], 11));
+        assert_eq!((outcomes, calls), (vec![Ok(()); 3], 11));
     }
 
     #[test]
@@ -381,10 +382,10 @@ mod tests {
         let refused = |errno| Err(io::Error::from_raw_os_error(errno));
         assert_eq!(outcomes(|first| if first == 1 { refused(1) } else { Ok(1) }), [Ok(()), Err(1), Ok(())]);
         let mut calls = 0;
-        let told = outcomes(|_| {
+        let outcomes = outcomes(|_| {
             calls += 1;
             Ok(0)
         });
-        assert_eq!((told, calls), (vec![Err(WOULD_BLOCK); 3], SEND_TRIES + 3));
+        assert_eq!((outcomes, calls), (vec![Err(WOULD_BLOCK); 3], SEND_TRIES + 3));
     }
 }

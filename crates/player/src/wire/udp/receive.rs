@@ -5,15 +5,15 @@ use std::io;
 
 use kqps_kernel::batch::{RecvBatch, Wait};
 
-use super::Stage;
+use super::PlayerThread;
 use super::look::Look;
 
 /// Reads what has arrived on the sockets that are due for a look. Returns whether anything did.
 #[inline]
-pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
-    let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
+pub(super) fn receive(thread: &mut PlayerThread<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
+    let (sockets, targets, most) = (thread.sockets, &thread.targets, thread.messages_most);
     let mut outcome = Ok(false);
-    stage.polling.each_awaited(&mut stage.state, now_ns, |state, socket| {
+    thread.polling.each_awaited(&mut thread.state, now_ns, |state, socket| {
         let mut look = Look::begin(now_ns, most);
         loop {
             let count = match batch.recv(&sockets[socket], Wait::No) {
@@ -24,10 +24,10 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
                     return;
                 }
             };
-            if let Ok(heard) = &mut outcome {
-                *heard = true;
+            if let Ok(received) = &mut outcome {
+                *received = true;
             }
-            state.books.tally.messages_heard += count as u64;
+            state.books.tally.messages_received += count as u64;
             let mut last_ns = 0;
             for index in 0..count {
                 let message = batch.message(index);

@@ -1,5 +1,6 @@
-//! Time in which a core was withheld from a thread that owns it. A hypervisor may take a core away without reporting the
-//! time as stolen. The thread can see this only while it has nothing to do, and so does nothing that might take as long.
+//! Time in which a core was withheld from a thread that owns it. A hypervisor may take a core away without reporting
+//! the time as stolen. The thread can see this only while it has nothing to do, and so does nothing that might take as
+//! long.
 
 use kqps_kernel::clock;
 
@@ -10,7 +11,7 @@ const LEAST_NS: u64 = 1_000_000;
 pub(crate) struct Withheld {
     ns: u64,
     /// Whether the thread runs before all others of its core. Only then can no other thread have delayed it.
-    pub(super) runs_first: bool,
+    pub(crate) runs_first: bool,
 }
 
 impl Withheld {
@@ -38,7 +39,7 @@ impl Withheld {
 }
 
 /// A thread that spins with nothing to do.
-pub(super) struct Vigil<'a> {
+pub(super) struct Spinning<'a> {
     withheld: &'a mut Withheld,
     /// The last reading of the clock, and the CPU time at its last reading.
     looked_ns: u64,
@@ -46,7 +47,7 @@ pub(super) struct Vigil<'a> {
     awake_ns: u64,
 }
 
-impl<'a> Vigil<'a> {
+impl<'a> Spinning<'a> {
     /// Begins at `now_ns`.
     pub(super) fn begin(withheld: &'a mut Withheld, now_ns: u64) -> Self {
         Self { withheld, looked_ns: now_ns, cpu_ns: clock::thread_cpu_ns(), awake_ns: 0 }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeper_that_runs_first_and_comes_late_was_kept_from_it() {
+    fn a_late_sleeper_that_runs_first_was_without_its_core() {
         let mut withheld = Withheld::default();
         withheld.slept(5_000_000);
         assert_eq!(withheld.ns(), 0, "others may have run");
@@ -102,15 +103,15 @@ mod tests {
     }
 
     #[test]
-    fn a_vigil_without_its_core_is_none() {
+    fn time_without_the_core_is_not_spent_awake() {
         let mut withheld = Withheld::default();
-        let mut vigil = Vigil::begin(&mut withheld, 0);
-        while clock::thread_cpu_ns() < vigil.cpu_ns + 3_000_000 {}
+        let mut spinning = Spinning::begin(&mut withheld, 0);
+        while clock::thread_cpu_ns() < spinning.cpu_ns + 3_000_000 {}
         // The clock advances by 3 ms at once, and the CPU time advances as much.
         for now_ns in [10_000, 20_000, 3_020_000, 3_030_000] {
-            vigil.look(now_ns);
+            spinning.look(now_ns);
         }
-        assert_eq!(vigil.awake_ns(), 30_000);
+        assert_eq!(spinning.awake_ns(), 30_000);
         assert_eq!(withheld.ns(), 3_000_000);
     }
 }

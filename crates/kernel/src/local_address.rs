@@ -14,7 +14,7 @@ const PORT: u16 = 53;
 /// Two other calls do answer it. As the interface of multicasts the kernel accepts only an IPv4 address of this host
 /// (`IP_MULTICAST_IF`, ip(7)). To an IPv6 address of its own it sends from that same address (RFC 6724, section 5,
 /// rule 1). The check sends no packet.
-pub fn is_own(address: SocketAddr) -> bool {
+pub fn is_local(address: SocketAddr) -> bool {
     match address.ip() {
         IpAddr::V4(ip) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
             .and_then(|socket| socket2::SockRef::from(&socket).set_multicast_if_v4(&ip))
@@ -36,13 +36,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_own_and_what_is_for_documents_is_not() {
-        let is_own = |ip: &str| is_own(SocketAddr::new(ip.parse().unwrap(), 0));
+    fn loopback_is_local_and_addresses_for_documents_are_not() {
+        let is_local = |ip: &str| is_local(SocketAddr::new(ip.parse().unwrap(), 0));
         for ip in ["127.0.0.1", "127.3.2.1", "::1"] {
-            assert!(is_own(ip), "{ip}");
+            assert!(is_local(ip), "{ip}");
         }
         for ip in ["192.0.2.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "2001:db8::1", "::", "ff02::1"] {
-            assert!(!is_own(ip), "{ip}");
+            assert!(!is_local(ip), "{ip}");
         }
     }
 }

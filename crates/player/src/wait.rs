@@ -1,9 +1,12 @@
-//! Waits until a burst should leave. The thread sleeps while there is time. If it has a core of its own, it spins for the
-//! last stretch. A sleeping thread wakes late, by a few microseconds on physical hardware and by tens of microseconds on a
-//! virtual machine, and its queries would be late too.
+//! Waits until a burst should leave. The thread sleeps while there is time. If it has a core of its own, it spins for
+//! the last stretch. A sleeping thread wakes late, by a few microseconds on physical hardware and by tens of
+//! microseconds on a virtual machine, and its queries would be late too.
 //!
 //! A sleep costs less if its end was announced during the sleep before it ([`Alarms`]). So the thread predicts its next
 //! sleep from how late it usually wakes, and keeps to the prediction if it is good enough.
+
+pub(crate) mod precedence;
+mod withheld;
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -11,8 +14,8 @@ use std::ops::RangeInclusive;
 use kqps_kernel::alarm::Alarms;
 use kqps_kernel::clock;
 
-use super::withheld::{Vigil, Withheld};
 use crate::state::ThreadState;
+use withheld::{Spinning, Withheld};
 
 /// The naps that measure how late a sleeping thread wakes, and the length of each.
 const NAPS: usize = 21;
@@ -76,9 +79,9 @@ impl Wait {
         self.awake_in_all_ns
     }
 
-    /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which it
-    /// leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin sets in
-    /// the supply when the burst leaves.
+    /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which
+    /// it leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin
+    /// sets in the supply when the burst leaves.
     pub(super) fn until(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -123,17 +126,17 @@ impl Wait {
         if now_ns >= at_ns {
             return;
         }
-        let mut vigil = Vigil::begin(&mut self.withheld, now_ns);
+        let mut spinning = Spinning::begin(&mut self.withheld, now_ns);
         while now_ns < at_ns {
             std::hint::spin_loop();
             now_ns = state.now_ns();
-            vigil.look(now_ns);
+            spinning.look(now_ns);
         }
-        self.awake_in_all_ns += vigil.awake_ns();
+        self.awake_in_all_ns += spinning.awake_ns();
     }
 
-    /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it is
-    /// good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
+    /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it
+    /// is good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
     fn wake_ns(&self, state: &ThreadState<'_>, due_ns: u64, at_ns: u64) -> u64 {
         let wake_ns = at_ns.saturating_sub(self.awake_ns());
         let good = if self.stays_awake {
@@ -141,12 +144,13 @@ impl Wait {
         } else {
             due_ns..=wake_ns + self.late.ns
         };
-        let foreseen_ns = self.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns));
-        foreseen_ns.filter(|foreseen_ns| good.contains(foreseen_ns)).unwrap_or(wake_ns)
+        let announced_ns = self.alarms.announced_ns();
+        let predicted_ns = announced_ns.map(|announced_ns| state.clock.since_start_ns(announced_ns));
+        predicted_ns.filter(|predicted_ns| good.contains(predicted_ns)).unwrap_or(wake_ns)
     }
 
-    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces the
-    /// end of the sleep after it, unless the thread will still be busy then.
+    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces
+    /// the end of the sleep after it, unless the thread will still be busy then.
     fn sleep(
         &mut self,
         state: &ThreadState<'_>,
@@ -174,8 +178,8 @@ impl Wait {
     }
 }
 
-/// The usual length of something: a running estimate of a quantile, which moves in fixed steps. One rare stall hardly moves
-/// it.
+/// The usual length of something: a running estimate of a quantile, which moves in fixed steps. One rare stall hardly
+/// moves it.
 #[derive(Debug)]
 struct Usual {
     ns: u64,
@@ -266,55 +270,55 @@ mod tests {
         }
     }
 
-    /// When a thread wakes up for a burst that may leave 1 ms after `now_ns` and should leave 2 ms after. `told_ns` is the
-    /// predicted time.
-    fn wakes_ns(wait: &mut Wait, state: &ThreadState<'_>, now_ns: u64, told_ns: Option<u64>) -> u64 {
-        let told_ns = told_ns.map(|told_ns| state.clock.clock_ns(now_ns + told_ns));
-        wait.alarms.sleep_until_ns(1, told_ns).unwrap();
+    /// When a thread wakes up for a burst that may leave 1 ms after `now_ns` and should leave 2 ms after it. The sleep
+    /// before announced the time `ahead_ns` after `now_ns`.
+    fn wakes_ns(wait: &mut Wait, state: &ThreadState<'_>, now_ns: u64, ahead_ns: Option<u64>) -> u64 {
+        let announced_ns = ahead_ns.map(|ahead_ns| state.clock.clock_ns(now_ns + ahead_ns));
+        wait.alarms.sleep_until_ns(1, announced_ns).unwrap();
         wait.wake_ns(state, now_ns + 1_000_000, now_ns + 2_000_000) - now_ns
     }
 
     #[test]
-    fn a_moment_that_was_foreseen_well_enough_is_kept_to() {
+    fn a_prediction_that_is_good_enough_is_kept() {
         let fixture = Fixture::new();
         let state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let now_ns = state.now_ns();
         let mut asleep = Wait { late: Usual::median(17_000), ..Wait::asleep().unwrap() };
         let mut awake = awake_for(10_000);
         // Not before the burst may leave, and no later than the usual delay of a sleep.
-        for (told_ns, wakes_at_ns) in [
+        for (ahead_ns, wakes_at_ns) in [
             (999_999, 2_000_000),
             (1_000_000, 1_000_000),
             (1_980_000, 1_980_000),
             (2_017_000, 2_017_000),
             (2_017_001, 2_000_000),
         ] {
-            assert_eq!(wakes_ns(&mut asleep, &state, now_ns, Some(told_ns)), wakes_at_ns);
+            assert_eq!(wakes_ns(&mut asleep, &state, now_ns, Some(ahead_ns)), wakes_at_ns);
         }
         // Not so early that the thread spins for much of the wait, and never late.
-        for (told_ns, wakes_at_ns) in
+        for (ahead_ns, wakes_at_ns) in
             [(1_969_999, 1_990_000), (1_970_000, 1_970_000), (1_990_000, 1_990_000), (1_990_001, 1_990_000)]
         {
-            assert_eq!(wakes_ns(&mut awake, &state, now_ns, Some(told_ns)), wakes_at_ns);
+            assert_eq!(wakes_ns(&mut awake, &state, now_ns, Some(ahead_ns)), wakes_at_ns);
         }
         assert_eq!(wakes_ns(&mut asleep, &state, now_ns, None), 2_000_000);
         assert_eq!(wakes_ns(&mut awake, &state, now_ns, None), 1_990_000);
     }
 
     #[test]
-    fn the_next_wait_is_foreseen_unless_the_thread_is_away_then() {
+    fn the_next_wait_is_predicted_unless_the_thread_is_busy_then() {
         let fixture = Fixture::new();
         // A query every millisecond, from 0.
         let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait { late: Usual::median(20_000), ..Wait::asleep().unwrap() };
         let at_ns = state.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
         wait_until(&mut wait, &mut state, at_ns, u64::MAX);
-        let told_ns = wait.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns));
-        assert_eq!(told_ns, Some(at_ns + 1_000_000));
-        assert_eq!(*state.supply.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is to leave then");
+        let announced_ns = wait.alarms.announced_ns().map(|clock_ns| state.clock.since_start_ns(clock_ns));
+        assert_eq!(announced_ns, Some(at_ns + 1_000_000));
+        assert_eq!(*state.supply.leaves_ns(MOST).unwrap().end(), at_ns, "the burst leaves then");
         let mut away = Wait { away: Usual::median(2_000_000), ..Wait::asleep().unwrap() };
         wait_until(&mut away, &mut state, at_ns + 200_000_000, u64::MAX);
-        assert_eq!(away.alarms.told_ns(), None);
+        assert_eq!(away.alarms.announced_ns(), None);
     }
 
     #[test]
@@ -328,8 +332,8 @@ mod tests {
         // The thread should have checked its stop flag seconds ago.
         wait_until(&mut wait, &mut state, now_ns + 3_600_000_000_000, ago_ns);
         // The thread came back seconds after the predicted time.
-        let told_ns = state.clock.clock_ns(ago_ns);
-        wait.alarms.sleep_until_ns(1, Some(told_ns)).unwrap();
+        let announced_ns = state.clock.clock_ns(ago_ns);
+        wait.alarms.sleep_until_ns(1, Some(announced_ns)).unwrap();
         let leaves = ago_ns - 1..=now_ns + 1_000_000;
         wait.until(&mut state, leaves, MOST, u64::MAX).unwrap();
         assert!(wait.withheld.ns() < 2_000_000_000, "{:?}", wait.withheld);
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_foreseen_is_kept_to_when_the_last_stretch_has_become_longer() {
+    fn a_prediction_is_kept_when_the_last_stretch_has_become_longer() {
         let fixture = Fixture::new();
         // A query every millisecond, from 0.
         let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
@@ -386,8 +390,9 @@ mod tests {
         let at_ns = state.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
         wait_until(&mut wait, &mut state, at_ns, u64::MAX);
         assert_eq!(wait.late.ns, 4 * Usual::STEP_NS, "a sleeper is never early");
-        let told_ns = wait.alarms.told_ns().map(|told_ns| state.clock.since_start_ns(told_ns)).unwrap();
-        let (due_ns, then_ns) = (at_ns, at_ns + 1_000_000);
-        assert_eq!((wait.wake_ns(&state, due_ns, then_ns), told_ns), (told_ns, then_ns - wait.late.ns));
+        let announced_ns = state.clock.since_start_ns(wait.alarms.announced_ns().unwrap());
+        let then_ns = at_ns + 1_000_000;
+        assert_eq!(announced_ns, then_ns - wait.late.ns);
+        assert_eq!(wait.wake_ns(&state, at_ns, then_ns), announced_ns);
     }
 }

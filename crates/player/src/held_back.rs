@@ -1,11 +1,11 @@
-//! Replies that a subject held back. Either the reply was cut to the header (TC=1 and no record) although the answer would
-//! have fitted, or it was REFUSED for a query that the subject answers at other times. Servers limit their response rate in
-//! both ways.
+//! Replies that a subject held back. Either the reply was cut to the header (TC=1 and no record) although the answer
+//! would have fitted, or it was REFUSED for a query that the subject answers at other times. Servers limit their
+//! response rate in both ways.
 //!
-//! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as held
-//! back if the same query had a whole answer at another time of the trial. If it never had one, the player compares similar
-//! replies. A negative answer holds what all negative answers to its type hold. A query for an address that was asked once
-//! is assumed to have an answer like the others, if those need at most half of the room.
+//! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as
+//! held back if the same query had a whole answer at another time of the trial. If it never had one, the player
+//! compares similar replies. A negative answer holds what all negative answers to its type hold. A query for an address
+//! that was asked once is assumed to have an answer like the others, if those need at most half of the room.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,9 +28,9 @@ const ROOM_LEAST: usize = 512;
 /// The longest datagram that servers send by default, whatever size the query offers.
 const ROOM_MOST: usize = edns::UDP_PAYLOAD_BYTES as usize;
 
-/// The cut and whole replies that one thread saw. Counting a reply allocates nothing.
+/// The cut, refused and whole replies to one thread. Counting a reply allocates nothing.
 #[derive(Debug, Default)]
-pub struct Cuts {
+pub struct HeldBack {
     /// Queries that had a whole answer.
     whole: Marks,
     /// The longest whole reply by type, without header and question: negative answers, then other answers.
@@ -43,14 +43,14 @@ pub struct Cuts {
 
 /// The number of replies that the subject held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct HeldBackCounts {
     /// Replies cut to the header although the answer would have fitted.
     pub slipped: u64,
     /// REFUSED replies to queries that were answered at other times.
     pub refused: u64,
 }
 
-impl Cuts {
+impl HeldBack {
     /// No replies yet, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
         let marks = || Marks::new(dataset);
@@ -98,16 +98,16 @@ impl Cuts {
         self.refused.add(&other.refused);
     }
 
-    /// Returns how many replies were held back, from the counts of all threads. A question may stand in the dataset more
-    /// than once. So if any reply was cut, this searches all queries that had a whole answer.
-    pub fn held_back(&self, dataset: &Dataset) -> HeldBack {
+    /// Returns how many replies were held back, from the counts of all threads. A question may stand in the dataset
+    /// more than once. So if any reply was cut, this searches all queries that had a whole answer.
+    pub fn counts(&self, dataset: &Dataset) -> HeldBackCounts {
         let [negative, positive, refused] =
             [&self.negative, &self.positive, &self.refused].map(|cut| cut.by_message(dataset));
         let is_cut = |message: &&[u8]| {
             negative.contains_key(message) || positive.contains_key(message) || refused.contains_key(message)
         };
         if [&negative, &positive, &refused].iter().all(|cut| cut.is_empty()) {
-            return HeldBack::default();
+            return HeldBackCounts::default();
         }
         let whole = self.whole.all().map(|position| dataset.query(position).message);
         let whole: HashSet<&[u8]> = whole.filter(is_cut).collect();
@@ -123,7 +123,7 @@ impl Cuts {
         });
         let slipped = negative.chain(positive).map(|(_, cut)| cut.count).sum();
         let refused = refused.iter().filter(|(message, _)| whole.contains(*message));
-        HeldBack { slipped, refused: refused.map(|(_, cut)| cut.count).sum() }
+        HeldBackCounts { slipped, refused: refused.map(|(_, cut)| cut.count).sum() }
     }
 }
 
@@ -134,7 +134,7 @@ struct OfMessage {
     count: u64,
 }
 
-/// Whether the data of this type have one fixed length.
+/// Whether the data of this type has one fixed length.
 fn is_address(qtype: u16) -> bool {
     matches!(qtype, rtype::A | rtype::AAAA)
 }
@@ -294,37 +294,37 @@ mod tests {
     }
 
     /// A reply to a query: whole, with its rcode and length in bytes; cut, with its rcode; or REFUSED.
-    enum Said {
+    enum TestReply {
         Whole(u16, usize),
         Bare(u16),
         Refused,
     }
 
-    fn held_back(text: &str, replies: &[(usize, Said)]) -> (u64, u64) {
+    fn held_back(text: &str, replies: &[(usize, TestReply)]) -> (u64, u64) {
         let (dataset, positions, _folder) = queries(text);
-        let mut all = Cuts::default();
+        let mut all = HeldBack::default();
         // Two threads, each with half of the replies.
         for half in replies.chunks(replies.len().div_ceil(2)) {
-            let mut cuts = Cuts::of(&dataset);
-            for (number, said) in half {
+            let mut held_back = HeldBack::of(&dataset);
+            for (number, reply) in half {
                 let position = positions[*number];
-                match said {
-                    Said::Whole(rcode, bytes) => {
-                        cuts.whole(position, &dataset.query(position), *rcode, *bytes);
+                match reply {
+                    TestReply::Whole(rcode, bytes) => {
+                        held_back.whole(position, &dataset.query(position), *rcode, *bytes);
                     }
-                    Said::Bare(rcode) => cuts.bare(position, *rcode),
-                    Said::Refused => cuts.refused(position),
+                    TestReply::Bare(rcode) => held_back.bare(position, *rcode),
+                    TestReply::Refused => held_back.refused(position),
                 }
             }
-            all.add(&cuts);
+            all.add(&held_back);
         }
-        let HeldBack { slipped, refused } = all.held_back(&dataset);
+        let HeldBackCounts { slipped, refused } = all.counts(&dataset);
         (slipped, refused)
     }
 
     #[test]
     fn what_came_whole_at_another_time_was_held_back() {
-        use Said::{Bare, Whole};
+        use TestReply::{Bare, Whole};
         let text = "a.test TXT\nb.test TXT\n";
         // The second name never had a whole answer, so its size may be the reason.
         let replies =
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_question_may_stand_on_several_lines() {
-        use Said::{Bare, Refused, Whole};
+        use TestReply::{Bare, Refused, Whole};
         let text = "a.test TXT\na.test TXT\na.test TXT E\nb.test A\nb.test A\nc.test A\n";
         assert_eq!(held_back(text, &[(0, Bare(0)), (0, Bare(0)), (1, Whole(0, 60))]), (2, 0));
         assert_eq!(held_back(text, &[(0, Bare(0)), (2, Whole(0, 60))]), (0, 0), "EDNS gives more room");
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_negative_answer_is_like_the_others() {
-        use Said::{Bare, Whole};
+        use TestReply::{Bare, Whole};
         let text = "a.test A\nb.test A\nc.test AAAA\n";
         assert_eq!(held_back(text, &[(0, Whole(3, 100)), (1, Bare(3)), (1, Bare(3))]), (2, 0));
         // There is no whole answer to the third query's type. A reply that fills the room is cut for its size.
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn an_address_asked_once_is_like_others_that_leave_half_of_the_room() {
-        use Said::{Bare, Whole};
+        use TestReply::{Bare, Whole};
         let text = "a.test A\nb.test A\nc.test TXT\nd.test TXT\n";
         assert_eq!(held_back(text, &[(0, Whole(0, 40)), (1, Bare(0))]), (1, 0));
         assert_eq!(held_back(text, &[(0, Whole(0, 40)), (1, Bare(0)), (1, Bare(0))]), (0, 0), "each time");
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_refusal_counts_where_the_query_was_answered_at_another_time() {
-        use Said::{Refused, Whole};
+        use TestReply::{Refused, Whole};
         let replies = [(0, Refused), (1, Refused), (0, Whole(0, 40)), (0, Refused)];
         assert_eq!(held_back("a.test A\nb.test A\n", &replies), (0, 2));
         let replies = [(0, Whole(5, 12)), (0, Whole(0, 40))];

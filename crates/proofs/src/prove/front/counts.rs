@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
+/// The counts of a front: of clients without connections, of those with them, and of the back ends.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Told {
+pub(super) struct FrontCounts {
     pub(super) received: u64,
     pub(super) answered: u64,
     pub(super) dropped: BTreeMap<String, u64>,
     pub(super) response_rcodes: Option<BTreeMap<String, u64>>,
-    pub(super) tcp: Option<TcpTold>,
+    pub(super) tcp: Option<TcpCounts>,
     #[serde(default)]
-    pub(super) back_ends: BTreeMap<String, BackEndTold>,
+    pub(super) back_ends: BTreeMap<String, BackEndCounts>,
 }
 
 /// Counts of clients with connections.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct TcpTold {
+pub(super) struct TcpCounts {
     pub(super) connections: u64,
     pub(super) received: u64,
     pub(super) answered: u64,
@@ -28,7 +29,7 @@ pub(super) struct TcpTold {
 
 /// Counts of one back end.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct BackEndTold {
+pub(super) struct BackEndCounts {
     pub(super) up: u64,
     pub(super) sent: u64,
     pub(super) answered: u64,
@@ -43,7 +44,7 @@ pub(super) struct BackEndTold {
     pub(super) connections: u64,
 }
 
-impl Told {
+impl FrontCounts {
     /// Checks that every query of a client, every query to a back end, and every connection has exactly
     /// one end.
     pub(super) fn check(&self) -> Result<()> {
@@ -52,12 +53,12 @@ impl Told {
         adds_up("clients' connections", tcp.received, tcp.answered, &tcp.dropped)?;
         let ended: u64 = tcp.ended.values().sum();
         ensure!(tcp.connections == ended, "{} connections came, and {ended} ended", tcp.connections);
-        for (name, told) in &self.back_ends {
-            let settled = told.answered + told.timed_out + told.cut_off + told.displaced + told.unsettled;
+        for (name, at) in &self.back_ends {
+            let settled = at.answered + at.timed_out + at.cut_off + at.displaced + at.unsettled;
             ensure!(
-                told.sent == settled,
-                "{name} got {} queries, and {settled} had an end: {told:?}",
-                told.sent
+                at.sent == settled,
+                "{name} got {} queries, and {settled} had an end: {at:?}",
+                at.sent
             );
         }
         Ok(())

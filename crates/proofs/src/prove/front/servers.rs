@@ -13,7 +13,7 @@ use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
 use super::super::Bench;
-use super::told::Told;
+use super::counts::FrontCounts;
 use crate::child::{Running, pinned};
 use kqps_faults::back_end::{BackEnd, Transport};
 
@@ -71,7 +71,7 @@ impl Front {
     }
 
     /// Its counts while it runs.
-    pub(super) fn status(&self) -> Result<Told> {
+    pub(super) fn status(&self) -> Result<FrontCounts> {
         let mut text = String::new();
         UnixStream::connect(&self.status)
             .and_then(|mut stream| stream.read_to_string(&mut text))
@@ -79,28 +79,32 @@ impl Front {
         serde_json::from_str(&text).with_context(|| format!("the front reported {text:?}"))
     }
 
-    /// Waits until its counts meet a condition. Returns how long that took.
-    pub(super) fn tells(
+    /// Waits until its counts meet a condition, which `what` describes. Returns how long that took.
+    pub(super) fn wait_until(
         &self,
         what: &str,
         within: Duration,
-        is_it: impl Fn(&Told) -> bool,
+        is_it: impl Fn(&FrontCounts) -> bool,
     ) -> Result<Duration> {
         let began = Instant::now();
         loop {
-            let told = self.status()?;
-            if is_it(&told) {
+            let counts = self.status()?;
+            if is_it(&counts) {
                 return Ok(began.elapsed());
             }
-            ensure!(began.elapsed() < within, "within {within:?} the front did not report {what}: {told:?}");
+            ensure!(
+                began.elapsed() < within,
+                "within {within:?} the front did not report {what}: {counts:?}"
+            );
             std::thread::sleep(LOOK);
         }
     }
 
     /// Waits until it would send queries to all of its back ends.
     pub(super) fn is_ready(&self, back_ends: usize) -> Result<()> {
-        let all_up = |told: &Told| told.back_ends.values().filter(|told| told.up > 0).count() == back_ends;
-        self.tells("that all back ends are up", Duration::from_secs(10), all_up).map(drop)
+        let all_up =
+            |counts: &FrontCounts| counts.back_ends.values().filter(|at| at.up > 0).count() == back_ends;
+        self.wait_until("that all back ends are up", Duration::from_secs(10), all_up).map(drop)
     }
 
     /// CPU time of its threads so far, seconds.
@@ -109,17 +113,17 @@ impl Front {
     }
 
     /// Ends it. An error if that takes too long, or if its counts do not add up.
-    pub(super) fn stop(self) -> Result<Told> {
+    pub(super) fn stop(self) -> Result<FrontCounts> {
         let began = Instant::now();
         self.running.signal(Signal::Terminate)?;
         let ended = self.running.wait(STOPS_WITHIN)?;
         let took = began.elapsed();
         ensure!(ended.code == Some(0), "the front ended with {:?}", ended.code);
         ensure!(took < STOPS_WITHIN, "the front took {:.1} s to end", took.as_secs_f64());
-        let told: Told = serde_json::from_str(ended.output.trim())
+        let counts: FrontCounts = serde_json::from_str(ended.output.trim())
             .with_context(|| format!("on stop the front said {:?}", ended.output))?;
-        told.check()?;
-        Ok(told)
+        counts.check()?;
+        Ok(counts)
     }
 }
 

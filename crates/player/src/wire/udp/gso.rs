@@ -1,7 +1,7 @@
-//! Batches with segmentation. The loop orders the queries of a burst by length, the longest first. Queries of equal length,
-//! and a shorter one after them, leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`). Replies that the
-//! subject sent in segments arrive as one message (`UDP_GRO`). A socket whose device refuses segmented sends falls back to
-//! single sends.
+//! Batches with segmentation. The loop orders the queries of a burst by length, the longest first. Queries of equal
+//! length, and a shorter one after them, leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`). Replies
+//! that the subject sent in segments arrive as one message (`UDP_GRO`). A socket whose device refuses segmented sends
+//! falls back to single sends.
 
 use std::cmp::Reverse;
 use std::io;
@@ -10,33 +10,33 @@ use std::ops::Range;
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot_cut, run_of};
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
-use super::Stage;
-use super::hear::hear;
-use super::stage::write_query;
+use super::PlayerThread;
+use super::receive::receive;
+use super::thread::write_query;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 /// Messages that one receiving call takes at most.
 const REPLIES: usize = 32;
 
-pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
-    let mut sender = Sender::new(stage.sockets.len());
-    if !stage.begin()? {
+    let mut sender = Sender::new(thread.sockets.len());
+    if !thread.begin()? {
         return Ok(());
     }
     loop {
-        let (now_ns, more) = stage.turn();
-        let sent_first = stage.sends_first() && sender.send_due(stage);
-        let heard = hear(stage, &mut replies, now_ns)?;
+        let (now_ns, more) = thread.turn();
+        let sent_first = thread.sends_first() && sender.send_due(thread);
+        let received = receive(thread, &mut replies, now_ns)?;
         if !more {
             break;
         }
-        if !sender.send_due(stage) && !sent_first {
-            stage.rest(now_ns, heard)?;
+        if !sender.send_due(thread) && !sent_first {
+            thread.rest(now_ns, received)?;
         }
     }
-    stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
+    thread.drain(|thread, now_ns| receive(thread, &mut replies, now_ns))
 }
 
 struct Sender {
@@ -59,24 +59,24 @@ impl Sender {
 
     /// Sends the due queries. Returns whether it sent any.
     #[inline]
-    fn send_due(&mut self, stage: &mut Stage<'_>) -> bool {
+    fn send_due(&mut self, thread: &mut PlayerThread<'_>) -> bool {
         let Self { burst, runs, queries, segments } = self;
         let mut sent = false;
-        while let Some(socket) = stage.next_burst(burst) {
+        while let Some(socket) = thread.next_burst(burst) {
             order_by_length(burst);
             let most = if segments[socket] { SEGMENTS } else { 1 };
             cut_into_runs(burst, most, runs);
-            send(stage, socket, burst, runs, queries, &mut segments[socket]);
+            send(thread, socket, burst, runs, queries, &mut segments[socket]);
             sent = true;
         }
         sent
     }
 }
 
-/// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If that
-/// succeeds, the socket sends only single queries from then on.
+/// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If
+/// that succeeds, the socket sends only single queries from then on.
 fn send(
-    stage: &mut Stage<'_>,
+    thread: &mut PlayerThread<'_>,
     socket: usize,
     burst: &[Due],
     runs: &[Range<usize>],
@@ -88,33 +88,33 @@ fn send(
         let run = &burst[run.clone()];
         let segment = (run.len() > 1).then_some(run[0].bytes);
         let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
-        let message = queries.add(&stage.targets[socket], bytes, segment);
+        let message = queries.add(&thread.targets[socket], bytes, segment);
         for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
-            write_query(&stage.state, due, query);
+            write_query(&thread.state, due, query);
         }
     }
     let mut uncut = Vec::new();
-    stage.send_all(
+    thread.send_all(
         socket,
         runs.len(),
         |socket, first| queries.send(socket, first),
-        |stage, message, outcome| {
+        |thread, message, outcome| {
             let run = runs[message].clone();
             match outcome {
-                Ok(now_ns) => stage.sent(socket, now_ns, &burst[run]),
+                Ok(now_ns) => thread.sent(socket, now_ns, &burst[run]),
                 Err(errno) if run.len() > 1 && cannot_cut(errno) => uncut.push(run),
-                Err(errno) => stage.refused(socket, errno, &burst[run]),
+                Err(errno) => thread.refused(socket, errno, &burst[run]),
             }
         },
     );
     for run in uncut {
         let mut singles = Vec::new();
         cut_into_runs(&burst[run.clone()], 1, &mut singles);
-        let sent_before = stage.state.books.tally.accounts.sent;
-        send(stage, socket, &burst[run], &singles, queries, segments);
-        if *segments && stage.state.books.tally.accounts.sent > sent_before {
+        let sent_before = thread.state.books.tally.accounts.sent;
+        send(thread, socket, &burst[run], &singles, queries, segments);
+        if *segments && thread.state.books.tally.accounts.sent > sent_before {
             *segments = false;
-            stage.fallbacks += 1;
+            thread.fallbacks += 1;
         }
     }
 }

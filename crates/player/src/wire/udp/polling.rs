@@ -1,23 +1,23 @@
-//! Which UDP sockets a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between it reads
-//! those that sent a moment ago.
+//! Which UDP sockets a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between it
+//! reads those that sent a moment ago.
 
 use crate::state::ThreadState;
 
-/// The interval of ticks, nanoseconds. Each tick handles timeouts, follows the wall clock, and starts a round of looks at
-/// the sockets.
+/// The interval of ticks, nanoseconds. Each tick handles timeouts, follows the wall clock, and starts a round of looks
+/// at the sockets.
 pub(crate) const TICK_NS: u64 = 1_000_000;
 
-/// Every 64th round also looks at the sockets without outstanding queries. They may hold a duplicate or a datagram from a
-/// stranger.
+/// Every 64th round also looks at the sockets without outstanding queries. They may hold a duplicate or a datagram from
+/// a stranger.
 const ROUNDS_PER_WHOLE: u64 = 64;
 
-/// Sockets that an open loop reads before it sends again. With hundreds of sockets and a slow subject, a whole round takes
-/// longer than a query may be late.
+/// Sockets that an open loop reads before it sends again. With hundreds of sockets and a slow subject, a whole round
+/// takes longer than a query may be late.
 const LOOKS_MOST: usize = 4;
 
-/// The player also looks between ticks at a socket that sent within `FRESH_NS`. An open loop does so only every `LOOK_NS`,
-/// since each look costs CPU time and a later look finds more replies. Replies carry the kernel's time of arrival, so a
-/// later look costs no accuracy.
+/// The player also looks between ticks at a socket that sent within `FRESH_NS`. An open loop does so only every
+/// `LOOK_NS`, since each look costs CPU time and a later look finds more replies. Replies carry the kernel's time of
+/// arrival, so a later look costs no accuracy.
 const FRESH_NS: u64 = 2_000_000;
 const LOOK_NS: u64 = 250_000;
 
@@ -74,10 +74,10 @@ impl Polling {
         self.sockets[socket].sent_ns = now_ns;
     }
 
-    /// Calls `look` for each socket that may hold replies now; `look` must read at least what has arrived so far. Those are
-    /// the sockets that sent recently and wait for replies. At a tick, they are all sockets with outstanding queries that
-    /// were not just looked at. An open loop reads a few sockets, sends what fell due meanwhile, and continues with the
-    /// rest.
+    /// Calls `look` for each socket that may hold replies now; `look` must read at least what has arrived so far. Those
+    /// are the sockets that sent recently and wait for replies. At a tick, they are all sockets with outstanding
+    /// queries that were not just looked at. An open loop reads a few sockets, sends what fell due meanwhile, and
+    /// continues with the rest.
     #[inline]
     pub(crate) fn each_awaited<'a>(
         &mut self,

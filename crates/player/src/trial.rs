@@ -1,4 +1,4 @@
-//! Plays a plan: binds the sockets, starts the threads together, watches both sides while the threads send, and
+//! Plays a trial: binds the sockets, starts the threads together, watches both sides while the threads send, and
 //! joins the threads' counts into one record.
 
 use std::cell::Cell;
@@ -19,17 +19,19 @@ use crate::books::{Books, Times};
 use crate::clock::TrialClock;
 use crate::error::PlayError;
 use crate::inflight::Inflight;
-use crate::io::polling::TICK_NS;
-use crate::io::{Chosen, Signals, Stage, Wait};
 use crate::live::Live;
 use crate::pace::Pace;
-use crate::part::{self, Part};
 use crate::plan::{LoadPlan, Plan};
-use crate::record::{self, Heard, Played};
+use crate::record::{self, FinishedTrial, ThreadResult};
 use crate::schedule::Schedule;
-use crate::sockets::{Sockets, capacity, part_of, too_many};
+use crate::share::{capacity, share_of};
 use crate::state::ThreadState;
 use crate::supply::Supply;
+use crate::wait::Wait;
+use crate::walk::{self, Walk};
+use crate::wire::udp::polling::TICK_NS;
+use crate::wire::udp::sockets::{Sockets, too_many};
+use crate::wire::udp::{PlayerThread, Signals, UdpIo};
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -51,9 +53,9 @@ impl Control {
     }
 }
 
-/// What a thread reports to the crew. Each thread reports twice: that it is ready or gone, and that it sent its
-/// last query.
-enum Told {
+/// What a thread reports to the main thread. Each thread reports twice: that it is ready or gone, and that it sent
+/// its last query.
+enum ThreadEvent {
     /// The thread is ready to start; its thread ID.
     Ready(u32),
     /// The thread ended before it was ready.
@@ -61,17 +63,18 @@ enum Told {
     Sent,
 }
 
+/// The moments at which the main thread lets the threads go on.
 #[derive(Default)]
-struct Gate {
+struct StartGate {
     /// The common start on the monotonic clock; `None` if the trial is called off.
     start_ns: OnceLock<Option<u64>>,
-    /// The crew has read the threads' CPU times, so the threads may end.
+    /// The main thread has read the threads' CPU times, so the threads may end.
     watched: OnceLock<()>,
     /// A thread failed. There is no trial, and the other threads end at once.
     broken: AtomicBool,
 }
 
-impl Gate {
+impl StartGate {
     fn open(&self, start_ns: Option<u64>) {
         self.start_ns.set(start_ns).expect("a trial is begun or called off once");
     }
@@ -88,12 +91,12 @@ impl Gate {
 
 /// What the threads share.
 #[derive(Clone, Copy)]
-struct World<'a> {
+struct TrialContext<'a> {
     plan: &'a Plan,
     dataset: &'a Dataset,
     control: &'a Control,
-    chosen: Chosen,
-    gate: &'a Gate,
+    io: UdpIo,
+    gate: &'a StartGate,
 }
 
 /// What to watch of the player while the threads with these IDs play.
@@ -108,15 +111,15 @@ pub fn play<W: TrialWatch>(
     control: &Control,
     watch: impl FnOnce(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
-    let chosen = Chosen::choose(plan)?;
-    let Sockets { all: sockets, notes } = Sockets::bind(plan, chosen)?;
-    let gate = Gate::default();
-    let world = World { plan, dataset, control, chosen, gate: &gate };
+    let io = UdpIo::choose(plan)?;
+    let Sockets { all: sockets, notes } = Sockets::bind(plan, io)?;
+    let gate = StartGate::default();
+    let context = TrialContext { plan, dataset, control, io, gate: &gate };
     let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
-    let (tell, told) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut threads = start(scope, world, sockets, &tell)?;
-        let tids: Vec<u32> = told.iter().take(plan.threads).filter_map(Told::ready).collect();
+        let mut threads = start(scope, context, sockets, &sender)?;
+        let tids: Vec<u32> = events.iter().take(plan.threads).filter_map(ThreadEvent::ready_thread).collect();
         if tids.len() < plan.threads {
             gate.call_off();
             // The error of one thread gives the reason.
@@ -127,52 +130,52 @@ pub fn play<W: TrialWatch>(
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let started_monotonic_ns = clock::now_ns() + LEAD_NS;
         gate.open(Some(started_monotonic_ns));
-        let _ = told.iter().take(plan.threads).count();
+        let _ = events.iter().take(plan.threads).count();
         watch.sending_ended();
         gate.let_end();
-        let heard = joined(&mut threads)?;
-        let seen = watch.end();
+        let results = joined(&mut threads)?;
+        let watch_result = watch.end();
         let interrupted = control.stop.is_asked();
-        let played = Played {
+        let finished = FinishedTrial {
             plan,
             dataset,
-            chosen,
-            heard,
-            seen,
+            io,
+            results,
+            watch_result,
             started_unix_ms,
             started_monotonic_ns,
             interrupted,
             cores_awake: awake.is_some(),
             notes,
         };
-        let trial = record::trial(played);
+        let trial = record::trial(finished);
         trial.accounts.check()?;
         Ok(trial)
     })
 }
 
-type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
+type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<ThreadResult>, PlayError>>;
 
 /// Starts the threads and distributes the sockets among them. If a thread cannot be started, the trial is called
 /// off.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    world: World<'scope>,
+    context: TrialContext<'scope>,
     mut sockets: Vec<UdpSocket>,
-    tell: &mpsc::Sender<Told>,
+    sender: &mpsc::Sender<ThreadEvent>,
 ) -> Result<Vec<Thread<'scope>>, PlayError> {
-    let World { plan, gate, .. } = world;
+    let TrialContext { plan, gate, .. } = context;
     let total = sockets.len() as u64;
     let mut threads = Vec::new();
     for number in 0..plan.threads {
-        let numbers = part_of(total, plan.threads, number);
+        let numbers = share_of(total, plan.threads, number);
         let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
-        let teller = Teller::new(tell.clone(), &gate.broken);
+        let guard = ThreadGuard::new(sender.clone(), &gate.broken);
         let play = move || {
-            let heard = one_thread(world, number, &own, numbers.start as usize, teller);
-            // The crew must read the thread's CPU time before the thread ends.
+            let result = one_thread(context, number, &own, numbers.start as usize, guard);
+            // The main thread must read this thread's CPU time before it ends.
             gate.watched.wait();
-            heard
+            result
         };
         let thread = std::thread::Builder::new().name(format!("player-{number}"));
         match thread.spawn_scoped(scope, play) {
@@ -187,14 +190,15 @@ fn start<'scope>(
 }
 
 /// The results of all threads, or the first error.
-fn joined(threads: &mut Vec<Thread<'_>>) -> Result<Vec<Heard>, PlayError> {
+fn joined(threads: &mut Vec<Thread<'_>>) -> Result<Vec<ThreadResult>, PlayError> {
     let ended: Vec<_> =
         threads.drain(..).map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect();
     ended.into_iter().filter_map(Result::transpose).collect()
 }
 
-impl Told {
-    fn ready(self) -> Option<u32> {
+impl ThreadEvent {
+    /// The ID of a thread that is ready.
+    fn ready_thread(self) -> Option<u32> {
         match self {
             Self::Ready(tid) => Some(tid),
             Self::Gone | Self::Sent => None,
@@ -202,29 +206,29 @@ impl Told {
     }
 }
 
-/// Sends a thread's reports to the crew. If the thread fails or panics, dropping this value sends the missing
-/// reports, so the crew does not wait forever, and marks the trial as broken.
-struct Teller<'a> {
-    tell: mpsc::Sender<Told>,
+/// Sends a thread's events to the main thread. If the thread fails or panics, dropping this value sends the missing
+/// events, so the main thread does not wait forever, and marks the trial as broken.
+struct ThreadGuard<'a> {
+    sender: mpsc::Sender<ThreadEvent>,
     broken: &'a AtomicBool,
     ready: Cell<bool>,
     sent: Cell<bool>,
     done: Cell<bool>,
 }
 
-impl<'a> Teller<'a> {
-    fn new(tell: mpsc::Sender<Told>, broken: &'a AtomicBool) -> Self {
-        Self { tell, broken, ready: Cell::new(false), sent: Cell::new(false), done: Cell::new(false) }
+impl<'a> ThreadGuard<'a> {
+    fn new(sender: mpsc::Sender<ThreadEvent>, broken: &'a AtomicBool) -> Self {
+        Self { sender, broken, ready: Cell::new(false), sent: Cell::new(false), done: Cell::new(false) }
     }
 
     fn ready(&self) {
         self.ready.set(true);
-        let _ = self.tell.send(Told::Ready(affinity::thread_id()));
+        let _ = self.sender.send(ThreadEvent::Ready(affinity::thread_id()));
     }
 
     fn sent(&self) {
         self.sent.set(true);
-        let _ = self.tell.send(Told::Sent);
+        let _ = self.sender.send(ThreadEvent::Sent);
     }
 
     /// Marks the thread's part as complete.
@@ -233,58 +237,58 @@ impl<'a> Teller<'a> {
     }
 }
 
-impl Drop for Teller<'_> {
+impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         if !self.done.get() {
             self.broken.store(true, Relaxed);
         }
-        // The crew holds the receiver for as long as it waits for a report.
+        // The main thread holds the receiver for as long as it waits for an event.
         if !self.ready.get() {
-            let _ = self.tell.send(Told::Gone);
+            let _ = self.sender.send(ThreadEvent::Gone);
         }
         if !self.sent.get() {
-            let _ = self.tell.send(Told::Sent);
+            let _ = self.sender.send(ThreadEvent::Sent);
         }
     }
 }
 
 /// One thread's part of the trial. `first` is the number, among all sockets, of the first in `sockets`. Returns
 /// `None` if the trial was called off.
-#[allow(clippy::needless_pass_by_value)] // dropping the teller sends reports
+#[allow(clippy::needless_pass_by_value)] // dropping the guard sends events
 fn one_thread(
-    world: World<'_>,
+    context: TrialContext<'_>,
     number: usize,
     sockets: &[UdpSocket],
     first: usize,
-    teller: Teller<'_>,
-) -> Result<Option<Heard>, PlayError> {
-    let plan = world.plan;
+    guard: ThreadGuard<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let plan = context.plan;
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
     // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let state = state(world, number, sockets.len());
+    let state = state(context, number, sockets.len());
     let ready = || {
-        teller.ready();
-        *world.gate.start_ns.wait()
+        guard.ready();
+        *context.gate.start_ns.wait()
     };
-    let all_sent = || teller.sent();
-    let (stop, broken) = (&world.control.stop, &world.gate.broken);
+    let all_sent = || guard.sent();
+    let (stop, broken) = (&context.control.stop, &context.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
     let all = plan.targets();
     let targets = (first..first + sockets.len()).map(|socket| all[socket % all.len()].into());
-    let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
-    let mut stage = Stage::new(plan, sockets, targets.collect(), state, signals)
+    let failed = |error| PlayError::Loop { io: context.io.name(), error };
+    let mut thread = PlayerThread::new(plan, sockets, targets.collect(), state, signals)
         .map_err(|error| too_many(plan, error, failed))?;
-    world.chosen.play(&mut stage).map_err(failed)?;
-    teller.done();
-    let Stage { state, fallbacks, begun, precedence, wait, .. } = stage;
+    context.io.play(&mut thread).map_err(failed)?;
+    guard.done();
+    let PlayerThread { state, fallbacks, begun, precedence, wait, .. } = thread;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
     let correct_in_time = state.books.correct_in_time();
-    Ok(begun.then_some(Heard {
+    Ok(begun.then_some(ThreadResult {
         tid: affinity::thread_id(),
         tally: state.books.tally,
         played_ns,
@@ -299,13 +303,13 @@ fn one_thread(
 }
 
 /// The state of thread `number`, before the start.
-fn state(world: World<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
-    let World { plan, dataset, control, .. } = world;
+fn state(context: TrialContext<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
+    let TrialContext { plan, dataset, control, .. } = context;
     let settle = plan.timeout + plan.drain;
-    let part = Part::new(dataset, plan.threads, number, plan.stop.passes);
+    let walk = Walk::new(dataset, plan.threads, number, plan.stop.passes);
     let stop_at_ns = plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64);
     let lag_allowed_ns = plan.lag_allowed.as_nanos() as u64;
-    let supply = Supply::new(dataset, part, pace(world, number), stop_at_ns, lag_allowed_ns);
+    let supply = Supply::new(dataset, walk, pace(context, number), stop_at_ns, lag_allowed_ns);
     let capacity = capacity(plan.load, plan.timeout, settle, plan.sockets_in_fact());
     let tables = (0..sockets).map(|_| Inflight::new(capacity, fastrand::u16(..)));
     let times = Times {
@@ -318,20 +322,20 @@ fn state(world: World<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
 }
 
 /// The schedule or window of thread `number`.
-fn pace(world: World<'_>, number: usize) -> Pace {
-    let World { plan, dataset, .. } = world;
+fn pace(context: TrialContext<'_>, number: usize) -> Pace {
+    let TrialContext { plan, dataset, .. } = context;
     let threads = plan.threads;
-    let own_part = |window| {
-        let part = part_of(window, threads, number);
-        part.end - part.start
+    let own_share = |window| {
+        let share = share_of(window, threads, number);
+        share.end - share.start
     };
     match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
-            let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
+            let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
-            Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_part) }
+            Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_share) }
         }
-        LoadPlan::Closed { outstanding } => Pace::Closed { window: own_part(outstanding) },
+        LoadPlan::Closed { outstanding } => Pace::Closed { window: own_share(outstanding) },
     }
 }

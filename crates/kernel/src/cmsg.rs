@@ -22,9 +22,9 @@ const fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(size_of::<usize>())
 }
 
-/// The kernel's data about a received message.
+/// What the control messages of a received message say about it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ControlData {
     pub(crate) segment_bytes: Option<u16>,
     pub(crate) arrived_ns: Option<u64>,
     pub(crate) to: Option<LocalAddress>,
@@ -32,20 +32,20 @@ pub(crate) struct Told {
 
 /// Reads all control messages. Skips unknown ones, and stops at a malformed one.
 #[inline]
-pub(crate) fn read(mut bytes: &[u8]) -> Told {
-    let mut told = Told::default();
+pub(crate) fn read(mut bytes: &[u8]) -> ControlData {
+    let mut found = ControlData::default();
     while bytes.len() >= HEADER {
         let length = usize::from_ne_bytes(array(&bytes[..size_of::<usize>()]));
         let Some(data) = bytes.get(HEADER..length) else { break };
         let level = libc::c_int::from_ne_bytes(array(&bytes[HEADER - 8..HEADER - 4]));
         let kind = libc::c_int::from_ne_bytes(array(&bytes[HEADER - 4..HEADER]));
-        told.take(level, kind, data);
+        found.take(level, kind, data);
         bytes = bytes.get(align(length)..).unwrap_or_default();
     }
-    told
+    found
 }
 
-impl Told {
+impl ControlData {
     #[inline]
     fn take(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
         match (level, kind) {

@@ -1,0 +1,103 @@
+//! The limits of a plan, and the errors of a plan that exceeds them.
+
+use std::time::Duration;
+
+use super::Plan;
+
+/// Why a plan cannot be played.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum PlanError {
+    #[error("a plan needs a target at least, and all of one family")]
+    Targets,
+    #[error("{0} threads: expected 1 to {THREADS_MOST}")]
+    Threads(usize),
+    #[error("{0} sockets: expected 1 to {SOCKETS_MOST}")]
+    Sockets(usize),
+    #[error("{sockets} sockets: each of the {targets} targets needs one of its own at least")]
+    SocketsOfTargets { sockets: usize, targets: usize },
+    #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
+    Burst(usize),
+    #[error("a timeout of 0: every reply would be late")]
+    Timeout,
+    #[error(
+        "a drain of {drain:?} is shorter than the timeout ({timeout:?}): replies in time would be missed"
+    )]
+    Drain { drain: Duration, timeout: Duration },
+    #[error("a due query may wait {coalesce:?}, and is given up after {lag_allowed:?}, before it leaves")]
+    Coalesce { coalesce: Duration, lag_allowed: Duration },
+    #[error("a window of {window}: each of the {threads} threads needs one of 1 at least")]
+    Window { window: u64, threads: usize },
+}
+
+impl Plan {
+    /// Checks the limits that the fields name.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let udp = self.udp();
+        let Some(first) = udp.targets.first() else { return Err(PlanError::Targets) };
+        let (threads, sockets, targets) = (self.threads, udp.sockets, udp.targets.len());
+        let (coalesce, lag_allowed) = (self.coalesce, self.lag_allowed);
+        let window = self.load.window();
+        let wrong = [
+            (udp.targets.iter().any(|target| target.is_ipv4() != first.is_ipv4()), PlanError::Targets),
+            (!(1..=THREADS_MOST).contains(&threads), PlanError::Threads(threads)),
+            (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
+            (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
+            (!(1..=BURST_MOST).contains(&udp.burst), PlanError::Burst(udp.burst)),
+            (self.timeout.is_zero(), PlanError::Timeout),
+            (self.drain < self.timeout, PlanError::Drain { drain: self.drain, timeout: self.timeout }),
+            (coalesce > lag_allowed, PlanError::Coalesce { coalesce, lag_allowed }),
+            (
+                window.is_some_and(|window| window < threads as u64),
+                PlanError::Window { window: window.unwrap_or_default(), threads },
+            ),
+        ];
+        wrong.into_iter().find_map(|(is_wrong, error)| is_wrong.then_some(error)).map_or(Ok(()), Err)
+    }
+}
+
+/// The most sending threads.
+pub const THREADS_MOST: usize = 1024;
+
+/// The most sockets that one trial can use.
+pub const SOCKETS_MOST: usize = 16_384;
+
+/// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
+pub const BURST_MOST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::plan::tests::plan;
+
+    #[test]
+    fn a_plan_that_cannot_be_played_says_why() {
+        let error = |change: fn(&mut Plan)| {
+            let mut plan = plan(SocketAddr::from(([127, 0, 0, 1], 53)));
+            change(&mut plan);
+            plan.check()
+        };
+        assert_eq!(error(|_| ()), Ok(()));
+        assert_eq!(error(|plan| plan.udp_mut().targets.clear()), Err(PlanError::Targets));
+        assert_eq!(
+            error(|plan| plan.udp_mut().targets.push("[::1]:53".parse().unwrap())),
+            Err(PlanError::Targets)
+        );
+        assert_eq!(error(|plan| plan.threads = 0), Err(PlanError::Threads(0)));
+        assert_eq!(error(|plan| plan.udp_mut().sockets = 1 << 20), Err(PlanError::Sockets(1 << 20)));
+        assert_eq!(
+            error(|plan| plan.udp_mut().targets.push("127.0.0.2:53".parse().unwrap())),
+            Err(PlanError::SocketsOfTargets { sockets: 1, targets: 2 })
+        );
+        assert_eq!(error(|plan| plan.udp_mut().burst = 65), Err(PlanError::Burst(65)));
+        assert_eq!(error(|plan| plan.timeout = Duration::ZERO), Err(PlanError::Timeout));
+        assert!(matches!(error(|plan| plan.drain /= 2), Err(PlanError::Drain { .. })));
+        assert!(matches!(
+            error(|plan| plan.coalesce = plan.lag_allowed * 2),
+            Err(PlanError::Coalesce { .. })
+        ));
+        assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
+    }
+}

@@ -1,0 +1,81 @@
+//! When the queries of a plan leave, and when sending stops.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What decides when the next query leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LoadPlan {
+    /// The schedule: a fixed rate, whatever the subject answers.
+    Open {
+        /// Queries per second, all threads together; above 0.
+        rate_qps: f64,
+        /// How the queries are spaced.
+        arrivals: Arrivals,
+        /// The most outstanding queries, all threads together, at least 1 per thread; `None` for no limit. A query that
+        /// falls due while the window is full is not sent.
+        window: Option<u64>,
+    },
+    /// The subject's replies: a limited number of outstanding queries, all threads together.
+    Closed {
+        /// The most outstanding queries, at least 1 per thread.
+        outstanding: u64,
+    },
+}
+
+impl LoadPlan {
+    /// The most outstanding queries, if they are limited.
+    pub fn window(&self) -> Option<u64> {
+        match *self {
+            Self::Open { window, .. } => window,
+            Self::Closed { outstanding } => Some(outstanding),
+        }
+    }
+}
+
+/// How the queries of an open loop are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Query *i* is due at `t0 + i / rate`.
+    #[default]
+    Even,
+    /// Gaps have an exponential distribution with that mean, as from independent clients.
+    Poisson,
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+        })
+    }
+}
+
+impl FromStr for Arrivals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "even" => Ok(Self::Even),
+            "poisson" => Ok(Self::Poisson),
+            "captured" => Err("captured arrivals need a capture, which this version does not read".into()),
+            _ => Err("expected even or poisson".into()),
+        }
+    }
+}
+
+/// What ends the sending, whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// The longest time to send; `None` for no limit.
+    pub after: Option<Duration>,
+    /// The number of passes over the dataset; `None` for no limit.
+    pub passes: Option<u64>,
+}

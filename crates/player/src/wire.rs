@@ -1,0 +1,3 @@
+//! How queries travel: one module for each wire.
+
+pub mod udp;
