@@ -99,8 +99,8 @@ fn build(folder: &Path, name: &str) -> Result<PathBuf> {
 
 /// The compiler's name for this machine.
 fn host() -> Result<String> {
-    let told = shell::read(std::process::Command::new("rustc").arg("-vV"))?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    let text = shell::read(std::process::Command::new("rustc").arg("-vV"))?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc does not report what it builds for")?.to_owned())
 }
 

@@ -34,7 +34,7 @@ fn an_interrupted_proof_leaves_no_folder() {
 #[test]
 fn an_interrupted_proof_leaves_no_control_group() {
     let place = tempfile::tempdir().unwrap();
-    let told = place.path().join("told");
+    let groups_file = place.path().join("groups");
     // An echo that prints an address, and a player that writes its control groups to a file.
     let program = script(
         place.path(),
@@ -44,11 +44,11 @@ fn an_interrupted_proof_leaves_no_control_group() {
             *) cat /proc/self/cgroup > "{0}.part" && mv "{0}.part" "{0}" ;;
             esac
             exec sleep 60"#,
-            told.display()
+            groups_file.display()
         ),
     );
     let mut proof = prove("starved", &program).spawn().unwrap();
-    wait_until("a player was started", || told.exists());
+    wait_until("a player was started", || groups_file.exists());
     let name = format!("kqps-starved-{}", proof.id());
     let groups = || {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -58,7 +58,7 @@ fn an_interrupted_proof_leaves_no_control_group() {
     let before = groups();
     signal(proof.id(), Signal::Interrupt).unwrap();
     assert_eq!(proof.wait().unwrap().code(), Some(130));
-    if fs::read_to_string(&told).unwrap().contains(&name) {
+    if fs::read_to_string(&groups_file).unwrap().contains(&name) {
         assert!(before > 0, "the group is in none of the places that were looked at");
         assert_eq!(groups(), 0);
     } else {

@@ -95,9 +95,9 @@ fn what_a_file_says_of_the_answer_is_known_whatever_is_checked() {
     let text = "a.test A\nb.test A NXDOMAIN\nc.test A NOERROR =6f15e63fb37c575a\nd.test A NOERROR\n\
                 e.test A =c6a4a1d1545475f9\nf.test A RCODE23\n";
     let dataset = Desk::new().open(text).expect("queries").checked(Check::Off);
-    let told: Vec<String> =
+    let kinds: Vec<String> =
         (0..6).map(|index| dataset.expected(dataset.position(index)).to_string()).collect();
-    assert_eq!(told, ["unknown", "NXDOMAIN", "NODATA", "NOERROR", "unknown", "BADCOOKIE"]);
+    assert_eq!(kinds, ["unknown", "NXDOMAIN", "NODATA", "NOERROR", "unknown", "BADCOOKIE"]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_name_is_bytes() {
 }
 
 #[test]
-fn further_columns_are_told_apart_by_content() {
+fn further_columns_are_distinguished_by_content() {
     let opt = |columns: &str| {
         let dataset = Desk::new().open(format!("www.test A {columns}")).expect(columns);
         let (message, rcode, _) = only(&dataset);

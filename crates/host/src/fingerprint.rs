@@ -16,7 +16,7 @@ use crate::topology::Topology;
 /// Returns the fingerprint of this machine as the calling process sees it, with the running program under `binaries`.
 pub fn read() -> Fingerprint {
     let mut fingerprint = of(&Root::real(), Topology::read());
-    tell_spreading(&mut fingerprint);
+    add_spreading(&mut fingerprint);
     match std::env::current_exe() {
         Ok(path) => {
             let version = Some(env!("CARGO_PKG_VERSION").to_owned());
@@ -220,48 +220,48 @@ fn queues(root: &Root) -> BTreeMap<String, String> {
         for queue in root.names(&format!("sys/class/net/{device}/queues")) {
             let steering =
                 if queue.starts_with("rx") { ["rps_cpus", "rps_flow_cnt"] } else { ["xps_cpus", "xps_rxqs"] };
-            let told: Vec<String> = steering
+            let words: Vec<String> = steering
                 .iter()
                 .filter_map(|file| {
                     let value = root.text(&format!("sys/class/net/{device}/queues/{queue}/{file}")).ok()?;
                     Some(format!("{file} {value}"))
                 })
                 .collect();
-            queues.insert(format!("{device}/{queue}"), told.join(", "));
+            queues.insert(format!("{device}/{queue}"), words.join(", "));
         }
     }
     queues
 }
 
 /// Adds how each network card spreads received packets over its queues.
-fn tell_spreading(fingerprint: &mut Fingerprint) {
+fn add_spreading(fingerprint: &mut Fingerprint) {
     for device in Root::real().names("sys/class/net") {
         let name = format!("{device}/rss");
         match spreading::of_device(&device) {
-            Ok(told) => drop(fingerprint.queues.insert(name, spreading_words(&told))),
+            Ok(found) => drop(fingerprint.queues.insert(name, spreading_words(&found))),
             Err(error) => drop(fingerprint.unreadable.insert(name, error.to_string())),
         }
     }
 }
 
 /// For example `128 slots: queue 0 64, queue 1 64; Toeplitz; key 6d5a56da…`.
-fn spreading_words(told: &Spreading) -> String {
+fn spreading_words(spreading: &Spreading) -> String {
     let mut slots = BTreeMap::new();
-    for queue in &told.queues {
+    for queue in &spreading.queues {
         *slots.entry(queue).or_insert(0_u32) += 1;
     }
     let slots: Vec<String> = slots.iter().map(|(queue, count)| format!("queue {queue} {count}")).collect();
-    let function = match told.function {
+    let function = match spreading.function {
         1 => "Toeplitz",
         2 => "exclusive or",
         4 => "CRC-32",
         _ => "hash unknown",
     };
-    if told.queues.is_empty() {
+    if spreading.queues.is_empty() {
         return "no table".into();
     }
-    let mut words = format!("{} slots: {}; {function}; key ", told.queues.len(), slots.join(", "));
-    for byte in &told.key {
+    let mut words = format!("{} slots: {}; {function}; key ", spreading.queues.len(), slots.join(", "));
+    for byte in &spreading.key {
         let _ = write!(words, "{byte:02x}");
     }
     words
@@ -272,9 +272,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spreading_is_told_by_its_slots() {
-        let told = Spreading { function: 1, queues: vec![0, 1, 0, 1], key: vec![0x6d, 0x5a] };
-        assert_eq!(spreading_words(&told), "4 slots: queue 0 2, queue 1 2; Toeplitz; key 6d5a");
+    fn a_spreading_is_described_by_its_slots() {
+        let found = Spreading { function: 1, queues: vec![0, 1, 0, 1], key: vec![0x6d, 0x5a] };
+        assert_eq!(spreading_words(&found), "4 slots: queue 0 2, queue 1 2; Toeplitz; key 6d5a");
         assert_eq!(spreading_words(&Spreading { function: 1, ..Spreading::default() }), "no table");
     }
 

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_told_in_kib() {
+    fn the_memory_of_a_status_is_in_kib() {
         let status = parse_status(
             "Name:\tnsd\nVmRSS:\t    1848 kB\nvoluntary_ctxt_switches:\t31\nnonvoluntary_ctxt_switches:\t4\n",
         );

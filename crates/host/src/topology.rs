@@ -78,14 +78,14 @@ fn core(
     unreadable: &mut BTreeMap<String, String>,
 ) -> CoreFacts {
     let folder = format!("sys/devices/system/cpu/cpu{cpu}");
-    let mut told = |what: &str, outcome: io::Result<u32>, otherwise: u32| {
+    let mut read_or = |what: &str, outcome: io::Result<u32>, otherwise: u32| {
         outcome.unwrap_or_else(|error| {
             unreadable.insert(format!("cpu{cpu}/{what}"), error.to_string());
             otherwise
         })
     };
-    let package = told("package", root.number(&format!("{folder}/topology/physical_package_id")), 0);
-    let core = told("core", root.number(&format!("{folder}/topology/core_id")), cpu);
+    let package = read_or("package", root.number(&format!("{folder}/topology/physical_package_id")), 0);
+    let core = read_or("core", root.number(&format!("{folder}/topology/core_id")), cpu);
     let smt = root
         .list(&format!("{folder}/topology/core_cpus_list"))
         .or_else(|_| root.list(&format!("{folder}/topology/thread_siblings_list")))
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_nodes_and_shared_caches_are_told_apart() {
+    fn sockets_nodes_and_shared_caches_are_distinguished() {
         let topology = TWO_SOCKETS.topology(&[]);
         let seventh = &topology.cores[7];
         assert_eq!((seventh.package, seventh.core, seventh.numa_node), (1, 3, 1));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_has_the_cores_of_the_mask() {
+    fn a_machine_that_reports_nothing_has_the_cores_of_the_mask() {
         let empty = tempfile::TempDir::new().unwrap();
         let topology = Topology::from(&Root::at(empty.path()), &[0, 1], BTreeMap::new());
         assert_eq!(topology.cores.iter().map(|core| core.smt.clone()).collect::<Vec<_>>(), [[0], [1]]);

@@ -26,8 +26,8 @@ use waits::Waits;
 
 /// The time between two wakes on a core. A stall longer than this and [`STALL_NS`] together, so one of 3 ms, is always
 /// seen. A shorter stall is seen if it meets a wake. A wake costs 7 to 12 µs on a virtual machine, and twice as much if
-/// others keep the caches busy, so the period is no shorter. It is no round number, so that the wakes do not meet a
-/// periodic event always at the same point.
+/// others keep the caches busy, so the period is no shorter. It is no round number, so that the wakes do not always
+/// meet a periodic event at the same point.
 const PERIOD_NS: u64 = 2_300_000;
 
 /// A wake later than this is a stall. On a virtual machine a sleeping thread wakes some tens of microseconds late. The
@@ -48,7 +48,7 @@ pub struct Witness {
 struct Watch {
     began_ns: u64,
     is_over: AtomicBool,
-    /// The subject's processes; none where nobody knows them.
+    /// The subject's processes; empty if they are not known.
     processes: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ impl Witness {
     /// allowed here, and without the right to run before others.
     pub fn begin(cpus: &[u32], subject: &[u32]) -> io::Result<Self> {
         let cpus = cores(cpus)?;
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let watch = Arc::new(Watch {
             began_ns: clock::now_ns(),
             is_over: AtomicBool::new(false),
@@ -79,13 +79,13 @@ impl Witness {
         for (place, &cpu) in cpus.iter().enumerate() {
             // Staggered, so that not all cores wake up at the same moment.
             let offset_ns = PERIOD_NS * place as u64 / cpus.len() as u64;
-            let (watch, tell) = (Arc::clone(&witness.watch), tell.clone());
-            let run = move || watch.on(cpu, offset_ns, tell);
+            let (watch, sender) = (Arc::clone(&witness.watch), sender.clone());
+            let run = move || watch.on(cpu, offset_ns, sender);
             let thread = std::thread::Builder::new().name(format!("witness-{cpu}")).spawn(run)?;
             witness.threads.push((cpu, thread));
         }
-        drop(tell);
-        let watching = told.iter().take(cpus.len()).count();
+        drop(sender);
+        let watching = receiver.iter().take(cpus.len()).count();
         if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
     }
 
@@ -177,7 +177,7 @@ impl Seen {
         self.note(now_ns - at_ns, at_ns);
     }
 
-    /// A core was withheld for so long at least, since then.
+    /// Records that the core was withheld for `late_ns`, from `at_ns` on, if that is long enough for a stall.
     fn note(&mut self, late_ns: u64, at_ns: u64) {
         if late_ns > STALL_NS {
             self.stalls += 1;

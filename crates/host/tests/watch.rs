@@ -106,7 +106,7 @@ fn children_are_the_subjects_too_even_when_they_are_gone() {
 }
 
 #[test]
-fn a_subject_that_dies_is_told_dead() {
+fn a_subject_that_dies_is_reported_as_dead() {
     let mut subject = shell("read go");
     let watch = watched(subject.0.id());
     subject.0.kill().unwrap();
@@ -121,7 +121,7 @@ fn a_subject_that_dies_is_told_dead() {
 }
 
 #[test]
-fn a_neighbour_is_told_wherever_player_and_subject_may_run() {
+fn a_neighbour_is_found_wherever_player_and_subject_may_run() {
     let (neighbour, subject) = (shell("while :; do :; done"), shell("read go"));
     let watch = watched(subject.0.id());
     let pid = neighbour.0.id();
@@ -155,7 +155,7 @@ fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
 }
 
 #[test]
-fn player_threads_are_told_apart() {
+fn each_player_thread_has_its_own_figures() {
     let tid = || -> u32 {
         let link = std::fs::read_link("/proc/thread-self").unwrap();
         link.file_name().unwrap().to_str().unwrap().parse().unwrap()

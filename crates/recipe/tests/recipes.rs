@@ -46,7 +46,7 @@ fn zones(folder: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn what_the_recipes_give_never_changes() {
-    let mut told = String::new();
+    let mut text = String::new();
     for name in kqps_recipe::recipe_names() {
         let folder = written(&small(name), 1000);
         let mut zones_hash = blake3::Hasher::new();
@@ -55,9 +55,9 @@ fn what_the_recipes_give_never_changes() {
         }
         let queries = blake3::hash(read(&folder.path().join("queries")).as_bytes());
         let (zones, queries) = (zones_hash.finalize().to_hex(), queries.to_hex());
-        writeln!(told, "{name} {} {}", &zones[..16], &queries[..16]).expect("a line");
+        writeln!(text, "{name} {} {}", &zones[..16], &queries[..16]).expect("a line");
     }
-    assert_eq!(told, include_str!("generated/recipes.txt"));
+    assert_eq!(text, include_str!("generated/recipes.txt"));
 }
 
 /// The content of a zone, read from its file: the types at each name, in lower case and absolute.
@@ -236,7 +236,7 @@ fn shares_of_the_way_of_asking_are_kept() {
 }
 
 #[test]
-fn a_bad_recipe_is_told_with_its_place() {
+fn the_error_of_a_bad_recipe_names_its_place() {
     for (text, expected) in [
         ("zones = 2\nzoness = 3\n", "x.toml:2:1: unknown field `zoness`, expected one of "),
         ("zoness = 3\n", "; did you mean `zones`?"),

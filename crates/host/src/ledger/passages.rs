@@ -138,7 +138,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
 }
 
 /// Datagrams that the subject's side received: those that were read, and those for ports without a listener. No
-/// buffer dropped the latter, and nobody answered them.
+/// buffer dropped the latter, and no process answered them.
 fn taken(udp: &UdpFacts, read: u64) -> u64 {
     read + udp.no_ports
 }

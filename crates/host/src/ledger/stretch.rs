@@ -59,15 +59,15 @@ impl Drops {
     /// The ledger from drops alone, for when passages do not help. The drops of interfaces are left out, since
     /// they need not belong to this trial.
     pub(super) fn alone(self) -> Vec<Placed> {
-        const TOLD: [Place; 5] = [
+        const KEPT: [Place; 5] = [
             Place::Softnet,
             Place::SubjectSocketBuffer,
             Place::SubjectUnanswered,
             Place::SubjectSend,
             Place::PlayerSocketBuffer,
         ];
-        let told = self.counters.into_iter().filter(|(place, ..)| TOLD.contains(place));
-        told.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
+        let kept = self.counters.into_iter().filter(|(place, ..)| KEPT.contains(place));
+        kept.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
     }
 
     fn at(&self, place: Place) -> u64 {

@@ -199,7 +199,7 @@ fn between_namespaces_every_loss_is_placed() {
 }
 
 #[test]
-fn on_loopback_directions_are_told_apart_by_what_the_player_knows() {
+fn on_loopback_the_players_own_counts_separate_the_directions() {
     let story =
         Story { filter_in: 20, subject_buffer: 300, unanswered: 40, player_buffer: 800, ..Story::default() };
     let ledger = story.one_sided().ledger();
@@ -236,7 +236,7 @@ fn where_nobody_listened_nobody_answered() {
 }
 
 #[test]
-fn what_others_may_have_lost_is_not_told_where_nothing_was_lost() {
+fn losses_that_may_be_those_of_others_are_left_out_if_nothing_was_lost() {
     let mut counted = Story::default().one_sided();
     counted.host.network.shared = true;
     counted.host.network.udp4.no_ports = 22;
@@ -290,7 +290,7 @@ fn a_reply_that_is_sent_again_after_a_filter_refused_it_is_one() {
 }
 
 #[test]
-fn drops_tell_where_on_a_stretch() {
+fn drops_show_where_on_a_stretch() {
     let mut counted = Story { path_out: 100, ..Story::default() }.two_sided();
     counted.host.softnet_dropped = 30;
     let device = DeviceFacts { name: "eth0".into(), ..DeviceFacts::default() };
