@@ -8,7 +8,7 @@
 //!   ([`kqps_message::canonical`]), without TTL and length.
 //!
 //! If the rcode is neither NOERROR nor NXDOMAIN, only the rcode counts: AA is taken as 0, and there are no
-//! records. RRSIGs are left out, because nobody knows them before the zone is signed.
+//! records. RRSIGs are left out, because they are not known before the zone is signed.
 
 use kqps_message::{Header, canonical, question, rcode, rtype};
 use xxhash_rust::xxh3::xxh3_64;

@@ -27,8 +27,8 @@ use waits::Waits;
 
 /// The time between two wakes on a core. A stall longer than this and [`STALL_NS`] together, so one of 3 ms, is always
 /// seen. A shorter stall is seen if it meets a wake. A wake costs 7 to 12 µs on a virtual machine, and twice as much if
-/// others keep the caches busy, so the period is no shorter. It is no round number, so that the wakes do not meet a
-/// periodic event always at the same point.
+/// others keep the caches busy, so the period is no shorter. It is no round number, so that the wakes do not always
+/// meet a periodic event at the same point.
 const PERIOD_NS: u64 = 2_300_000;
 
 /// A wake later than this is a stall. On a virtual machine a sleeping thread wakes some tens of microseconds late. The

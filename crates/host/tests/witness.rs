@@ -31,7 +31,7 @@ fn witness(cpu: u32) -> Option<Witness> {
     witness_of(cpu, &[])
 }
 
-/// The same, of the subject of these processes.
+/// A witness of one core that also watches a subject with these processes; `None` as for `witness`.
 fn witness_of(cpu: u32, subject: &[u32]) -> Option<Witness> {
     match Witness::begin(&[cpu], subject) {
         Ok(witness) => Some(witness),
@@ -120,7 +120,7 @@ fn a_core_that_is_busy_with_a_server_is_not_seen_to_stand_still() {
     assert!(wrong * 2 < wakes, "{wrong} of about {wakes}: {facts:?}");
 }
 
-/// A program that always has something to do, on this core. It ends when this is dropped.
+/// A program on one core that always has something to do. Dropping this value ends it.
 struct Busy(Child);
 
 impl Busy {
@@ -136,8 +136,8 @@ impl Drop for Busy {
     }
 }
 
-/// Holds the core now and then as an ordinary thread that yields least, and returns from when to when, where the program got
-/// nothing meanwhile.
+/// Holds the core now and then, as the ordinary thread that yields least. Returns the start and the end of each time in
+/// which the program got no CPU time.
 fn crowd(pid: u32) -> Vec<(u64, u64)> {
     priority::yield_least().unwrap();
     let start_ns = clock::now_ns();
@@ -164,7 +164,7 @@ fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
     }
     let period_ns = facts.period_us * 1000;
     for (from_ns, to_ns) in held {
-        // The last wake that saw it get on was less than a period after it last did.
+        // The last wake that saw the program make progress came less than a period after it last ran.
         let is_it = |stall: &&Stall| stall.at_ns <= from_ns + period_ns && stall.end_ns() + 1000 > to_ns;
         assert!(facts.stalls.iter().any(|stall| is_it(&stall)), "{from_ns} to {to_ns}: {facts:?}");
     }

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn programs_are_recorded_with_their_versions() {
-        let told = |program: &str, word: &str| {
+        let side = |program: &str, word: &str| {
             Side::Started(Box::new(Configured::plain(Definition {
                 programs: vec![program.into()],
                 version: Some(Version {
@@ -239,8 +239,8 @@ mod tests {
         };
         let wish = Wish {
             folder: PathBuf::new(),
-            a: told("sh", "1.2"),
-            b: told("cat", "1.3"),
+            a: side("sh", "1.2"),
+            b: side("cat", "1.3"),
             queries: None,
             budget_s: None,
             blocks: 6,

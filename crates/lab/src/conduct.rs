@@ -24,7 +24,7 @@ use crate::reasons;
 use crate::started::Play;
 use crate::unit::{Ending, Next, Unit};
 
-/// An event of a run, passed to [`Conductor::tell`].
+/// An event of a run, passed to [`Conductor::report`].
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A block begins.
@@ -95,7 +95,7 @@ pub struct Conductor<'a> {
     /// limits.
     pub start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
     /// Receives every event.
-    pub tell: &'a mut dyn FnMut(&Event<'_>),
+    pub report: &'a mut dyn FnMut(&Event<'_>),
 }
 
 /// The reason for parts that do not fit the budget.
@@ -132,7 +132,7 @@ impl Conductor<'_> {
                 break;
             }
             let began = Instant::now();
-            (self.tell)(&Event::Block { block });
+            (self.report)(&Event::Block { block });
             let canary = canary::cell(run);
             let mut order = order::of_block(run.seed, block, run.cells.len());
             order.retain(|cell| Some(*cell) != canary);
@@ -182,7 +182,7 @@ impl Conductor<'_> {
 
     fn drop(&mut self, run: &mut Run, what: &str, why: &str) -> Result<(), StoreError> {
         self.skip(run, what, why)?;
-        (self.tell)(&Event::Dropped { what, why });
+        (self.report)(&Event::Dropped { what, why });
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl Conductor<'_> {
             return Ok(Conducted::Whole);
         };
         let start = self.store.next_start()?;
-        (self.tell)(&Event::Start { cell: &run.cells[cell], start });
+        (self.report)(&Event::Start { cell: &run.cells[cell], start });
         let patience = self.patience(run, cell, block, &[cell]);
         let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&load));
         let outcome = match played {
@@ -259,7 +259,7 @@ impl Conductor<'_> {
             outcome,
         };
         self.store.commit(&trial)?;
-        (self.tell)(&Event::Trial { cell: &run.cells[place.cell], trial: &trial });
+        (self.report)(&Event::Trial { cell: &run.cells[place.cell], trial: &trial });
         run.trials.push(trial);
         Ok(number)
     }

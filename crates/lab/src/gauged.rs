@@ -161,7 +161,7 @@ mod tests {
     fn cores_are_gauged_together_and_watched_where_the_player_is_not() {
         let cores = Cores::of(&[1, 0], &[1, 2]);
         assert_eq!((cores.all, cores.subject, cores.watched), (vec![0, 1, 2], vec![1, 2], vec![2]));
-        assert!(Cores::of(&[0], &[]).all.is_empty(), "nobody knows where the subject runs");
+        assert!(Cores::of(&[0], &[]).all.is_empty(), "it is not known where the subject runs");
     }
 
     #[test]

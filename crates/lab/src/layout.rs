@@ -153,7 +153,7 @@ fn default_study(
         ceilings: (cells.len() - measured) as u32,
         subjects: measured as u32,
         in_rounds: in_rounds(&cells),
-        reasons: are_reasons_told(),
+        reasons: can_count_reasons(),
         records: materials::records_of(&cells),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
@@ -182,7 +182,7 @@ fn enough(request: &RunRequest, spending: &Spending) -> Result<(), LabError> {
 }
 
 /// Whether the kernel's reasons for its drops can be counted.
-fn are_reasons_told() -> bool {
+fn can_count_reasons() -> bool {
     probe::probe_one("drop-reasons").is_ok()
 }
 
@@ -222,7 +222,7 @@ fn study_file(
         study.repetitions,
         study.goal(),
         &layout.cells,
-        are_reasons_told(),
+        can_count_reasons(),
     );
     enough(request, &spending)?;
     Ok(LaidOut {

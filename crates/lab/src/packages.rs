@@ -48,12 +48,12 @@ pub fn allowed() -> Result<(), String> {
     }
 }
 
-/// Installs packages, and returns the failed ones, each with its reason. It passes each name to `tell` before
+/// Installs packages, and returns the failed ones, each with its reason. It passes each name to `announce` before
 /// it begins. `interrupts` end it after the current step.
 pub fn install(
     packages: &[String],
     interrupts: &Interrupts,
-    mut tell: impl FnMut(&str),
+    mut announce: impl FnMut(&str),
 ) -> Vec<(String, String)> {
     let policy = match Policy::set(Path::new("/usr/sbin/policy-rc.d")) {
         Ok(policy) => policy,
@@ -68,7 +68,7 @@ pub fn install(
         if interrupts.is_asked() {
             break;
         }
-        tell(package);
+        announce(package);
         let mut outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
         if outcome.is_err() && !updated && !interrupts.is_asked() {
             updated = true;
@@ -155,7 +155,7 @@ mod tests {
 
         fs::write(&path, POLICY).unwrap();
         drop(Policy::set(&path).unwrap());
-        assert!(!path.exists(), "one that was left behind is cleared away");
+        assert!(!path.exists(), "a policy that was left behind is removed");
 
         fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
         drop(Policy::set(&path).unwrap());

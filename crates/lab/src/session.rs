@@ -128,7 +128,7 @@ impl Session {
     pub fn conduct(
         &mut self,
         interrupts: &Interrupts,
-        tell: &mut dyn FnMut(&Event<'_>),
+        report: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Conducted, LabError> {
         if self.run.finished_unix_ms.is_some() {
             return Ok(Conducted::Whole);
@@ -146,7 +146,7 @@ impl Session {
         let mut start = |cell: usize, start: u64, patience: Patience| rig.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);
         let reasons = kqps_kernel::probe::probe_one("drop-reasons");
-        let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, tell };
+        let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
         let conducted = conductor.conduct(&mut self.run)?;
         if conducted == Conducted::Whole {
             let now = unix_ms();

@@ -226,7 +226,7 @@ impl Subject {
     pub fn reload(&self) -> Result<(), ReloadError> {
         let title = &self.definition.title;
         match &self.definition.reload {
-            Some(reload) => reload::tell(title, reload, &self.values, &self.folder, self.pid()),
+            Some(reload) => reload::request(title, reload, &self.values, &self.folder, self.pid()),
             None => Err(ReloadError::Cannot { title: title.clone() }),
         }
     }

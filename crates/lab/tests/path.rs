@@ -152,9 +152,9 @@ fn held() -> (Child, [u32; 2]) {
         .unwrap();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     // The test harness prints on the same line.
-    let told = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("children ")?.1.to_string()));
-    let told = told.expect("the holder laid no path");
-    let mut pids = told.split_whitespace().map(|word| word.parse().unwrap());
+    let pids = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("children ")?.1.to_string()));
+    let pids = pids.expect("the holder laid no path");
+    let mut pids = pids.split_whitespace().map(|word| word.parse().unwrap());
     (holder, [pids.next().unwrap(), pids.next().unwrap()])
 }
 

@@ -138,7 +138,7 @@ fn one_that_is_not_installed_names_its_package() {
 }
 
 #[test]
-fn one_that_dies_at_its_start_is_told_with_what_it_printed() {
+fn one_that_dies_at_its_start_is_reported_with_its_output() {
     let rig = Rig::new();
     let definition = fake("plain", "echo the port is haunted >&2; exit 3;", 10.0);
     let error = rig.start(&definition).unwrap_err();
@@ -270,7 +270,7 @@ fn the_user_may_end_the_wait_for_it() {
 
 /// The shell that starts a fake reports the signal that ended it.
 #[test]
-fn a_killed_one_is_told_as_killed() {
+fn a_killed_one_is_reported_as_killed() {
     let rig = Rig::new();
     let definition = fake("plain", "kill -9 $$;", 10.0);
     let error = rig.start(&definition).unwrap_err().to_string();

@@ -150,8 +150,8 @@ impl Trial {
 
     /// Causes of wrong replies with their counts. Unexpected rcodes are listed in pairs if the record has them.
     pub fn wrong_in_words(&self) -> impl Iterator<Item = (&str, u64)> {
-        let is_told = |cause: &String| cause != "rcode" || self.wrong_rcodes.is_empty();
-        let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_told(cause));
+        let is_listed = |cause: &String| cause != "rcode" || self.wrong_rcodes.is_empty();
+        let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_listed(cause));
         causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
     }
 }

@@ -74,9 +74,9 @@ fn a_full_disk_loses_nothing() {
         Err(error) => return skip(Capability::Mounts, format!("unshare cannot be run: {error}")),
         Ok(output) => output,
     };
-    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(77) || told.contains("unshare failed") {
-        return skip(Capability::Mounts, told);
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || text.contains("unshare failed") {
+        return skip(Capability::Mounts, text);
     }
-    assert!(output.status.success() && told.contains("held"), "{told}");
+    assert!(output.status.success() && text.contains("held"), "{text}");
 }

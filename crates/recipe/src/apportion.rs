@@ -2,7 +2,7 @@
 
 /// Divides `total` by weights, at least one of which must be above 0. Each weight gets the whole part of its
 /// share, and those with the largest rest get one more. Every weight above 0 gets at least one, if there are
-/// enough, since nobody can ask for what a small zone lacks.
+/// enough, since queries cannot ask for what a small zone lacks.
 pub(super) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let shares: Vec<f64> = weights.iter().map(|weight| total as f64 * weight / sum).collect();

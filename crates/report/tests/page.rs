@@ -135,11 +135,11 @@ fn a_refused_figure_shows_what_was_seen_and_no_bar() {
     }
     let seen = "document.querySelectorAll('circle.start.seen').length";
     assert_eq!(browser.evaluate(seen), 4, "a load that met the goal and one that did not, of each start");
-    let told = browser.evaluate("document.querySelector('tr.starts').textContent");
-    let told = told.as_str().unwrap();
+    let text = browser.evaluate("document.querySelector('tr.starts').textContent");
+    let text = text.as_str().unwrap();
     assert!(
-        told.contains("met the goal") && told.contains("missed the goal") && !told.contains("held"),
-        "{told}"
+        text.contains("met the goal") && text.contains("missed the goal") && !text.contains("held"),
+        "{text}"
     );
 }
 
@@ -152,15 +152,15 @@ fn an_unfinished_run_shows_what_was_measured_until_then() {
     run.trials.truncate(first + 4);
     let page = kqps_report::page(&run, &judge(&run));
     assert!(page.contains("did not finish") && page.contains("<code>--resume</code>"));
-    let told = page.split("start 1: ").nth(1).unwrap();
-    assert!(told.starts_with("no load is known to hold: up to "), "{told:.200}");
+    let text = page.split("start 1: ").nth(1).unwrap();
+    assert!(text.starts_with("no load is known to hold: up to "), "{text:.200}");
     run.study = "kqps find".into();
     let page = kqps_report::page(&run, &judge(&run));
     assert!(page.contains("This search did not finish") && !page.contains("--resume"));
 }
 
 #[test]
-fn one_ceiling_of_the_player_is_told_everywhere() {
+fn one_ceiling_of_the_player_is_shown_everywhere() {
     let run = sample::run();
     let verdict = judge(&run);
     let reached = verdict.ceilings.player.as_ref().unwrap().median_qps().unwrap();
@@ -219,8 +219,8 @@ fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
     assert!(said.as_str().unwrap().matches(sample::HOSTILE).count() > 5, "it is shown, not swallowed");
 
     let numbered = "[...document.querySelectorAll('.answers li, table.stack tr:not(.reasons, .starts)')]
-        .filter(told => told.querySelector('.grade.f') && told.textContent.includes('qps')).length";
-    assert_eq!(browser.evaluate(numbered), 0, "a figure that is refused is not told");
+        .filter(row => row.querySelector('.grade.f') && row.textContent.includes('qps')).length";
+    assert_eq!(browser.evaluate(numbered), 0, "a refused figure is not shown");
     assert_eq!(browser.evaluate("document.querySelectorAll('.grade.f').length"), 4);
 
     browser.on_paper();
@@ -259,7 +259,7 @@ fn a_study_shows_every_cell_and_what_was_published() {
 fn a_rate_that_was_chosen_is_no_finding() {
     let run = study::run();
     let page = kqps_report::page(&run, &judge(&run));
-    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is not told"));
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is not on the page"));
     // A closed loop finds a rate. If the study chose the rate, the page shows latency.
     let found = [
         "Fastest, with io",

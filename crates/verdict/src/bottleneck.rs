@@ -183,7 +183,7 @@ fn has_full_cores(trial: &Trial) -> bool {
 }
 
 /// Whether other programs used so much of the subject's cores that the subject, which had the rest, was at no
-/// limit of its own. Interrupts count for nobody. A kernel that does not measure their time charges it to the
+/// limit of its own. The time of interrupts is left out. A kernel that does not measure their time charges it to the
 /// interrupted thread too, so this finds less than there was, and never more.
 fn was_shared(trial: &Trial) -> bool {
     let Some(subject) = watched(trial) else { return false };

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_was_due_while_the_host_stood_still_counts_for_nothing() {
         let mut trial = trial(0);
-        assert!((bad_ratio(&trial) - 0.006).abs() < 1e-12, "nobody saw the host stand still");
+        assert!((bad_ratio(&trial) - 0.006).abs() < 1e-12, "no witness saw the host stand still");
         stall(&mut trial, 101, 1_000);
         let remainder = Remainder::of(&trial).unwrap();
         // From the bin of 99 ms to that of 122 ms, or 40 of 500 ms.

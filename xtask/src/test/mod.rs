@@ -25,7 +25,7 @@ pub struct Options {
     /// Run only these steps, in their usual order (repeatable)
     #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(STEPS.map(|step| step.name)))]
     only: Vec<String>,
-    /// Fail if a capability is missing that continuous integration must have, as it does where CI is set
+    /// Fail if a capability is missing that continuous integration must have, as it does if CI is set
     #[arg(long)]
     strict: bool,
 }

@@ -40,7 +40,8 @@ pub(super) fn lacking(skips: &BTreeSet<Skip>) -> Option<String> {
     let expected = skips.iter().map(|skip| skip.capability).filter(|capability| capability.is_expected());
     let names: BTreeSet<&str> = expected.map(Capability::name).collect();
     let list = names.into_iter().collect::<Vec<_>>().join(", ");
-    (!list.is_empty()).then(|| format!("tests were skipped for want of what this host must have: {list}"))
+    (!list.is_empty())
+        .then(|| format!("tests were skipped because this host lacks what it must have: {list}"))
 }
 
 /// The number of tests that were skipped, wholly or in part.
@@ -59,7 +60,7 @@ pub(super) fn print(skips: &BTreeSet<Skip>) {
         eprintln!("{skip}");
     }
     if !expected.is_empty() {
-        eprintln!("For want of what continuous integration must have:");
+        eprintln!("Because this host lacks what continuous integration must have:");
     }
     for skip in expected {
         eprintln!("{skip}");

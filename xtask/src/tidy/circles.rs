@@ -1,5 +1,5 @@
-//! Circles of imports: within a crate no two files need each other, directly or by way of others. A file may need one
-//! that contains it, since a module and its parent are one thing in two files.
+//! Circles of imports: no two files of a crate may need each other, directly or through other files. A file may
+//! need a file that contains it, since a module and its parent are one thing in two files.
 
 mod names;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::Source;
 use names::{Names, Path as Module, Written};
 
-/// A path is followed through so many re-exports at most.
+/// The most re-exports through which a path is followed.
 const HOPS_MOST: usize = 6;
 
 /// Every circle.
@@ -85,7 +85,7 @@ impl Crate {
         named.filter(|needed| !module.starts_with(needed)).collect()
     }
 
-    /// A path from the crate's root; none of one that leads out of the crate.
+    /// The path from the crate's root; `None` if it leads out of the crate.
     fn absolute(&self, written: &Written) -> Option<Module> {
         let (module, segments) = (&written.module, &written.segments);
         let supers = segments.iter().take_while(|segment| *segment == "super").count();
@@ -113,7 +113,7 @@ impl Crate {
     }
 }
 
-/// All that can be reached from a file, itself only by way of others.
+/// All files that a file needs, directly or through others. The file itself is among them only if it is in a circle.
 fn reach<'a>(from: &'a Module, needs: &BTreeMap<&'a Module, BTreeSet<&'a Module>>) -> BTreeSet<&'a Module> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(module) = next.pop() {

@@ -1,18 +1,19 @@
-//! A subject that is ready to run and gets no CPU time, because an ordinary program has its core. A thread that runs
-//! before all others does not notice that for itself; it looks at what the subject got since it last woke.
+//! Detects a subject that is ready to run and gets no CPU time, because an ordinary program has its core. Such a
+//! program does not delay a thread that runs before all others. So at each wake this thread looks at how much CPU time
+//! the subject got since the last one.
 
 use kqps_kernel::clock;
 
 use crate::process;
 
-/// With less CPU time than this between two looks the subject did not get on, nanoseconds: an interrupt may be booked
-/// on it.
+/// A subject that got less CPU time than this between two looks made no progress, nanoseconds. The kernel may charge
+/// an interrupt to it.
 const LITTLE_NS: u64 = 20_000;
 
-/// Looks at more processes than this would cost the core too much; then it is not looked at all.
+/// A subject with more processes is not watched, since the looks would take too much of the core's time.
 const PROCESSES_MOST: usize = 8;
 
-/// What a subject got, from look to look.
+/// Watches whether a subject makes progress, from look to look.
 #[derive(Debug)]
 pub(super) struct Waits {
     processes: Vec<u32>,
@@ -24,15 +25,14 @@ pub(super) struct Waits {
 #[derive(Debug)]
 struct Progress {
     cpu_ns: u64,
-    /// The last look at which it had got CPU time, or slept.
+    /// The last look that saw it make progress or sleep.
     at_ns: u64,
-    /// Whether a look since then found it ready to run, without more CPU time.
+    /// Whether a look since then saw it ready to run and without progress.
     waited: bool,
 }
 
 impl Waits {
-    /// Begins to look at these processes. `None` if there is no process, if there are too many, or if one of them is
-    /// gone.
+    /// Begins to watch these processes. `None` if there are none, if there are too many, or if one of them has ended.
     pub(super) fn begin(processes: &[u32], cpu: u32, now_ns: u64) -> Option<Self> {
         if processes.is_empty() || processes.len() > PROCESSES_MOST {
             return None;
@@ -46,15 +46,15 @@ impl Waits {
         Some(waits)
     }
 
-    /// A look. Returns the wait that it ended, if any: since when at most, and for how long at most less the time
-    /// between two looks, nanoseconds.
+    /// Looks at the subject. If a wait has ended, returns the last look before it, and the time from there to this
+    /// look, both in nanoseconds. The wait was not longer than that.
     pub(super) fn look(&mut self, now_ns: u64) -> Option<(u64, u64)> {
         let cpu_ns = self.cpu_ns()?;
         let (processes, cpu) = (&self.processes, self.cpu);
         self.progress.seen(now_ns, cpu_ns, || is_ready(processes, cpu))
     }
 
-    /// The wait that lasts still.
+    /// The wait that has not ended yet, as [`Self::look`] returns it.
     pub(super) fn end(&self, now_ns: u64) -> Option<(u64, u64)> {
         self.progress.wait(now_ns)
     }
@@ -72,7 +72,7 @@ impl Progress {
             self.waited = true;
             return None;
         }
-        // It got on, or slept and so waited for nothing.
+        // It made progress, or it slept and waited for nothing.
         let wait = self.wait(now_ns);
         (self.at_ns, self.waited) = (now_ns, false);
         wait
@@ -83,7 +83,8 @@ impl Progress {
     }
 }
 
-/// Whether a thread of these processes could run on this core, and does not.
+/// Whether a thread of these processes is ready to run on this core. It does not run, since the calling thread has
+/// the core.
 fn is_ready(processes: &[u32], cpu: u32) -> bool {
     processes.iter().any(|&pid| process::is_ready_on(pid, cpu))
 }
@@ -94,8 +95,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Looks every 2 ms at a subject that got so many nanoseconds since the last one, and was ready to run or not; the
-    /// waits.
+    /// Looks at a subject every 2 ms, and returns the waits. Each look gives the CPU time that the subject got since
+    /// the last one, nanoseconds, and whether it was ready to run.
     fn waits(looks: &[(u64, bool)]) -> Vec<(u64, u64)> {
         let mut progress = Progress { cpu_ns: 0, at_ns: 0, waited: false };
         let (mut cpu_ns, mut now_ns) = (0, 0);
@@ -118,8 +119,9 @@ mod tests {
     #[test]
     fn a_subject_that_sleeps_or_was_stopped_does_not_wait() {
         assert_eq!(waits(&[(MS, true), (0, false), (0, false), (0, false), (MS, true)]), []);
-        assert_eq!(waits(&[(MS, true), (MS, false), (30_000, true)]), [], "it gets on");
-        // One that has little to do is met just before it runs now and then, and has not waited since it last did much.
+        assert_eq!(waits(&[(MS, true), (MS, false), (30_000, true)]), [], "it makes progress");
+        // A look may come just before a subject with little to do runs. That is a wait from the look before to the look
+        // after.
         let idle = [(5_000, false); 20];
         let seldom_ready = [&idle[..], &[(5_000, true)], &idle[..]].concat();
         assert_eq!(waits(&seldom_ready), [(40 * MS, 4 * MS)]);

@@ -56,11 +56,11 @@ fn is_compared(cell: &Cell) -> bool {
 
 fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
     one.player_cpus == other.player_cpus
-        && (one.subject_cpus == other.subject_cpus || is_ran(one) || is_ran(other))
+        && (one.subject_cpus == other.subject_cpus || was_running(one) || was_running(other))
 }
 
 /// Whether its server already ran on this host, so that kqps gave it no cores.
-fn is_ran(cell: &Cell) -> bool {
+fn was_running(cell: &Cell) -> bool {
     cell.target.is_some_and(|target| target.on_this_host)
 }
 

@@ -33,7 +33,7 @@ struct Group<'a> {
     /// The number of the newest start, with or without a trial. The store knows only starts that have one.
     newest: u64,
     /// Whether the results so far were reported.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// A server that was busy in this many trials of others continues alone. A few are forgiven, since every server
@@ -61,7 +61,7 @@ impl<'a> Conductor<'a> {
             alone: Vec::new(),
             apart: Vec::new(),
             newest: 0,
-            is_told: block > 0,
+            is_reported: block > 0,
         };
         let wanted = self.wanted(run, cells, block)?;
         for &cell in cells.iter().filter(|cell| wanted.contains(cell)) {
@@ -112,7 +112,7 @@ impl<'a> Conductor<'a> {
             }
         }
         for (cell, ending) in over.into_iter().filter(|(cell, _)| !wanted.contains(cell)) {
-            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+            (self.report)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
         }
         Ok(wanted)
     }
@@ -137,7 +137,7 @@ impl<'a> Conductor<'a> {
         }
         let start = self.store.next_start()?.max(group.newest + 1);
         group.newest = start;
-        (self.tell)(&Event::Start { cell: &run.cells[cell], start });
+        (self.report)(&Event::Start { cell: &run.cells[cell], start });
         let place = Place { cell, block, start };
         let patience = self.patience(run, cell, block, rest);
         let started = (self.start)(cell, start, patience);
@@ -241,7 +241,7 @@ impl<'a> Conductor<'a> {
                 let outcome = Outcome::Measured(Box::new(trial.clone()));
                 let number = self.commit(run, member.place, load.purpose, outcome)?;
                 member.unit.add(Played { number, purpose: load.purpose, trial });
-                self.tell_so_far(run, group);
+                self.report_so_far(run, group);
                 for (at, why) in restless.into_iter().rev() {
                     group.members[at].restless += 1;
                     if group.members[at].restless >= RESTLESS_MOST {
@@ -255,12 +255,12 @@ impl<'a> Conductor<'a> {
     }
 
     /// Reports once, in the first block, what is known of the searched subjects.
-    fn tell_so_far(&mut self, run: &Run, group: &mut Group<'a>) {
+    fn report_so_far(&mut self, run: &Run, group: &mut Group<'a>) {
         let Some(after_s) = self.clock.map(|(_, began)| seconds(began)) else { return };
         let is_search = group.members.iter().any(|member| member.unit.is_search());
-        if is_search && !group.is_told && after_s >= SO_FAR_S {
-            group.is_told = true;
-            (self.tell)(&Event::SoFar { run, after_s });
+        if is_search && !group.is_reported && after_s >= SO_FAR_S {
+            group.is_reported = true;
+            (self.report)(&Event::SoFar { run, after_s });
         }
     }
 
@@ -299,9 +299,9 @@ impl<'a> Conductor<'a> {
     fn end(&mut self, run: &Run, member: &mut Member<'a>) {
         let Place { cell, block, .. } = member.place;
         if let Next::Over(ending) = member.unit.next()
-            && !std::mem::replace(&mut member.is_told, true)
+            && !std::mem::replace(&mut member.is_reported, true)
         {
-            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+            (self.report)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
         }
     }
 }

@@ -48,9 +48,9 @@ fn conduct(
     store: &Store,
     clock: Option<(Clock, Instant)>,
     before_trial: &dyn Fn() -> Result<(), NoTrial>,
-    tell: &mut dyn FnMut(&Event<'_>),
+    report: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Conducted, StoreError> {
-    conduct_with(store, clock, Ok(()), &|_| before_trial(), tell)
+    conduct_with(store, clock, Ok(()), &|_| before_trial(), report)
 }
 
 /// As [`conduct`], on a host that does not permit counting drop reasons. `before_trial` gets the trial's
@@ -60,7 +60,7 @@ fn conduct_with(
     clock: Option<(Clock, Instant)>,
     reasons: Result<(), String>,
     before_trial: &dyn Fn(Purpose) -> Result<(), NoTrial>,
-    tell: &mut dyn FnMut(&Event<'_>),
+    report: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Conducted, StoreError> {
     let mut run = store.run().unwrap();
     let cells = run.cells.clone();
@@ -72,7 +72,7 @@ fn conduct_with(
         }))
     };
     let goal = Preset::Quick.goal();
-    Conductor { store, goal, clock, reasons, start: &mut start, tell }.conduct(&mut run)
+    Conductor { store, goal, clock, reasons, start: &mut start, report }.conduct(&mut run)
 }
 
 /// The properties of all trials that do not depend on the number of starts.
@@ -198,7 +198,7 @@ fn a_run_that_is_cut_short_neither_repeats_nor_loses_a_canary() {
 }
 
 #[test]
-fn what_does_not_fit_the_budget_is_dropped_and_told() {
+fn what_does_not_fit_the_budget_is_dropped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
     let mut dropped = Vec::new();
@@ -389,14 +389,14 @@ fn a_start_has_the_time_that_others_leave_it() {
     let plan = Run { blocks: 1, ..plan() };
     let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
     let mut never = |_: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> { unreachable!() };
-    let mut tell = |_: &Event<'_>| ();
+    let mut report = |_: &Event<'_>| ();
     let mut conductor = Conductor {
         store: &store,
         goal: Preset::Quick.goal(),
         clock: Some((Clock::new(1000.0), Instant::now())),
         reasons: Ok(()),
         start: &mut never,
-        tell: &mut tell,
+        report: &mut report,
     };
     let subjects: Vec<usize> =
         (0..plan.cells.len()).filter(|&cell| plan.cells[cell].role == Role::Subject).collect();

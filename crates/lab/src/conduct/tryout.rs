@@ -102,7 +102,7 @@ impl Conductor<'_> {
 
     /// A short trial of a fresh start.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
-        (self.tell)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
+        (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let load = WarmUp::of(&Cell::default()).next(None);

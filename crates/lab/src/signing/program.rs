@@ -184,12 +184,12 @@ child IN NS ns.elsewhere.test.
             at,
             &at.join("signed"),
         );
-        let told = error.unwrap_err().to_string();
-        assert!(told.contains("hangs: it did not end within 0") && told.contains("--budget"), "{told}");
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("hangs: it did not end within 0") && text.contains("--budget"), "{text}");
     }
 
     #[test]
-    fn what_a_program_says_is_told() {
+    fn the_error_of_a_program_quotes_its_output() {
         let Ok(program) = Program::installed() else {
             skip(Capability::Programs, ProgramError::None);
             return;
@@ -198,7 +198,7 @@ child IN NS ns.elsewhere.test.
         let signing = Signing { algorithm: "ROT13".into(), denial: Denial::Nsec };
         let at = scratch.path();
         let error = program.sign(&signing, "bench.test.", &at.join("plain"), at, &at.join("signed"));
-        let told = error.unwrap_err().to_string();
-        assert!(told.contains("keygen failed") && told.contains("ROT13"), "{told}");
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("keygen failed") && text.contains("ROT13"), "{text}");
     }
 }

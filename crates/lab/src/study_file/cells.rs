@@ -89,8 +89,8 @@ impl Matrix<'_> {
         let several = self.experiment.subjects.len() > 1;
         let names = factors.iter().map(|(factor, _)| factor.clone());
         let names = several.then(|| SUBJECT.to_string()).into_iter().chain(names);
-        let told = |name: String| question::Factor { values: seen.remove(&name).unwrap_or_default(), name };
-        Ok(self.asked(names.map(told).collect()))
+        let factor = |name: String| question::Factor { values: seen.remove(&name).unwrap_or_default(), name };
+        Ok(self.asked(names.map(factor).collect()))
     }
 
     /// The cells of one combination: one, or one for each set of cores that its choice stands for.
@@ -269,9 +269,9 @@ fn name_of(experiment: &Experiment, subject: &str, combination: &[(String, Strin
     let subject = (experiment.subjects.len() > 1).then_some((SUBJECT, subject));
     let factors = combination.iter().map(|(factor, value)| (factor.as_str(), value.as_str()));
     // A choice of several sets is left out: each cell's name gets the cores of its set.
-    let told = factors.filter(|(factor, value)| *factor != CORES || !is_every(value));
+    let shown = factors.filter(|(factor, value)| *factor != CORES || !is_every(value));
     let words: Vec<String> =
-        subject.into_iter().chain(told).map(|(factor, value)| format!("{factor}={value}")).collect();
+        subject.into_iter().chain(shown).map(|(factor, value)| format!("{factor}={value}")).collect();
     if words.is_empty() {
         experiment.name.clone()
     } else {

@@ -77,7 +77,7 @@ fn explained(error: &FactorError) -> String {
 pub(crate) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), String> {
     let near = did_you_mean(nearest(value, known));
     let what = format!("one of {}", known.join(", "));
-    right(known.contains(&value), name, value, &what).map_err(|told| told + &near)
+    right(known.contains(&value), name, value, &what).map_err(|error| error + &near)
 }
 
 fn right(is_right: bool, name: &str, value: &str, expected: &str) -> Result<(), String> {

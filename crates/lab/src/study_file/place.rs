@@ -61,7 +61,7 @@ mod tests {
         assert!(text[of_value(text, "player.io", "epol")..].starts_with("epol\"\nio"));
         assert!(
             text[of_value(text, "io", "plain")..].starts_with("io = ["),
-            "the key where there is no such"
+            "the key if it has no such value"
         );
         assert_eq!(&text[of_key(text, "poll")..], "poll\", \"epol\"]\n");
         assert_eq!(of_value(text, "oi", "epol"), 0);

@@ -117,7 +117,7 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
 }
 
 /// The error for [`SMALL`] with a mistake in it.
-fn told(right: &str, slip: &str) -> String {
+fn error_of(right: &str, slip: &str) -> String {
     assert!(SMALL.contains(right), "{right}");
     let read = StudyFile::read("small.toml", &SMALL.replacen(right, slip, 1));
     read.and_then(|study| study.subjects()).map(|_| ()).unwrap_err().to_string()
@@ -162,8 +162,8 @@ fn slips_are_placed_and_explained() {
         ),
     ];
     for (right, slip, expected) in cases {
-        let told = told(right, slip);
-        assert!(told.contains(expected), "{slip}: {told}");
+        let error = error_of(right, slip);
+        assert!(error.contains(expected), "{slip}: {error}");
     }
 }
 
@@ -229,16 +229,16 @@ fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
         (excluded, "{ client = \"tund\" }", "14:24", "did you mean `tuned`?"),
         (excluded, "{ \"player.sockets\" = 9 }", "14:33", "no cell has player.sockets = `9`"),
     ] {
-        let told = told(right, slip);
-        assert!(told.contains(expected), "{slip}: {told}");
+        let error = error_of(right, slip);
+        assert!(error.contains(expected), "{slip}: {error}");
         let place = if place.is_empty() { "small.toml:".into() } else { format!("small.toml:{place}: ") };
-        assert!(told.starts_with(&place), "{slip}: {told}");
+        assert!(error.starts_with(&place), "{slip}: {error}");
     }
     let ioo = SMALL.replace("io = ", "ioo = ").replace("\"io\"", "\"ioo\"");
-    let told = StudyFile::read("small.toml", &ioo).unwrap().subjects().unwrap_err().to_string();
-    assert!(told.contains("echo has no setting `ioo`; did you mean `io`?"), "{told}");
+    let error = StudyFile::read("small.toml", &ioo).unwrap().subjects().unwrap_err().to_string();
+    assert!(error.contains("echo has no setting `ioo`; did you mean `io`?"), "{error}");
     for word in ["`workers`", "cores", "client", "steady"] {
-        assert!(told.contains(word.trim_matches('`')), "{word} is known: {told}");
+        assert!(error.contains(word.trim_matches('`')), "{word} is known: {error}");
     }
 }
 
@@ -272,8 +272,8 @@ fn of_server(subject: &str, factors: &str) -> StudyLayout {
 fn the_echo_beside_a_server_waits_and_shares_sockets_as_it_does() {
     let echoes = |layout: &StudyLayout| {
         let echoes = layout.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
-        let told = echoes.map(|cell| format!("{} / {}", cell.name, cell.factors.word("sockets").unwrap()));
-        told.collect::<Vec<_>>()
+        let texts = echoes.map(|cell| format!("{} / {}", cell.name, cell.factors.word("sockets").unwrap()));
+        texts.collect::<Vec<_>>()
     };
     let nsd = of_server("nsd", "workers = [1, 2]\nsockets = [\"shared\", \"reuseport\"]");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Runs programs that must end: for the version of a server, or for a signed zone. One that does not end in
-//! time is killed with all that it started.
+//! Runs programs that must end: for the version of a server, or for a signed zone. A program that does not end
+//! in time is killed with all that it started.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -52,15 +52,15 @@ pub fn output(command: &mut Command, limit: Option<Duration>) -> Result<Output, 
         }
         std::thread::sleep(LOOK);
     };
-    let told = |pipe: &Receiver<Vec<u8>>| pipe.recv_timeout(PATIENCE).ok();
-    let (stdout, stderr) = match (told(&stdout), told(&stderr)) {
+    let received = |pipe: &Receiver<Vec<u8>>| pipe.recv_timeout(PATIENCE).ok();
+    let (stdout, stderr) = match (received(&stdout), received(&stderr)) {
         (Some(stdout), Some(stderr)) => (stdout, stderr),
         (out, error) => {
             // A child that outlives the program is of no use.
             remains.kill();
             (
-                out.or_else(|| told(&stdout)).unwrap_or_default(),
-                error.or_else(|| told(&stderr)).unwrap_or_default(),
+                out.or_else(|| received(&stdout)).unwrap_or_default(),
+                error.or_else(|| received(&stderr)).unwrap_or_default(),
             )
         }
     };
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_it_leaves_behind_does_not_keep_its_answer_back() {
-        let output = output(&mut sh("setsid sleep 600 & echo told"), Some(Duration::from_mins(1))).unwrap();
-        assert_eq!(output.stdout, b"told\n");
+        let output = output(&mut sh("setsid sleep 600 & echo done"), Some(Duration::from_mins(1))).unwrap();
+        assert_eq!(output.stdout, b"done\n");
     }
 }

@@ -24,7 +24,7 @@ pub enum ReloadError {
 
 /// Asks the subject with the main process `pid`, which may still be reading after this returns. A command runs
 /// in the subject's folder.
-pub(super) fn tell(
+pub(super) fn request(
     title: &str,
     reload: &Reload,
     values: &Values,

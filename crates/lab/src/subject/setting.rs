@@ -1,6 +1,6 @@
-//! The settings of a subject that a study can vary, as its definition declares them. A setting is a choice of
-//! named values, each for one text or for several; or it is a count or a text of the study's own. Each setting
-//! is a placeholder.
+//! The settings of a subject that a study can vary, as its definition declares them. A setting has either
+//! named values, each of which stands for one text or for several, or a free value: a count or a text. Each
+//! setting is a placeholder.
 
 use std::collections::BTreeMap;
 

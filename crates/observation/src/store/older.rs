@@ -1,5 +1,5 @@
-//! Brings records of older schemas into the present form. What only became optional later needs nothing here: a field
-//! that an older record lacks has a default.
+//! Brings records of older schemas into the present form. A field that a newer schema added needs no code here: it
+//! has a default if an older record lacks it.
 //!
 //! | schema | what changed |
 //! | --- | --- |

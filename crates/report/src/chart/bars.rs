@@ -165,8 +165,8 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
         svg.glyph("mean", (at(mean), below), "M0 -4V4", &format!("mean {}", (chart.tick)(mean)));
     }
     if let Some(published) = finite(row.published) {
-        let told = format!("published {}", (chart.tick)(published));
-        svg.glyph("published", (axis.place(published) * WIDTH, middle), super::DIAMOND, &told);
+        let tooltip = format!("published {}", (chart.tick)(published));
+        svg.glyph("published", (axis.place(published) * WIDTH, middle), super::DIAMOND, &tooltip);
     }
 }
 
@@ -184,8 +184,8 @@ fn draw_starts(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, middle
         }
         for (what, value) in [("met the goal", met), ("missed the goal", missed)] {
             if let Some(value) = value {
-                let told = format!("seen, and not claimed: {what} at {}", (chart.tick)(value));
-                svg.dot("start seen", (x(value), middle), 3.0, &told);
+                let tooltip = format!("seen, and not claimed: {what} at {}", (chart.tick)(value));
+                svg.dot("start seen", (x(value), middle), 3.0, &tooltip);
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Place {
     /// Letters of the interrupts and queues that arrive at this CPU.
     pub(crate) arrives: Vec<String>,
     /// The use and the arrivals in words.
-    pub(crate) told: String,
+    pub(crate) description: String,
 }
 
 /// Logical CPUs in a row.
@@ -146,7 +146,7 @@ impl Drawing {
         for (index, place) in places.iter().enumerate() {
             let left = left + part * index as f64;
             let middle = left + part / 2.0;
-            svg.group(&place.told, |svg| {
+            svg.group(&place.description, |svg| {
                 svg.rect(&class(place), left, top, part, height + 4.0);
                 let number = place.number.map_or(String::new(), |number| number.to_string());
                 svg.text("label", middle, top + 2.0 + LINE, Anchor::Middle, &number);
@@ -165,11 +165,12 @@ impl Drawing {
         let height = 2.0 * LINE + 10.0;
         // A narrower row fits fewer characters.
         let fits = (FOLDED_LONGEST as f64 * wide / 100.0 * self.row / ROW as f64 * 1.1) as usize;
-        svg.group(&format!("{label}: {}", place.told), |svg| {
+        svg.group(&format!("{label}: {}", place.description), |svg| {
             svg.rect(&class(place), left, top, wide, height);
-            let (label, told) = (format::shortened(label, fits), format::shortened(&place.told, fits));
+            let label = format::shortened(label, fits);
+            let description = format::shortened(&place.description, fits);
             svg.text("label", left + GAP, top + LINE + 1.0, Anchor::Start, &label);
-            svg.text("who", left + GAP, top + 2.0 * LINE + 2.0, Anchor::Start, &told);
+            svg.text("who", left + GAP, top + 2.0 * LINE + 2.0, Anchor::Start, &description);
         });
         height
     }

@@ -89,8 +89,8 @@ pub(crate) fn lines(chart: &Lines<'_>) -> String {
         for point in points {
             let (time, rate) = (format::time_us(point.time_us), format::rate(point.rate_qps));
             let class = if point.met { series.class.to_owned() } else { format!("{} missed", series.class) };
-            let told = format!("{} {time} at {rate}, start {}", series.name, point.start + 1);
-            svg.dot(&class, place(point), 3.0, &told);
+            let tooltip = format!("{} {time} at {rate}, start {}", series.name, point.start + 1);
+            svg.dot(&class, place(point), 3.0, &tooltip);
         }
         let last = points.iter().rev().find(|point| point.met).or(points.last());
         if let Some((_, y)) = last.map(place) {

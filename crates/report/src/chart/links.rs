@@ -77,9 +77,9 @@ pub(crate) fn links(chart: &Links<'_>) -> String {
         }
     }
     for dot in &dots {
-        let told =
+        let tooltip =
             format!("{}: {} with replies of {:.0} bytes", dot.name, format::rate(dot.rate_qps), dot.bytes);
-        svg.dot("median", place(dot.bytes, dot.rate_qps), 3.5, &told);
+        svg.dot("median", place(dot.bytes, dot.rate_qps), 3.5, &tooltip);
     }
     name_dots(&mut svg, dots.iter().map(|dot| (dot.name.as_str(), place(dot.bytes, dot.rate_qps))).collect());
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)

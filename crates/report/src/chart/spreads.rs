@@ -43,7 +43,7 @@ pub(crate) struct Spreads<'a> {
     /// The end of the axis, which charts that stand side by side share.
     pub(crate) highest: f64,
     /// Formats a figure.
-    pub(crate) told: fn(f64) -> String,
+    pub(crate) text: fn(f64) -> String,
     /// Formats a tick.
     pub(crate) tick: fn(f64) -> String,
 }
@@ -124,20 +124,20 @@ fn trends(svg: &mut Svg, spreads: &[Spread], place: &dyn Fn(usize, f64, f64) -> 
 }
 
 fn marks(svg: &mut Svg, chart: &Spreads<'_>, one: &Spread, place: &dyn Fn(f64, f64) -> (f64, f64)) {
-    let told = |what: &str, value: f64| format!("{what} {} at {}", (chart.told)(value), one.label);
+    let tooltip = |what: &str, value: f64| format!("{what} {} at {}", (chart.text)(value), one.label);
     if let Some((mean, min, max)) = one.mean.filter(|(mean, ..)| mean.is_finite()) {
         svg.line("range", place(MEAN, min), place(MEAN, max));
-        svg.glyph("mean", place(MEAN, mean), "M-4 0H4", &told("mean", mean));
+        svg.glyph("mean", place(MEAN, mean), "M-4 0H4", &tooltip("mean", mean));
     }
     if let Some((median, low, high)) = one.median.filter(|(median, ..)| median.is_finite()) {
         svg.line("interval", place(MEDIAN, low), place(MEDIAN, high));
         for start in one.starts.iter().copied().filter(|value| value.is_finite()) {
-            svg.dot("start", place(MEDIAN, start), 2.0, &told("one start", start));
+            svg.dot("start", place(MEDIAN, start), 2.0, &tooltip("one start", start));
         }
-        svg.dot("median", place(MEDIAN, median), 3.5, &told("median", median));
+        svg.dot("median", place(MEDIAN, median), 3.5, &tooltip("median", median));
     }
     if let Some(published) = one.published.filter(|value| value.is_finite()) {
-        svg.glyph("published", place(PUBLISHED, published), super::DIAMOND, &told("published", published));
+        svg.glyph("published", place(PUBLISHED, published), super::DIAMOND, &tooltip("published", published));
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
             factor: "workers",
             spreads: spreads_,
             highest,
-            told: format::rate,
+            text: format::rate,
             tick: format::tick,
         })
     }

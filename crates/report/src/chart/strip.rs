@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_are_told_in_long_units() {
+    fn long_times_have_long_units() {
         assert_eq!([90.0, 900.0, 90_000.0].map(|time_s| unit(time_s).1), ["seconds", "minutes", "hours"]);
     }
 }

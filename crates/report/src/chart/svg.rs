@@ -43,10 +43,10 @@ impl Svg {
     }
 
     /// A dot that shows its figure when the pointer is on it.
-    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, told: &str) {
-        let (x, y, told) = (number(x), number(y), escaped(told));
+    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, tooltip: &str) {
+        let (x, y, tooltip) = (number(x), number(y), escaped(tooltip));
         self.push(format_args!(
-            r#"<circle class="{class}" cx="{x}%" cy="{y}" r="{radius}"><title>{told}</title></circle>"#
+            r#"<circle class="{class}" cx="{x}%" cy="{y}" r="{radius}"><title>{tooltip}</title></circle>"#
         ));
     }
 
@@ -63,17 +63,17 @@ impl Svg {
 
     /// A path in pixels around a point, for shapes that must not be stretched. It shows its figure when the
     /// pointer is on it.
-    pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str, told: &str) {
-        let (x, y, told) = (number(x), number(y), escaped(told));
+    pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str, tooltip: &str) {
+        let (x, y, tooltip) = (number(x), number(y), escaped(tooltip));
         self.push(format_args!(
-            r#"<svg x="{x}%" y="{y}" overflow="visible"><path class="{class}" d="{path}"><title>{told}</title></path></svg>"#
+            r#"<svg x="{x}%" y="{y}" overflow="visible"><path class="{class}" d="{path}"><title>{tooltip}</title></path></svg>"#
         ));
     }
 
-    /// Shapes that belong together. They show `told` when the pointer is on them.
-    pub(super) fn group(&mut self, told: &str, draw: impl FnOnce(&mut Self)) {
-        let told = escaped(told);
-        self.push(format_args!("<g><title>{told}</title>"));
+    /// Shapes that belong together. They show `tooltip` when the pointer is on them.
+    pub(super) fn group(&mut self, tooltip: &str, draw: impl FnOnce(&mut Self)) {
+        let tooltip = escaped(tooltip);
+        self.push(format_args!("<g><title>{tooltip}</title>"));
         draw(self);
         self.body.push_str("</g>");
     }

@@ -1,5 +1,5 @@
-//! The answer, which comes first: a sentence and a row for every subject. A refused figure is replaced by a
-//! number nowhere.
+//! The answer, which comes first: a sentence and a row for every subject. No number takes the place of a
+//! refused figure.
 
 use kqps_observation::{Cell, Run};
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
@@ -111,7 +111,7 @@ fn common_reasons(verdict: &RunVerdict) -> Vec<String> {
 fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[String]) -> Answer {
     let figure = subject.figure_qps;
     let cell = run.cells.get(subject.cell as usize);
-    let told_apart = subject.reasons.iter().filter(|reason| !common.contains(reason));
+    let own_reasons = subject.reasons.iter().filter(|reason| !common.contains(reason));
     Answer {
         name: subject.name.clone(),
         version: cell.and_then(|cell| cell.version.clone()),
@@ -135,7 +135,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
             Grade::C => "c",
             Grade::F => "f",
         },
-        reasons: told_apart.cloned().map(Prose).collect(),
+        reasons: own_reasons.cloned().map(Prose).collect(),
     }
 }
 
@@ -175,8 +175,8 @@ fn starts(subject: &CellVerdict) -> Vec<String> {
     }
     let wording = Wording { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
     let seen = if wording.is_claimed { "" } else { ", seen" };
-    let told = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.in_words(wording));
-    subject.starts.iter().map(told).collect()
+    let text = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.in_words(wording));
+    subject.starts.iter().map(text).collect()
 }
 
 fn sentence(subject: &CellVerdict) -> String {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_told_of_one_start_too_and_what_came_of_the_rate() {
+    fn one_start_shows_its_range_and_the_rate_as_the_host_came() {
         let plain = |text: String| text.replace('\u{a0}', " ");
         let one = Interval { median: 9e4, low: 8.5e4, high: 9.5e4, coverage: 0.95, count: 1 };
         assert_eq!(plain(interval(&one)), "85.0 to 95.0 kqps, one start, 95 % coverage");

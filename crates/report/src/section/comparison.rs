@@ -14,26 +14,26 @@ pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
 
 fn panel(index: usize, comparison: &Comparison) -> Panel {
     let case = &comparison.case;
-    let told = told(comparison);
+    let caption = caption(comparison);
     let drawing = comparison.ratio.map_or(String::new(), |ratio| {
         ratios(&Ratios {
             id: &format!("comparison-{index}"),
             title: &format!("Ratio of {} to {} in {}, block by block", case.b, case.a, case.figure),
-            description: &told,
+            description: &caption,
             blocks: &case.blocks,
             numbers: &(0..case.blocks.len()).map(|place| case.number(place)).collect::<Vec<_>>(),
             mde: comparison.mde,
             interval: (ratio.low, ratio.median, ratio.high),
         })
     });
-    Panel { name: comparison.to_string(), told, drawing }
+    Panel { name: comparison.to_string(), caption, drawing }
 }
 
-fn told(comparison: &Comparison) -> String {
+fn caption(comparison: &Comparison) -> String {
     let (refusals, doubts) = comparison.case.doubts.split_at(comparison.case.refusals as usize);
-    let mut told: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
+    let mut sentences: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
     if let Some(ratio) = &comparison.ratio {
-        told.push(format!(
+        sentences.push(format!(
             "The mean ratio of {} blocks is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
             ratio.count,
             ratio.median,
@@ -42,7 +42,7 @@ fn told(comparison: &Comparison) -> String {
             ratio.coverage * 100.0
         ));
     }
-    told.push(match comparison.mde {
+    sentences.push(match comparison.mde {
         Some(mde) => {
             format!(
                 "A difference of {:.2}\u{a0}% is found in 19 of 20 comparisons like this one: that is the MDE.",
@@ -51,7 +51,7 @@ fn told(comparison: &Comparison) -> String {
         }
         None => "There are too few blocks of A against itself to know what can be detected.".to_owned(),
     });
-    told.extend(comparison.caveat());
-    told.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
-    told.join(" ")
+    sentences.extend(comparison.caveat());
+    sentences.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
+    sentences.join(" ")
 }

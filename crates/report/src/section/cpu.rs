@@ -34,13 +34,13 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
     if rows.is_empty() {
         return None;
     }
-    let mut told = vec![format!("Trial {number}, at {}.", format::rate(trial.load.offered_qps))];
+    let mut sentences = vec![format!("Trial {number}, at {}.", format::rate(trial.load.offered_qps))];
     if left_out > 0 {
-        told.push(format!("{left_out} threads that were less busy are not drawn."));
+        sentences.push(format!("{left_out} threads that were less busy are not drawn."));
     }
     if let Some(subject) = &trial.subject {
         let memory = format::bytes(subject.pss_bytes.unwrap_or(subject.rss_bytes));
-        told.push(format!("Memory of the subject: {memory}."));
+        sentences.push(format!("Memory of the subject: {memory}."));
     }
     let said = |row: &Bar| format!("{}: {}, {}.", whose(row.fill), row.label, row.note);
     let description = rows.iter().map(said).collect::<Vec<_>>().join(" ");
@@ -53,7 +53,7 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
         cut: false,
         tick: format::busy,
     });
-    Some(Panel { name: name.to_owned(), told: told.join(" "), drawing })
+    Some(Panel { name: name.to_owned(), caption: sentences.join(" "), drawing })
 }
 
 /// Adds the busiest threads that used CPU time. Returns how many further threads used some.
@@ -101,12 +101,12 @@ mod tests {
         };
         let drawn = panel(0, "nsd", 7, &trial).unwrap();
         assert_eq!(drawn.drawing.matches("bar player").count(), 6);
-        assert!(drawn.told.contains("2 threads"), "{}", drawn.told);
+        assert!(drawn.caption.contains("2 threads"), "{}", drawn.caption);
         assert!(panel(0, "nsd", 7, &Trial::default()).is_none());
     }
 
     #[test]
-    fn user_time_is_told_where_it_is_known() {
+    fn user_time_is_shown_if_it_is_known() {
         let known = ThreadFacts { cpu_s: 2.0, cpu_user_s: Some(0.5), ..ThreadFacts::default() };
         assert_eq!(user_part(&known), " (25\u{a0}% user)");
         assert_eq!(user_part(&ThreadFacts { cpu_s: 2.0, ..ThreadFacts::default() }), "");

@@ -39,14 +39,14 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
 /// The cells with the highest and the lowest rate.
 fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
     measured.sort_by(|a, b| rate_qps(b).total_cmp(&rate_qps(a)));
-    let told = |one: &Figures| {
+    let text = |one: &Figures| {
         let interval = one.median_qps.filter(|figure| figure.count > 1);
         let interval = interval
             .map_or(String::new(), |figure| format!(" ({})", format::rate_interval(figure.low, figure.high)));
         let (settings, rate) = (settings(run, experiment, one), format::rate(rate_qps(one)));
         format!("{settings}: {rate}{interval}, grade {}", one.grade)
     };
-    extremes(&measured, ["Fastest, with", "Slowest, with"], told)
+    extremes(&measured, ["Fastest, with", "Slowest, with"], text)
 }
 
 /// The cells with the least and the greatest latency, for a rate that was chosen and says nothing about them.
@@ -54,12 +54,12 @@ fn by_latency(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -
     let mean_us = |one: &Figures| one.latency_us.map(|latency| latency.mean);
     measured.retain(|one| mean_us(one).is_some());
     measured.sort_by(|a, b| mean_us(a).unwrap_or_default().total_cmp(&mean_us(b).unwrap_or_default()));
-    let told = |one: &Figures| {
+    let text = |one: &Figures| {
         let (settings, rate) = (settings(run, experiment, one), format::rate(rate_qps(one)));
         let mean = format::time_us(mean_us(one).unwrap_or_default());
         format!("{settings}: {mean} at {rate}, grade {}", one.grade)
     };
-    extremes(&measured, ["Lowest mean latency, with", "Highest, with"], told)
+    extremes(&measured, ["Lowest mean latency, with", "Highest, with"], text)
 }
 
 fn rate_qps(one: &Figures) -> f64 {
@@ -67,11 +67,11 @@ fn rate_qps(one: &Figures) -> f64 {
 }
 
 /// A sentence about the first and one about the last, or one about the only one.
-fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], told: impl Fn(&Figures) -> String) -> Vec<String> {
+fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], text: impl Fn(&Figures) -> String) -> Vec<String> {
     match sorted {
         [] => vec![],
-        [only] => vec![format!("With {}.", told(only))],
-        [one, .., other] => vec![format!("{first} {}.", told(one)), format!("{last} {}.", told(other))],
+        [only] => vec![format!("With {}.", text(only))],
+        [one, .., other] => vec![format!("{first} {}.", text(one)), format!("{last} {}.", text(other))],
     }
 }
 
@@ -88,24 +88,24 @@ fn left_out(run: &Run, experiment: &Experiment) -> String {
     let of_it = |what: &str| what == experiment.name || what.starts_with(&format!("{}: ", experiment.name));
     let reasons: BTreeSet<&String> =
         run.skipped.iter().filter(|(what, _)| of_it(what)).map(|(_, why)| why).collect();
-    let told = reasons.into_iter().map(String::as_str).collect::<Vec<_>>().join("; ");
-    format!("Not measured: {told}.")
+    let reasons = reasons.into_iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+    format!("Not measured: {reasons}.")
 }
 
 /// `24 of 30 cells have a number; 2 crashed.`
 fn counted(own: &[&Figures]) -> String {
     let count = |state| own.iter().filter(|one| one.state == state).count();
-    let mut told = format!("{} of {} cells have a number", count(State::Measured), own.len());
+    let mut sentence = format!("{} of {} cells have a number", count(State::Measured), own.len());
     for (state, what) in
         [(State::Refused, "refused"), (State::Crashed, "crashed"), (State::NotMeasured, "not measured")]
     {
         match count(state) {
             0 => {}
-            1 => told += &format!(", 1 was {what}").replace("was crashed", "crashed"),
-            some => told += &format!(", {some} were {what}").replace("were crashed", "crashed"),
+            1 => sentence += &format!(", 1 was {what}").replace("was crashed", "crashed"),
+            some => sentence += &format!(", {some} were {what}").replace("were crashed", "crashed"),
         }
     }
-    told + "."
+    sentence + "."
 }
 
 #[cfg(test)]
@@ -114,13 +114,13 @@ mod tests {
     use kqps_observation::question::Published;
 
     #[test]
-    fn a_published_rate_is_told_with_its_settings_if_it_has_any() {
-        let told = |factors: &[(&str, &str)]| {
+    fn a_published_rate_is_shown_with_its_settings_if_it_has_any() {
+        let sentence = |factors: &[(&str, &str)]| {
             let factors = factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let one = Published { factors: factors.collect(), rate_qps: 260_000.0, ..Published::default() };
             published(&Experiment { published: vec![one], ..Experiment::default() }).unwrap()
         };
-        assert_eq!(told(&[]), "Published, fastest: 260\u{a0}kqps.");
-        assert_eq!(told(&[("workers", "2")]), "Published, fastest, with workers 2: 260\u{a0}kqps.");
+        assert_eq!(sentence(&[]), "Published, fastest: 260\u{a0}kqps.");
+        assert_eq!(sentence(&[("workers", "2")]), "Published, fastest, with workers 2: 260\u{a0}kqps.");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn line(host: &Fingerprint) -> String {
 /// The facts of the host that are shown first.
 pub(crate) fn facts(host: &Fingerprint) -> Vec<Fact> {
     let turbo = host.turbo.map(|on| if on { "on" } else { "off" }.to_owned());
-    let told = [
+    let all = [
         ("processor", Some(host.cpu_model.clone())),
         ("logical CPUs", (!host.cores.is_empty()).then(|| host.cores.len().to_string())),
         ("memory", (host.memory_bytes > 0).then(|| format::bytes(host.memory_bytes))),
@@ -37,7 +37,7 @@ pub(crate) fn facts(host: &Fingerprint) -> Vec<Fact> {
         ("turbo", turbo),
         ("microcode", host.microcode.clone()),
     ];
-    let known = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let known = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     known.filter(|(_, value)| !value.is_empty()).collect()
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
         ("cores of the player".to_owned(), cpus(|cell| &cell.player_cpus)),
         ("cores of the subjects".to_owned(), cpus(|cell| &cell.subject_cpus)),
     ];
-    facts.extend(timeouts(run).map(|told| ("timeout".to_owned(), told)));
+    facts.extend(timeouts(run).map(|text| ("timeout".to_owned(), text)));
     facts.extend(datasets(run));
     facts
 }
@@ -65,8 +65,8 @@ fn timeouts(run: &Run) -> Option<String> {
         run.trials.iter().filter_map(|trial| Some(trial.measured()?.load.timeout_s)).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    let told: Vec<String> = all.into_iter().map(format::duration_s).collect();
-    (!told.is_empty()).then(|| format!("a reply is late after {}", told.join(" or ")))
+    let texts: Vec<String> = all.into_iter().map(format::duration_s).collect();
+    (!texts.is_empty()).then(|| format!("a reply is late after {}", texts.join(" or ")))
 }
 
 fn goal_in_words(goal: &Goal) -> String {
@@ -89,17 +89,17 @@ fn datasets(run: &Run) -> Vec<Fact> {
     let mut played: Vec<_> = run.trials.iter().filter_map(|trial| Some(&trial.measured()?.dataset)).collect();
     played.sort_by(|a, b| (&a.path, &a.hash).cmp(&(&b.path, &b.hash)));
     played.dedup();
-    let told = |dataset: &&kqps_observation::trial::DatasetFacts| {
+    let fact = |dataset: &&kqps_observation::trial::DatasetFacts| {
         let queries = format::count(dataset.queries);
         let hash = format::shortened(&dataset.hash, 17);
         ("dataset".to_owned(), format!("{}, {queries} queries, BLAKE3 {hash}", dataset.path))
     };
-    played.iter().map(told).collect()
+    played.iter().map(fact).collect()
 }
 
 /// The programs that took part, with their versions.
 pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
-    let told = |(name, binary): (&String, &kqps_observation::fingerprint::BinaryFacts)| {
+    let fact = |(name, binary): (&String, &kqps_observation::fingerprint::BinaryFacts)| {
         let version = binary.version.as_deref().unwrap_or("version unknown");
         let hash = binary
             .blake3
@@ -107,13 +107,13 @@ pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
             .map_or("hash not read".to_owned(), |hash| format!("BLAKE3 {}", format::shortened(hash, 17)));
         (name.clone(), format!("{version}, {}, {hash}", binary.path))
     };
-    host.binaries.iter().map(told).collect()
+    host.binaries.iter().map(fact).collect()
 }
 
 /// Kernel settings, interrupts, mitigations and facts that could not be read, each under its heading; empty
 /// ones are left out.
 pub(crate) fn further(host: &Fingerprint) -> Vec<(&'static str, Vec<Fact>)> {
-    let told = [
+    let sections = [
         ("Kernel settings", &host.sysctls),
         ("Limits of the process", &host.limits),
         ("Interrupts of network devices, and their cores", &host.interrupts),
@@ -124,5 +124,5 @@ pub(crate) fn further(host: &Fingerprint) -> Vec<(&'static str, Vec<Fact>)> {
     let list = |map: &std::collections::BTreeMap<String, String>| {
         map.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<Fact>>()
     };
-    told.into_iter().filter(|(_, map)| !map.is_empty()).map(|(title, map)| (title, list(map))).collect()
+    sections.into_iter().filter(|(_, map)| !map.is_empty()).map(|(title, map)| (title, list(map))).collect()
 }

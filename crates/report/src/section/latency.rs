@@ -25,16 +25,16 @@ pub(crate) struct Row {
 /// Draws the latency of every subject that has a figure. If the figure is refused, its latency is left out
 /// too.
 pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
-    let told: Vec<&CellVerdict> =
+    let subjects: Vec<&CellVerdict> =
         verdict.subjects.iter().filter(|subject| subject.figure_qps.is_some()).collect();
-    let points = || told.iter().flat_map(|subject| &subject.latency);
+    let points = || subjects.iter().flat_map(|subject| &subject.latency);
     let times_us: Vec<f64> = points()
         .flat_map(|point| [point.latency_us.p50, point.latency_us.p99, point.latency_us.p999])
         .flatten()
         .map(|time_us| time_us as f64)
         .collect();
     let rate_max_qps = points().map(|point| point.load_qps).fold(0.0, f64::max);
-    let drawn = told.iter().map(|subject| panel(subject, &times_us, rate_max_qps));
+    let drawn = subjects.iter().map(|subject| panel(subject, &times_us, rate_max_qps));
     drawn.filter(|panel| !panel.drawing.is_empty()).collect()
 }
 

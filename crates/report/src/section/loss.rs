@@ -10,7 +10,7 @@ use crate::format;
 pub(crate) struct Panel {
     pub(crate) name: String,
     /// What became of its queries, in a sentence; empty if there is no drawing.
-    pub(crate) told: String,
+    pub(crate) caption: String,
     /// SVG; empty if there was no trial in open loop.
     pub(crate) drawing: String,
     pub(crate) reasons: Option<Reasons>,
@@ -19,7 +19,7 @@ pub(crate) struct Panel {
 #[derive(Debug)]
 pub(crate) struct Reasons {
     /// The trial that counted the reasons, and how far they can be trusted.
-    pub(crate) told: String,
+    pub(crate) explanation: String,
     /// The reason, and the number of packets.
     pub(crate) rows: Vec<(String, String)>,
 }
@@ -34,7 +34,7 @@ fn panel(subject: &CellVerdict) -> Option<Panel> {
     let reasons = subject.drop_reasons.as_ref().map(reasons);
     (is_drawn || reasons.is_some()).then(|| Panel {
         name: subject.name.clone(),
-        told: if is_drawn { told(&subject.losses) } else { String::new() },
+        caption: if is_drawn { fates(&subject.losses) } else { String::new() },
         drawing: if is_drawn { drawing(subject) } else { String::new() },
         reasons,
     })
@@ -43,7 +43,7 @@ fn panel(subject: &CellVerdict) -> Option<Panel> {
 fn reasons(reasons: &DropReasons) -> Reasons {
     let DropReasons { trial, repeats, lost, counts, failure } = reasons;
     let which = format!("Trial {trial} repeats trial {repeats}");
-    let told = match failure {
+    let explanation = match failure {
         Some(why) => format!("{which} to count the kernel's reasons, which failed: {why}."),
         None => format!(
             "{which} and lost {} queries. These are the reasons for which the kernel dropped IP packets \
@@ -52,7 +52,7 @@ fn reasons(reasons: &DropReasons) -> Reasons {
         ),
     };
     let rows = counts.iter().map(|(reason, count)| (reason_words(reason), format::count(*count))).collect();
-    Reasons { told, rows }
+    Reasons { explanation, rows }
 }
 
 /// The kernel's name of a reason, or words for a reason that it did not specify.
@@ -83,20 +83,20 @@ fn drawing(subject: &CellVerdict) -> String {
 }
 
 /// What became of the queries without a correct answer, in a sentence.
-fn told(losses: &Losses) -> String {
+fn fates(losses: &Losses) -> String {
     let accounts = &losses.accounts;
     let all = format::count(accounts.intended);
-    let fates = [
+    let counts = [
         (unanswered(losses), "had no answer"),
         (accounts.late, "were answered late"),
         (accounts.wrong, "were answered wrongly"),
     ];
-    let told = fates.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told.map(|(count, fate)| format!("{} {fate}", format::count(*count))).collect();
-    if told.is_empty() {
+    let found = counts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = found.map(|(count, fate)| format!("{} {fate}", format::count(*count))).collect();
+    if parts.is_empty() {
         return format!("All {all} queries were answered correctly.");
     }
-    format!("Of {all} queries {}.", told.join(", "))
+    format!("Of {all} queries {}.", parts.join(", "))
 }
 
 fn unanswered(losses: &Losses) -> u64 {
@@ -176,7 +176,7 @@ mod tests {
         let expected =
             ["player, never sent: 2 (10 %)", "kernel backlog *: 17 (85 %)", "unexplained: 1 (5.0 %)"];
         assert_eq!(shown(&losses), expected);
-        assert_eq!(told(&losses), "Of 100 queries 20 had no answer, 1 were answered late.");
+        assert_eq!(fates(&losses), "Of 100 queries 20 had no answer, 1 were answered late.");
     }
 
     #[test]

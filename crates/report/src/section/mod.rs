@@ -25,7 +25,7 @@ use kqps_observation::run::Role;
 pub(crate) struct Panel {
     pub(crate) name: String,
     /// What the drawing shows, in a sentence.
-    pub(crate) told: String,
+    pub(crate) caption: String,
     /// SVG; empty if there is nothing to draw.
     pub(crate) drawing: String,
 }

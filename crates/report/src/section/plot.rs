@@ -74,10 +74,10 @@ fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &Li
         Link { name: format!("{gbit} Gb/s"), carried }
     };
     let carrying: Vec<Link> = chart.gbit_per_s.iter().map(link).collect();
-    let told = |dot: &Dot| {
+    let sentence = |dot: &Dot| {
         format!("{}: {} with replies of {:.0} bytes.", dot.name, format::rate(dot.rate_qps), dot.bytes)
     };
-    let description = dots.iter().map(told).collect::<Vec<_>>().join(" ");
+    let description = dots.iter().map(sentence).collect::<Vec<_>>().join(" ");
     let drawing = crate::chart::links(&Links {
         id,
         title: &chart.title,
@@ -117,9 +117,9 @@ fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
 }
 
 fn named(grid: &Grid, line: &GridRow) -> String {
-    let told: Vec<String> =
+    let parts: Vec<String> =
         grid.rows.iter().zip(&line.values).map(|(name, value)| format!("{name} {value}")).collect();
-    told.join(", ")
+    parts.join(", ")
 }
 
 /// The marks that occur, with their meaning.
@@ -182,24 +182,24 @@ fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
 fn drawn(id: &str, name: &str, grid: &Grid, series: &[Spread], highest: f64, along: bool, of: Of) -> String {
     let title =
         format!("{} by {}: {name}", if of == Of::Rates { "Rate" } else { "Efficiency" }, grid.columns);
-    let told = if of == Of::Rates { format::rate } else { format::percent };
-    let described: Vec<String> = series.iter().map(|one| in_words(one, told)).collect();
+    let text = if of == Of::Rates { format::rate } else { format::percent };
+    let described: Vec<String> = series.iter().map(|one| in_words(one, text)).collect();
     let (title, description) = (title.as_str(), described.join(" "));
     let description = description.as_str();
     if along {
         let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };
         let (factor, spreads_) = (grid.columns.as_str(), series);
-        return spreads(&Spreads { id, title, description, factor, spreads: spreads_, highest, told, tick });
+        return spreads(&Spreads { id, title, description, factor, spreads: spreads_, highest, text, tick });
     }
-    let rows: Vec<Bar> = series.iter().map(|one| bar(one, told)).collect();
+    let rows: Vec<Bar> = series.iter().map(|one| bar(one, text)).collect();
     let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };
     bars(&Bars { id, title, description, rows: &rows, at_least: highest, cut: false, tick })
 }
 
-fn bar(one: &Spread, told: fn(f64) -> String) -> Bar {
+fn bar(one: &Spread, text: fn(f64) -> String) -> Bar {
     let value = one.median.or(one.mean).map(|(value, ..)| value);
     let note = match (value, one.missing) {
-        (Some(value), _) => told(value),
+        (Some(value), _) => text(value),
         (None, Some(missing)) => missing.to_owned(),
         (None, None) => String::new(),
     };
@@ -212,12 +212,12 @@ fn bar(one: &Spread, told: fn(f64) -> String) -> Bar {
     }
 }
 
-fn in_words(one: &Spread, told: fn(f64) -> String) -> String {
-    let median = one.median.map(|(median, ..)| format!("median {}", told(median)));
+fn in_words(one: &Spread, text: fn(f64) -> String) -> String {
+    let median = one.median.map(|(median, ..)| format!("median {}", text(median)));
     let mean = one
         .mean
-        .map(|(mean, min, max)| format!("mean {} between {} and {}", told(mean), told(min), told(max)));
-    let published = one.published.map(|published| format!("published {}", told(published)));
+        .map(|(mean, min, max)| format!("mean {} between {} and {}", text(mean), text(min), text(max)));
+    let published = one.published.map(|published| format!("published {}", text(published)));
     let missing = one.missing.map(str::to_owned);
     let parts: Vec<String> = [median, mean, published, missing].into_iter().flatten().collect();
     format!("At {}: {}.", one.label, if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })

@@ -21,18 +21,18 @@ pub(crate) fn panel(run: &Run) -> Option<Panel> {
     let cores: BTreeSet<u32> = moments.iter().flat_map(|moment| moment.speeds.keys().copied()).collect();
     let rows: Vec<String> = cores.iter().map(|core| format!("core {core}")).collect();
     let of_cores: Vec<String> = cores.iter().map(|core| range(*core, &moments)).collect();
-    let told = told(&moments);
+    let disturbances = disturbances(&moments);
     let drawing = strip(&Strip {
         id: "speeds",
         title: "Speed of the cores over the run",
-        description: &format!("{} {told}", of_cores.join(" ")),
+        description: &format!("{} {disturbances}", of_cores.join(" ")),
         rows: &rows,
         ticks: "spoiled",
         bars: "withheld",
         stretches: &stretches(&moments, &cores),
     });
-    let told = format!("{} {told}", slowest(&moments));
-    Some(Panel { name: "How fast the cores were".to_owned(), told, drawing })
+    let caption = format!("{} {disturbances}", slowest(&moments));
+    Some(Panel { name: "How fast the cores were".to_owned(), caption, drawing })
 }
 
 /// `Core 1: 78 % to 100 %.`
@@ -52,7 +52,7 @@ fn slowest(moments: &[Moment]) -> String {
 }
 
 /// How many trials were spoiled, and for how long cores were withheld.
-fn told(moments: &[Moment]) -> String {
+fn disturbances(moments: &[Moment]) -> String {
     let spoiled = moments.iter().filter(|moment| moment.spoiled).count();
     let in_part = moments.iter().filter(|moment| moment.in_part).count();
     let in_part = if in_part > 0 { format!(", and {in_part} in part") } else { String::new() };
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_and_what_the_host_did_are_told() {
+    fn the_slowest_core_and_the_disturbances_are_shown() {
         let moments = [moment(0.0, 0.8, false), moment(2.0, 0.5, true)];
         let plain = |text: String| text.replace('\u{a0}', " ");
         assert_eq!(plain(slowest(&moments)), "The least was 50 %, of core 3.");
         let said = "The host spoiled 1 of 2 trials, and 1 in part, those of the echo included; cores were withheld for 1.50 ms, 1.50 ms \
                     at most in one trial.";
-        assert_eq!(plain(told(&moments)), said);
+        assert_eq!(plain(disturbances(&moments)), said);
         assert_eq!(plain(range(3, &moments)), "Core 3: 50 % to 80 %.");
-        assert!(told(&moments[..1]).ends_with("no core was withheld."));
+        assert!(disturbances(&moments[..1]).ends_with("no core was withheld."));
     }
 }

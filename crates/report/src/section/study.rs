@@ -56,11 +56,11 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
     let grids = grids.iter().filter(|grid| !grid.lines.is_empty());
     let mut tables: Vec<Table> = grids.map(|grid| table::of_grid(verdict, grid)).collect();
     tables.splice(0..0, table::of_best(run, verdict, experiment));
-    let mut told: Vec<(&'static str, String)> = Vec::new();
+    let mut shown: Vec<(&'static str, String)> = Vec::new();
     for table in &mut tables {
         // Tables of one experiment show the same cells.
-        table.notes.retain(|note| !told.contains(&(note.what, note.why.clone())));
-        told.extend(table.notes.iter().map(|note| (note.what, note.why.clone())));
+        table.notes.retain(|note| !shown.contains(&(note.what, note.why.clone())));
+        shown.extend(table.notes.iter().map(|note| (note.what, note.why.clone())));
     }
     Part {
         title: title(experiment),

@@ -144,9 +144,9 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
         if *figure == Figure::Published {
             return published(slot);
         }
-        let told = figures.filter(|figures| figures.may_show(*figure));
-        let told = told.map_or_else(none, |figures| figure_of(*figure, figures));
-        if told.is_absent() { reason.take().unwrap_or(told) } else { told }
+        let visible = figures.filter(|figures| figures.may_show(*figure));
+        let cell = visible.map_or_else(none, |figures| figure_of(*figure, figures));
+        if cell.is_absent() { reason.take().unwrap_or(cell) } else { cell }
     };
     show.iter().map(shown).collect()
 }
@@ -175,15 +175,15 @@ fn published(slot: &Slot) -> Shown {
 
 /// Why there are no figures.
 fn without(verdict: &RunVerdict, slot: &Slot) -> Shown {
-    let told = |text: &str, soft: String, class| Shown { text: text.to_owned(), soft, class };
+    let shown = |text: &str, soft: String, class| Shown { text: text.to_owned(), soft, class };
     let Some(index) = slot.figures else {
         let text = if matches!(slot.absence, Some(Absence::Skipped(_))) { "skipped" } else { "not measured" };
-        return told(text, String::new(), "absent");
+        return shown(text, String::new(), "absent");
     };
     match verdict.figures[index].state {
-        State::Crashed => told("crashed", String::new(), "crashed"),
-        State::Refused => told("no number", refused_for(verdict, index), "refused"),
-        State::Measured | State::NotMeasured => told("not measured", String::new(), "absent"),
+        State::Crashed => shown("crashed", String::new(), "crashed"),
+        State::Refused => shown("no number", refused_for(verdict, index), "refused"),
+        State::Measured | State::NotMeasured => shown("not measured", String::new(), "absent"),
     }
 }
 
@@ -197,10 +197,10 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
 
 /// A figure in words; a dash if it is not known.
 pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
-    told(figure, figures).unwrap_or_else(none)
+    known_figure(figure, figures).unwrap_or_else(none)
 }
 
-fn told(figure: Figure, figures: &Figures) -> Option<Shown> {
+fn known_figure(figure: Figure, figures: &Figures) -> Option<Shown> {
     let alone = |text: String| plain(text, String::new());
     let time = |time_us: f64| alone(format::time_us(time_us));
     Some(match figure {
@@ -279,7 +279,7 @@ fn share(figures: &Figures) -> Option<Shown> {
 
 /// Why cells of the table crashed or were left out, and remarks on published figures; equal notes are merged.
 fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
-    let mut told: BTreeMap<(&'static str, String, String), Vec<String>> = BTreeMap::new();
+    let mut merged: BTreeMap<(&'static str, String, String), Vec<String>> = BTreeMap::new();
     for line in &grid.lines {
         for (slot, column) in line.slots.iter().zip(&grid.column_values) {
             let mut whose = line.values.clone();
@@ -287,7 +287,7 @@ fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
                 whose.push(format!("{} {column}", grid.columns));
             }
             let mut add = |what, why: &str, output: String| {
-                told.entry((what, why.to_owned(), output)).or_default().push(whose.join(", "));
+                merged.entry((what, why.to_owned(), output)).or_default().push(whose.join(", "));
             };
             let is_shown = grid.show.contains(&Figure::Published);
             if let Some(published) = slot.published.as_ref().filter(|one| is_shown && !one.note.is_empty()) {
@@ -304,7 +304,7 @@ fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
             }
         }
     }
-    told.into_iter()
+    merged.into_iter()
         .map(|((what, why, output), whose)| Note { what, whose: whose.join("; "), why, output })
         .collect()
 }

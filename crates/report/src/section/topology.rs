@@ -39,7 +39,7 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
         format::cpus(&pinned.subject)
     );
     let (drawing, widest) = boxes("topology", "Cores of the host, and their use", &described, &nodes)?;
-    Some(Topology { drawing, widest, letters: pinned.arrivals.told(), placements: listed(&placements) })
+    Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements: listed(&placements) })
 }
 
 /// The cores of the player and of the subject → how many cells had them.
@@ -65,7 +65,7 @@ fn listed(placements: &Placements) -> Vec<(String, String)> {
     all.sort_by_key(|(_, cells)| std::cmp::Reverse(**cells));
     let further: usize = all.iter().skip(LISTED).map(|(_, cells)| **cells).sum();
     let in_cells = |cells: usize| if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
-    let mut told: Vec<(String, String)> = all
+    let mut lines: Vec<(String, String)> = all
         .iter()
         .take(LISTED)
         .map(|((player, subject), cells)| {
@@ -74,9 +74,9 @@ fn listed(placements: &Placements) -> Vec<(String, String)> {
         })
         .collect();
     if further > 0 {
-        told.push((in_cells(further), format!("{} further placements", all.len() - LISTED)));
+        lines.push((in_cells(further), format!("{} further placements", all.len() - LISTED)));
     }
-    told
+    lines
 }
 
 /// The cores that each side has in all cells.
@@ -116,12 +116,12 @@ impl Pinned {
             (false, false) => ("idle", "", "not used"),
         };
         let arrives = self.arrivals.at(cpu);
-        let told = if arrives.is_empty() {
+        let description = if arrives.is_empty() {
             format!("{who}, CPU {cpu}")
         } else {
             format!("{who}, CPU {cpu}, packets by {}", arrives.join(", "))
         };
-        Place { number: Some(cpu), class, mark, arrives, told }
+        Place { number: Some(cpu), class, mark, arrives, description }
     }
 }
 
@@ -255,19 +255,19 @@ fn one_of(run: &[Node]) -> Node {
     };
     let has = |class: &str| places.iter().any(|place| place.class == class);
     let found: Vec<(&'static str, &'static str)> = WHO.into_iter().filter(|(class, _)| has(class)).collect();
-    let mut told = found.iter().map(|(_, who)| *who).collect::<Vec<_>>().join(", ");
+    let mut description = found.iter().map(|(_, who)| *who).collect::<Vec<_>>().join(", ");
     let mut arrives: Vec<String> = places.iter().flat_map(|place| place.arrives.iter().cloned()).collect();
     arrives.sort();
     arrives.dedup();
     if !arrives.is_empty() {
-        told = format!("{told}; packets by {}", arrives.join(", "));
+        description = format!("{description}; packets by {}", arrives.join(", "));
     }
     // One of two threads of a core is often idle; the core is not.
     let class = match found.as_slice() {
         [(class, _)] | [(class, _), ("idle", _)] => class,
         _ => "both",
     };
-    let place = Place { number: None, class, mark: "", arrives, told };
+    let place = Place { number: None, class, mark: "", arrives, description };
     Node::Folded { label: format!("{what}: {}", format::cpus(&cpus)), place }
 }
 
@@ -294,15 +294,15 @@ mod tests {
 
     /// Labels and CPU numbers, with brackets around the contents of a box.
     fn shape(nodes: &[Node]) -> String {
-        let told = |node: &Node| match node {
+        let text = |node: &Node| match node {
             Node::Group { label, children } => format!("{label}[{}]", shape(children)),
-            Node::Folded { label, place } => format!("<{label}; {}>", place.told),
+            Node::Folded { label, place } => format!("<{label}; {}>", place.description),
             Node::Core(places) => {
                 let of = |place: &Place| format!("{}{}", place.number.unwrap(), place.mark);
                 places.iter().map(of).collect::<Vec<_>>().join("+")
             }
         };
-        nodes.iter().map(told).collect::<Vec<_>>().join(" ")
+        nodes.iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -356,8 +356,8 @@ mod tests {
         run.fingerprint.cores = (0..4).map(|cpu| core(cpu, 0, cpu, &[cpu], &[])).collect();
         let pinned = Pinned::of(&placements(&run), Arrivals::default());
         assert_eq!(shape(&packages(&run.fingerprint, &pinned)), "package 0[0P 1S 2 3]");
-        let told = |index: usize| pinned.place(index as u32).told;
-        assert_eq!((told(2).as_str(), told(3).as_str()), ("differs between cells, CPU 2", "not used, CPU 3"));
+        let text = |index: usize| pinned.place(index as u32).description;
+        assert_eq!((text(2).as_str(), text(3).as_str()), ("differs between cells, CPU 2", "not used, CPU 3"));
         let drawn = of_run(&run).unwrap();
         let line = |cells: &str, cores: &str| (cells.to_owned(), cores.to_owned());
         assert_eq!(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_tells_nothing_draws_nothing() {
+    fn a_host_that_reports_nothing_draws_nothing() {
         assert!(of_run(&Run::default()).is_none());
     }
 }

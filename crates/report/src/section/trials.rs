@@ -65,7 +65,7 @@ fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
 }
 
 fn factors(cell: &Cell) -> String {
-    let mut told = match &cell.target {
+    let mut list = match &cell.target {
         Some(target) => {
             let host = if target.on_this_host { "this host" } else { "another host" };
             vec![format!("running at {} on {host}", target.address)]
@@ -79,9 +79,9 @@ fn factors(cell: &Cell) -> String {
             format!("subject on {}", format::cpus(&cell.subject_cpus)),
         ],
     };
-    told.push(format!("player on {}", format::cpus(&cell.player_cpus)));
-    told.extend(cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
-    told.join(" · ")
+    list.push(format!("player on {}", format::cpus(&cell.player_cpus)));
+    list.extend(cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
+    list.join(" · ")
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -136,8 +136,8 @@ fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
         ceiling: cell.role != Role::Subject,
     };
     let warnings = warning::of_trial(trial, &setting);
-    let told = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
-    told.map(|warning| warning.code.to_string()).collect()
+    let shown = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
+    shown.map(|warning| warning.code.to_string()).collect()
 }
 
 /// The load of the trial: a rate, or a window.

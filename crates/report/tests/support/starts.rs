@@ -10,24 +10,24 @@ use super::browser::Browser;
 pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
     let cells = format!("[...{table}.querySelectorAll('td[data-label=rate]')].map(cell => cell.textContent)");
-    let told = browser.evaluate(&cells);
-    let told: Vec<&str> = told.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
-    assert_eq!(told.len(), verdict.subjects.len());
+    let texts = browser.evaluate(&cells);
+    let texts: Vec<&str> = texts.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
+    assert_eq!(texts.len(), verdict.subjects.len());
     assert!(verdict.subjects.iter().any(|subject| subject.figure_qps.is_some()));
-    for (subject, told) in verdict.subjects.iter().zip(told) {
+    for (subject, text) in verdict.subjects.iter().zip(texts) {
         let has_figure = subject.figure_qps.is_some();
-        assert!(!told.contains("hold"), "a median is no load that holds: {told}");
-        assert_eq!(told.contains(" % coverage"), has_figure, "{told}");
+        assert!(!text.contains("hold"), "a median is no load that holds: {text}");
+        assert_eq!(text.contains(" % coverage"), has_figure, "{text}");
     }
     let starts = "[...document.querySelectorAll('tr.starts')]\
         .map(row => [row.firstChild.dataset.label, [...row.querySelectorAll('li')].map(start => start.textContent)])";
-    let told = browser.evaluate(starts);
-    let told = told.as_array().unwrap();
+    let rows = browser.evaluate(starts);
+    let rows = rows.as_array().unwrap();
     // One of the four never started.
-    assert_eq!(told.len(), 3);
-    for (subject, told) in verdict.subjects.iter().zip(told) {
-        assert_eq!(told[0], "by start");
-        let starts = told[1].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for (subject, row) in verdict.subjects.iter().zip(rows) {
+        assert_eq!(row[0], "by start");
+        let starts = row[1].as_array().unwrap();
         assert_eq!(starts.len(), subject.starts.len());
         for start in starts.iter().map(|start| start.as_str().unwrap()) {
             let held = start.contains(" held, and again at the end; ") && start.contains(" did not hold");
@@ -35,7 +35,7 @@ pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
             assert_eq!(start.contains(", seen: "), subject.figure_qps.is_none(), "{start}");
         }
     }
-    assert!(told[2][1][0].as_str().unwrap().contains("answered wrongly"), "{told:?}");
+    assert!(rows[2][1][0].as_str().unwrap().contains("answered wrongly"), "{rows:?}");
     expect_words(browser);
 }
 

@@ -93,15 +93,15 @@ fn address(cell: &Cell) -> String {
 
 fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
     let (host_a, host_b) = (&a.fingerprint, &b.fingerprint);
-    let told = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
     differing.add("the CPU model", &host_a.cpu_model, &host_b.cpu_model);
     differing.add("the number of the host's cores", host_a.cores.len(), host_b.cores.len());
-    differing.add("the microcode", told(&host_a.microcode), told(&host_b.microcode));
-    differing.add("the hypervisor", told(&host_a.hypervisor), told(&host_b.hypervisor));
+    differing.add("the microcode", known(&host_a.microcode), known(&host_b.microcode));
+    differing.add("the hypervisor", known(&host_a.hypervisor), known(&host_b.hypervisor));
     differing.add("the kernel", &host_a.kernel, &host_b.kernel);
-    differing.add("the system", told(&host_a.os), told(&host_b.os));
-    differing.add("the clock source", told(&host_a.clock_source), told(&host_b.clock_source));
-    differing.add("the governor", told(&host_a.governor), told(&host_b.governor));
+    differing.add("the system", known(&host_a.os), known(&host_b.os));
+    differing.add("the clock source", known(&host_a.clock_source), known(&host_b.clock_source));
+    differing.add("the governor", known(&host_a.governor), known(&host_b.governor));
     let turbo = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" });
     differing.add("turbo", turbo(host_a.turbo), turbo(host_b.turbo));
     differing.add_each("the mitigation of ", &host_a.mitigations, &host_b.mitigations);
@@ -115,11 +115,11 @@ fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
     differing.add_each("the steering of queue ", &host_a.queues, &host_b.queues);
 }
 
-/// What is known of the programs. Those of subjects may differ, since they are what is compared.
+/// What is known of the programs. The programs of the subjects may differ, since they are compared.
 fn programs(a: &Run, b: &Run) -> String {
     let (of_a, of_b) = (&a.fingerprint.binaries, &b.fingerprint.binaries);
     let common = of_a.iter().filter_map(|(name, facts)| Some((name, facts, of_b.get(name)?)));
-    let told = |facts: &kqps_observation::fingerprint::BinaryFacts| {
+    let build = |facts: &kqps_observation::fingerprint::BinaryFacts| {
         let version = facts.version.as_deref().unwrap_or("version unknown");
         let hash = facts.blake3.as_ref().and_then(|hash| hash.get(..8)).unwrap_or(UNKNOWN);
         format!("{version}, binary {hash}")
@@ -128,19 +128,19 @@ fn programs(a: &Run, b: &Run) -> String {
         .filter(|(_, a, b)| (&a.version, &a.blake3) != (&b.version, &b.blake3))
         .map(|(name, a, b)| {
             let is_ours = if name == "kqps" { ", which plays and serves the echo," } else { "" };
-            format!("{name}{is_ours} ({} and {})", told(a), told(b))
+            format!("{name}{is_ours} ({} and {})", build(a), build(b))
         })
         .collect();
     if !differing.is_empty() {
         return format!(
-            "programs have other builds, which a comparison intends only for its subjects: {}",
+            "the builds of these programs differ, as only those of the subjects should: {}",
             differing.join("; ")
         );
     }
     if a.kqps_version != b.kqps_version {
         return format!("kqps itself differs: {} and {}", a.kqps_version, b.kqps_version);
     }
-    "no program is known to differ, so that host and session are what is compared".into()
+    "no program is known to differ, so the comparison is one of host and session".into()
 }
 
 const UNKNOWN: &str = "unknown";
@@ -162,10 +162,10 @@ impl Differing {
     fn add_each(&mut self, head: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) {
         let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for name in names {
-            let told = |values: &BTreeMap<String, String>| {
+            let value = |values: &BTreeMap<String, String>| {
                 values.get(name).cloned().unwrap_or_else(|| "not recorded".into())
             };
-            self.add(&format!("{head}{name}"), told(a), told(b));
+            self.add(&format!("{head}{name}"), value(a), value(b));
         }
     }
 }

@@ -80,17 +80,17 @@ impl Objections {
                 verdict.bottleneck
             ));
         }
-        let is_told =
+        let is_covered =
             |warning: &Warning| warning.code == Code::PlayerLimited && is_players && !refuses(warning);
-        objections.add(&verdict.warnings, is_told, name);
+        objections.add(&verdict.warnings, is_covered, name);
         objections
     }
 
     /// Adds the warnings of a cell that no other objection covers. A warning that refuses the cell's figure
     /// rules out a verdict; any other is a doubt. The warning that both sides ran on one host is left out,
     /// since such a figure is good for comparisons.
-    fn add(&mut self, warnings: &[Warning], is_told: impl Fn(&Warning) -> bool, name: &str) {
-        for warning in warnings.iter().filter(|one| one.code != Code::SingleHost && !is_told(one)) {
+    fn add(&mut self, warnings: &[Warning], is_covered: impl Fn(&Warning) -> bool, name: &str) {
+        for warning in warnings.iter().filter(|one| one.code != Code::SingleHost && !is_covered(one)) {
             let (of_what, to) = if refuses(warning) {
                 ("no figure", &mut self.refusals)
             } else {
@@ -105,10 +105,10 @@ impl Objections {
     fn to_given(run: &Run, cell: usize, verdict: &CellVerdict, name: &str) -> Self {
         let Self { mut refusals, mut doubts } = Self::default();
         let starts: Vec<Vec<&Trial>> = figure_trials(run, cell).into_values().collect();
-        let told: Vec<&Trial> = starts.concat();
+        let trials: Vec<&Trial> = starts.concat();
         let often = |is_so: fn(&Trial) -> bool| {
-            let count = told.iter().filter(|trial| is_so(trial)).count();
-            (count as f64 > told.len() as f64 * OFTEN).then_some((count, told.len()))
+            let count = trials.iter().filter(|trial| is_so(trial)).count();
+            (count as f64 > trials.len() as f64 * OFTEN).then_some((count, trials.len()))
         };
         // A ceiling (a) measures the player itself.
         let is_player = run.cells[cell].role == Role::PlayerCeiling;
@@ -141,7 +141,7 @@ impl Objections {
                 starts.len()
             ));
         }
-        let is_told = |warning: &Warning| match warning.code {
+        let is_covered = |warning: &Warning| match warning.code {
             Code::PlayerLimited => is_player || ((busy.is_some() || full.is_some()) && !refuses(warning)),
             Code::WrongAnswers => wrong > 0,
             // Trials that the player spoiled are left out if a start has others; if not, the refusal above
@@ -150,7 +150,7 @@ impl Objections {
             _ => false,
         };
         let mut objections = Self { refusals, doubts };
-        objections.add(&verdict.warnings, is_told, name);
+        objections.add(&verdict.warnings, is_covered, name);
         objections
     }
 }

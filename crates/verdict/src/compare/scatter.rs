@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_blocks_say_how_little_they_tell() {
+    fn too_few_blocks_say_how_little_they_show() {
         let one = logs(&[0.1]).interval(0.05).unwrap();
         assert_eq!((one.low, one.high, one.coverage), (one.median, one.median, 0.0));
         assert!((logs(&[0.1]).chance_of_equality() - 1.0).abs() < 1e-12);

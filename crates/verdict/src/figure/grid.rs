@@ -87,7 +87,7 @@ impl<'a> Laid<'a> {
     }
 
     fn grid(&self, title: &str, rows: &[String], columns: &str, show: &[Figure]) -> Grid {
-        let rows = self.telling_apart(rows, columns);
+        let rows = self.distinguishing(rows, columns);
         let values: Vec<Vec<String>> = rows.iter().map(|name| self.values(name)).collect();
         let mut column_values = if columns.is_empty() { vec![String::new()] } else { self.values(columns) };
         let mut lines: Vec<GridRow> = combinations(&values)
@@ -109,7 +109,7 @@ impl<'a> Laid<'a> {
     }
 
     /// The row factors, and as many more as are needed so that no two cells share a slot.
-    fn telling_apart(&self, rows: &[String], columns: &str) -> Vec<String> {
+    fn distinguishing(&self, rows: &[String], columns: &str) -> Vec<String> {
         let mut rows = rows.to_vec();
         let all = self.experiment.factors.iter().map(|factor| factor.name.clone());
         let of_cells = self.cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned());

@@ -148,16 +148,16 @@ pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
 /// Seconds from each start until the subject answered: mean, least and most. Starts whose trials give no figure
 /// count too.
 pub(super) fn load_time_s(run: &Run, cell: u32) -> Option<Spread> {
-    let told = run.trials_of(cell as usize).filter_map(|one| Some((one.start, one.measured()?)));
-    let told = told.filter_map(|(start, trial)| Some((start, trial.subject.as_ref()?.ready_s?)));
-    let by_start: BTreeMap<u64, f64> = told.collect();
+    let trials = run.trials_of(cell as usize).filter_map(|one| Some((one.start, one.measured()?)));
+    let ready = trials.filter_map(|(start, trial)| Some((start, trial.subject.as_ref()?.ready_s?)));
+    let by_start: BTreeMap<u64, f64> = ready.collect();
     spread_of(by_start.into_values())
 }
 
 /// The size of all correct replies over their count.
 pub(super) fn reply_bytes(trials: &[&Trial]) -> Option<f64> {
-    let told = trials.iter().filter_map(|trial| Some((trial.response_bytes_mean?, trial.accounts.correct)));
-    let (bytes, replies) = told.fold((0.0, 0), |(bytes, replies), (mean, correct)| {
+    let known = trials.iter().filter_map(|trial| Some((trial.response_bytes_mean?, trial.accounts.correct)));
+    let (bytes, replies) = known.fold((0.0, 0), |(bytes, replies), (mean, correct)| {
         (bytes + mean * correct as f64, replies + correct)
     });
     (replies > 0).then(|| bytes / replies as f64)

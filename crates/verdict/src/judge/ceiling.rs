@@ -117,8 +117,8 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
     let cells = cells.filter(|(_, other)| is_ceiling(other) && has_same_player(other, cell));
     cells
         .filter_map(|(index, other)| {
-            let told_qps = ceiling(run, index, other, Purpose::Ceiling).median_qps()?;
-            Some(told_qps / speed::usual(run, index))
+            let reached_qps = ceiling(run, index, other, Purpose::Ceiling).median_qps()?;
+            Some(reached_qps / speed::usual(run, index))
         })
         .reduce(f64::max)
 }

@@ -131,7 +131,7 @@ pub(super) fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilin
     let usual_speed = speed::usual(run, index);
     let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
     for start in &mut starts {
-        start.tell_at(usual_speed);
+        start.convert_to(usual_speed);
     }
     let (lower_bound_qps, upper_bound_qps) =
         if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };

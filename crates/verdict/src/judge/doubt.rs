@@ -66,18 +66,18 @@ impl Doubt {
     /// The number of starts, the failed ones, and those that stand out.
     fn of_starts(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
         let mut doubts = Vec::new();
-        let mut tell = |reason: String| doubts.push(Self { effect: None, action: None, reason });
+        let mut note = |reason: String| doubts.push(Self { effect: None, action: None, reason });
         let failures: Vec<&str> = failures(case.starts).collect();
         if let Some(first) = failures.first() {
-            tell(format!("{} of {} starts failed: {first}", failures.len(), case.starts.len()));
+            note(format!("{} of {} starts failed: {first}", failures.len(), case.starts.len()));
         }
         if let Some(reason) = outlying_starts(case.starts) {
-            tell(reason);
+            note(reason);
         }
         if case.was_running && interval.count > 1 {
             let reason = "The server was running before: each start is one session with the same process. The \
                           range shows how sessions differ, not how a restarted server would.";
-            tell(reason.into());
+            note(reason.into());
         }
         let covers = interval.coverage * 100.0;
         let (cap, reason) = match interval.count {
@@ -116,7 +116,7 @@ impl Doubt {
             effect: None,
             action: None,
             reason: format!(
-                "It is {:.0} % of the rate of the echo that it is compared with, so that echo is no ceiling.",
+                "It is {:.0} % of the rate of its echo, so this echo is no ceiling.",
                 share * 100.0
             ),
         });

@@ -134,7 +134,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         was_running: false,
         names_flags: true,
     });
-    starts[0].tell_at(usual_speed);
+    starts[0].convert_to(usual_speed);
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
     if known.interrupted {
         weighed.reasons.push("The search was interrupted: this is what it knew by then.".into());

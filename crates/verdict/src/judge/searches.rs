@@ -13,12 +13,12 @@ pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a 
 pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
     let (blocks, figures): (Vec<u32>, Vec<f64>) =
         starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
-    let told: Vec<String> = outlying(&figures)
+    let far: Vec<String> = outlying(&figures)
         .into_iter()
         .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, plain(figures[at])))
         .collect();
-    (!told.is_empty())
-        .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))
+    (!far.is_empty())
+        .then(|| format!("Of its starts {} stands far out; it counts like all others.", far.join(" and ")))
 }
 
 /// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
@@ -81,28 +81,28 @@ fn why_futile(futile: Futile) -> String {
 pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<String> {
     let mut reasons = Vec::new();
     let all = starts.iter().filter_map(Start::bounds).count();
-    let mut tell = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
+    let mut note = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
         let some = count(starts, holds);
         if some > 0 && some <= at_most {
             reasons.push(format!("{some} of {all} searches {what}"));
         }
     };
-    tell(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
-    tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
+    note(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
+    note(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // A warning covers the case that at least half of the searches did.
     let few = all.div_ceil(2).saturating_sub(1);
-    tell(
+    note(
         |bounds| bounds.refuted_qps.is_some(),
         few,
         "drifted: a load that had met the goal failed when it was tried once more, and does not count as a bound.",
     );
-    tell(
+    note(
         |bounds| bounds.refuted_qps.is_none() && bounds.is_shaky(),
         few,
         "drifted: their lower bound missed the goal in several trials at the end, though in no more than the goal allows.",
     );
     let irregular_most = if is_refused { 0 } else { few };
-    tell(
+    note(
         |bounds| bounds.irregular,
         irregular_most,
         "were irregular: even the greatest load tried met the goal.",
@@ -117,8 +117,8 @@ pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bo
     match hidden_share(starts) {
         None if starts.iter().all(|start| !start.verdict.is_searched) => {}
         None => reasons.push(
-            "How many packets the subject's buffers hold did not show: they may have hidden a loss in short \
-             trials."
+            "The trials did not show how many packets the subject's buffers hold, which may have \
+             hidden a loss in short trials."
                 .into(),
         ),
         Some(hidden) if hidden > hidden_most => reasons.push(format!(

@@ -159,9 +159,9 @@ impl<'a> Start<'a> {
     }
 
     /// Converts its bounds from the reference speed to a speed of this multiple of it.
-    pub(super) fn tell_at(&mut self, speed: f64) {
+    pub(super) fn convert_to(&mut self, speed: f64) {
         if let Some(bounds) = &mut self.verdict.bounds {
-            bounds.tell_at(speed);
+            bounds.convert_to(speed);
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Converts all rates to another core speed, which is this multiple of the present one.
-    pub(crate) fn tell_at(&mut self, speed: f64) {
+    pub(crate) fn convert_to(&mut self, speed: f64) {
         let rates = [
             &mut self.lower_qps,
             &mut self.upper_qps,

@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_queue_tells_and_trials_without_a_queue_do_not() {
+    fn the_fullest_queue_counts_and_trials_without_a_queue_do_not() {
         assert_eq!(buffer_packets(&[]), None);
         let good = probe(Purpose::Search, 0.0, Some(9000.0));
         let lost = probe(Purpose::Search, 0.9, Some(9000.0));

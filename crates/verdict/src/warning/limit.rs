@@ -80,7 +80,7 @@ pub(super) fn held_back(trial: &Trial) -> u64 {
 }
 
 /// Queries that the subject read and did not answer. Datagrams for ports without a listener are subtracted,
-/// since nobody read them.
+/// since no process read them.
 fn unanswered(trial: &Trial) -> u64 {
     let placed = trial.ledger.places.iter().filter(|placed| placed.place == Place::SubjectUnanswered);
     let unanswered: u64 = placed.map(|placed| placed.count).sum();

@@ -62,7 +62,7 @@ fn most_frequent(trial: &Trial) -> Option<String> {
     let replies = trial.accounts.correct + trial.accounts.wrong;
     let (cause, count) = trial.wrong_in_words().max_by_key(|(_, count)| *count)?;
     let share = count as f64 / replies as f64;
-    let told = match share {
+    let most = match share {
         ..MANY => return None,
         1.0.. => "All answers".to_owned(),
         0.995..1.0 => "Over 99 % of the answers".to_owned(),
@@ -71,15 +71,15 @@ fn most_frequent(trial: &Trial) -> Option<String> {
     let pair = cause.strip_prefix("expected ").and_then(|pair| pair.split_once(", got "));
     Some(match (pair, cause) {
         (Some((expected, got)), _) => {
-            format!("{told} were {got} instead of {expected}: {}", rcode_question(got))
+            format!("{most} were {got} instead of {expected}: {}", rcode_question(got))
         }
         (None, "answer") => format!(
-            "{told} held other records than expected: does the server have the zone that the query file was made for?"
+            "{most} held other records than expected: does the server have the zone that the query file was made for?"
         ),
-        (None, "question") => format!("{told} repeated another question: is this a DNS server?"),
-        (None, "not-a-response") => format!("{told} were queries sent back: is this a DNS server?"),
-        (None, "short") => format!("{told} were too short for a DNS message: is this a DNS server?"),
-        (None, _) => format!("{told} had another rcode than expected: does the server have this zone?"),
+        (None, "question") => format!("{most} repeated another question: is this a DNS server?"),
+        (None, "not-a-response") => format!("{most} were queries sent back: is this a DNS server?"),
+        (None, "short") => format!("{most} were too short for a DNS message: is this a DNS server?"),
+        (None, _) => format!("{most} had another rcode than expected: does the server have this zone?"),
     })
 }
 

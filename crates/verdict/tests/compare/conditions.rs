@@ -40,8 +40,8 @@ fn blocks_are_paired_by_number() {
 
 #[test]
 fn where_nothing_is_known_to_differ_the_session_is_what_is_compared() {
-    let told = doubts(|_| ());
-    assert_eq!(told, ["no program is known to differ, so that host and session are what is compared"]);
+    let found = doubts(|_| ());
+    assert_eq!(found, ["no program is known to differ, so the comparison is one of host and session"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_was_not_asked_the_same_is_not_compared() {
 }
 
 #[test]
-fn other_queries_of_one_seed_are_not_compared_and_those_of_another_are_told() {
+fn other_queries_of_one_seed_are_not_compared_and_those_of_another_are_a_doubt() {
     let hashed = |seed: u64, hash: &str| {
         with(|run| {
             run.seed = seed;
@@ -103,17 +103,17 @@ fn other_queries_of_one_seed_are_not_compared_and_those_of_another_are_told() {
     let between = |a: &Run, b: &Run| between_runs((a, 0), (b, 0), Figure::AnsweredRate);
     let refused = between(&hashed(1, "abc"), &hashed(1, "def"));
     assert_eq!(refused, Err("the queries differ although their seed is the same".into()));
-    let told = between(&hashed(1, "abc"), &hashed(2, "def")).unwrap().doubts;
+    let doubts = between(&hashed(1, "abc"), &hashed(2, "def")).unwrap().doubts;
     assert!(
-        told.iter().any(|doubt| doubt.ends_with("are of the same kind but not equal: 1 and 2")),
-        "{told:?}"
+        doubts.iter().any(|doubt| doubt.ends_with("are of the same kind but not equal: 1 and 2")),
+        "{doubts:?}"
     );
     assert_eq!(between(&hashed(1, "abc"), &hashed(1, "abc")).unwrap().doubts.len(), 2);
 }
 
 #[test]
 fn everything_else_that_differs_is_named() {
-    let told = doubts(|run| {
+    let found = doubts(|run| {
         let cell = &mut run.cells[0];
         (cell.workers, cell.subject_cpus) = (2, vec![1, 2]);
         factor(run, "path", "veth");
@@ -139,7 +139,7 @@ fn everything_else_that_differs_is_named() {
         "net.core.rmem_max differs: not recorded and 1",
         "kqps itself differs:  and 2",
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(found, wanted);
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn the_subjects_own_program_is_what_is_compared() {
         })
     };
     let case = between_runs((&built("4.6"), 0), (&built("4.8"), 0), Figure::AnsweredRate).unwrap();
-    let wanted = "programs have other builds, which a comparison intends only for its subjects: nsd \
+    let wanted = "the builds of these programs differ, as only those of the subjects should: nsd \
                   (4.6, binary 01234567 and 4.8, binary 01234567)";
     assert_eq!(case.doubts[1], wanted);
 }
 
 #[test]
-fn cells_of_one_name_are_told_apart_in_what_is_said_against_them() {
+fn the_objections_to_cells_of_one_name_say_which_cell_they_mean() {
     let busy = with(|run| alter(run, 0, |_, trial| trial.players.first.per_thread = vec![thread(1.0)]));
     let case = between(&busy).unwrap();
     assert_eq!(case.refusals, 1);

@@ -103,7 +103,7 @@ fn a_start_of_many_trials_has_one_figure() {
 }
 
 #[test]
-fn a_start_that_failed_has_no_ratio_and_is_told() {
+fn a_start_that_failed_has_no_ratio_and_is_a_doubt() {
     let run = run(&[&[100.0, 100.0, 100.0, 100.0], &[90.0, 0.0, 80.0, 80.0]]);
     let case = within_run(&run, 0, 1, Figure::AnsweredRate);
     is(&case.blocks, &[0.9, 0.8, 0.8]);
@@ -256,7 +256,7 @@ fn noise_is_a_doubt_and_refuses_nothing() {
 
 /// A comparison reports every warning of a cell's trials, once.
 #[test]
-fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
+fn every_warning_of_a_cell_is_one_doubt() {
     let mut run = equals();
     run.cells[1].workers = 2;
     run.cells[1].subject_cpus = vec![1];

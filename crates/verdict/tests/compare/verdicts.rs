@@ -42,7 +42,7 @@ fn a_difference_below_the_mde_is_none_however_narrow_its_interval() {
 }
 
 #[test]
-fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large() {
+fn equals_say_that_only_a_large_difference_would_be_detected() {
     let of_mde = |log: f64| {
         let same = [log, -log].repeat(3).into_iter().map(f64::exp).collect();
         let blocks = blocks(1.0, 0.003);
@@ -57,7 +57,7 @@ fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large()
 }
 
 #[test]
-fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
+fn with_too_few_blocks_there_is_no_verdict_and_the_missing_number_is_reported() {
     let whole = judged(Figure::AnsweredRate, 0.8, 0.001).case;
     for count in 0..6 {
         let few = Case { blocks: whole.blocks[..count].to_vec(), ..whole.clone() };

@@ -130,7 +130,7 @@ fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
     let mut ended = silent.clone();
     let subject = ended.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
-    assert_eq!(of(&[ended]).resource, Resource::Unknown, "of one that has ended nobody knows what was full");
+    assert_eq!(of(&[ended]).resource, Resource::Unknown, "nothing is known of a subject that has ended");
     silent.subject = None;
     assert_eq!(of(&[silent]).resource, Resource::Unknown);
     let none = of(&[]);

@@ -34,8 +34,8 @@ fn half_of_the_searches_drifted() {
         }
         assert_eq!(is_lowered_for(&rig, Code::Drifted), is_doubt, "{drifted} of 6");
         let case = within_run(&rig.run, SUBJECT as usize, SUBJECT as usize, Figure::ReliableRate);
-        let told = case.doubts.iter().any(|doubt| doubt.contains("has a doubtful figure, drifted: "));
-        assert_eq!((told, case.refusals), (is_doubt, 0), "{:?}", case.doubts);
+        let has_doubt = case.doubts.iter().any(|doubt| doubt.contains("has a doubtful figure, drifted: "));
+        assert_eq!((has_doubt, case.refusals), (is_doubt, 0), "{:?}", case.doubts);
     }
 }
 
@@ -61,7 +61,7 @@ fn what_a_run_did_not_look_for_is_said_of_its_figures() {
     rig.run.question = Some(Question::default());
     assert_eq!(said(&rig.run), "No canary was played: a host that changed during the run may not show.");
     rig.add(1, 5, 51, Purpose::Canary, closed(1000.0));
-    assert_eq!(said(&rig.run), "", "a study tells its warm-up with its question");
+    assert_eq!(said(&rig.run), "", "a study states its warm-up with its question");
     assert_eq!(said(&Rig::new(2e6).run), "", "without a figure there is nothing to say it of");
 }
 

@@ -234,7 +234,7 @@ fn a_table_holds_what_was_measured_left_out_and_published() {
 }
 
 #[test]
-fn a_chart_that_names_too_few_series_gets_those_that_tell_cells_apart() {
+fn a_chart_that_names_too_few_series_gets_those_that_distinguish_cells() {
     let run = played();
     let verdict = judge(&run);
     let chart = charts_of(&run, &verdict.figures, &run.question.as_ref().unwrap().experiments[0]).remove(0);
@@ -270,7 +270,7 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
     assert_eq!(figures.latency_us, Some(Latency { mean: 100.0, p99: Some(100) }));
     assert!(near(figures.lost_share, 10.0 / 100_000.0));
     let [(kind, cpu_s)] = figures.cpu_by_thread.as_slice() else { panic!("{:?}", figures.cpu_by_thread) };
-    assert_eq!(kind, "front", "its threads are told apart by nothing but a number, and one hardly ran");
+    assert_eq!(kind, "front", "its threads differ in nothing but a number, and one hardly ran");
     assert!(near(Some(*cpu_s), 2.0 * 0.3 / 0.099_990));
 
     run.trials.truncate(2);

@@ -26,7 +26,7 @@ fn subject(rig: &Rig) -> CellVerdict {
 }
 
 /// The words for every start.
-fn told(verdict: &CellVerdict) -> Vec<String> {
+fn words(verdict: &CellVerdict) -> Vec<String> {
     let rate = |rate_qps: f64| format!("{rate_qps:.0}");
     let wording = Wording { rate: &rate, is_claimed: verdict.figure_qps.is_some() };
     verdict.starts.iter().map(|start| start.in_words(wording)).collect()
@@ -54,7 +54,7 @@ fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_bounds() {
     );
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(60_950.0)));
     assert_eq!(
-        told(&verdict),
+        words(&verdict),
         [
             "no load is known to hold; 81660 met the goal and failed when it was tried again; 83250 did not hold",
             "59830 held, and again at the end; 60950 did not hold",
@@ -66,7 +66,7 @@ fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_bounds() {
 
 #[test]
 fn a_bound_that_missed_the_goal_in_half_of_its_re_tests_says_so_and_drifted() {
-    for (retests, told_of, has_drifted) in [
+    for (retests, outcome, has_drifted) in [
         (&[0][..], "and again at the end", false),
         (&[5_000, 0], "and in 1 of 2 trials at the end", false),
         (&[5_000, 5_000, 0, 5_000, 0, 0], "and in 3 of 6 trials at the end", true),
@@ -78,7 +78,7 @@ fn a_bound_that_missed_the_goal_in_half_of_its_re_tests_says_so_and_drifted() {
             retest(&mut rig, 0, 81_660.0, *lost);
         }
         let verdict = subject(&rig);
-        assert_eq!(told(&verdict), [format!("81660 held, {told_of}; 83250 did not hold")]);
+        assert_eq!(words(&verdict), [format!("81660 held, {outcome}; 83250 did not hold")]);
         let drifted = verdict.warnings.iter().find(|warning| warning.code == Code::Drifted);
         assert_eq!(drifted.is_some(), has_drifted, "{:?}", verdict.warnings);
         assert!(drifted.is_none_or(|warning| warning.advice.contains("in 3 of 6 trials only")));
@@ -92,7 +92,7 @@ fn what_held_below_a_refuted_load_counts() {
     let verdict = subject(&rig);
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(83_250.0)));
     assert_eq!(
-        told(&verdict)[0],
+        words(&verdict)[0],
         "65300 held, and was not tried again; 81660 met the goal and failed when it was tried again; 83250 did not hold"
     );
     let untested = "1 of 2 searches had no time to try their lower bound once more at the end";
@@ -112,8 +112,8 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
     let figure = verdict.figure_qps.unwrap();
     assert!(figure.low < 60e3 && figure.high > 69e3, "{figure:?}");
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), Some(81_000.0)));
-    for (told, (lower_qps, upper_qps)) in told(&verdict).iter().zip(loads) {
-        assert_eq!(*told, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
+    for (text, (lower_qps, upper_qps)) in words(&verdict).iter().zip(loads) {
+        assert_eq!(*text, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
     }
     // One of them never failed: no load is known to be too much for all.
     rig.run
@@ -121,7 +121,7 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
         .retain(|one| one.block != 2 || one.measured().unwrap().load.intended_qps != Some(71_000.0));
     let verdict = subject(&rig);
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), None));
-    assert_eq!(told(&verdict)[2], "70000 held, and again at the end; no greater load was too much");
+    assert_eq!(words(&verdict)[2], "70000 held, and again at the end; no greater load was too much");
 }
 
 #[test]
@@ -137,22 +137,22 @@ fn without_any_start_that_held_all_trials_together_give_a_figure_and_no_bound() 
 }
 
 #[test]
-fn of_a_refused_figure_the_bounds_are_told_as_what_was_seen() {
+fn the_bounds_of_a_refused_figure_are_worded_as_observations() {
     let mut rig = disagreeing();
     let mut wrong = trial(30_000.0, 0);
     (wrong.accounts.correct, wrong.accounts.wrong) = (29_990, 10);
     rig.add(SUBJECT, 1, 101, Purpose::Latency, wrong);
     let verdict = subject(&rig);
     assert_eq!((verdict.grade, verdict.figure_qps), (Grade::F, None));
-    assert_eq!(told(&verdict)[1], "59830 met the goal, and again at the end; 60950 missed the goal");
+    assert_eq!(words(&verdict)[1], "59830 met the goal, and again at the end; 60950 missed the goal");
 }
 
 #[test]
-fn a_search_that_was_cut_short_tells_how_far_it_came() {
+fn a_search_that_was_cut_short_shows_how_far_it_came() {
     let mut rig = Rig::new(2e6);
     rig.add(SUBJECT, 0, 100, Purpose::Ceiling, closed(70e3));
     let verdict = subject(&rig);
-    assert_eq!(told(&verdict), ["no load was tried yet"]);
+    assert_eq!(words(&verdict), ["no load was tried yet"]);
     for (load_qps, lost) in [(50_000.0, 0), (60_000.0, 0), (70_000.0, 9_000), (80_000.0, 0)] {
         rig.add(SUBJECT, 0, 100, Purpose::Search, trial(load_qps, lost));
     }
@@ -160,7 +160,7 @@ fn a_search_that_was_cut_short_tells_how_far_it_came() {
     let figure = verdict.figure_qps.unwrap();
     assert!(figure.low < 62e3 && figure.high > 80e3, "{figure:?}");
     assert_eq!(
-        told(&verdict),
+        words(&verdict),
         [
             "no load is known to hold: up to 60000 all trials met the goal, but they were too few; 70000 did not hold"
         ]
@@ -171,12 +171,12 @@ fn a_search_that_was_cut_short_tells_how_far_it_came() {
 fn closed_loops_and_failures_claim_no_load() {
     let mut rig = Rig::new(2e6);
     rig.fail(0, "the server ended with status 7");
-    assert_eq!(told(&subject(&rig)), ["failed: the server ended with status 7"]);
+    assert_eq!(words(&subject(&rig)), ["failed: the server ended with status 7"]);
 
     let mut rig = Rig::new(2e6);
     rig.run.cells[SUBJECT as usize].load = kqps_observation::run::CellLoad::Closed(1.0);
     rig.add(SUBJECT, 0, 100, Purpose::Closed, closed(70e3));
-    assert_eq!(told(&subject(&rig)), ["70000 in closed loop"]);
+    assert_eq!(words(&subject(&rig)), ["70000 in closed loop"]);
 }
 
 /// The trials of a search with this share of wrong replies, by these causes.
@@ -208,7 +208,7 @@ fn a_search_of_the_wrong_zone_names_the_most_frequent_wrong_answer() {
 }
 
 #[test]
-fn a_loss_that_does_not_fall_is_the_reason_that_is_told() {
+fn a_loss_that_does_not_fall_is_the_reason() {
     let goal = Goal { limit_s: 1e3, ..Preset::Quick.goal() };
     let overload = closed(1_200.0);
     let lossy: Vec<Trial> =

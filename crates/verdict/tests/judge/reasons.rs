@@ -12,7 +12,7 @@ fn six_starts() -> Rig {
 }
 
 #[test]
-fn a_trial_repeated_for_the_reasons_of_its_drops_tells_them_and_nothing_else() {
+fn a_trial_repeated_for_the_reasons_of_its_drops_gives_them_and_nothing_else() {
     let whole = six_starts();
     let undisturbed = judge(&whole.run);
     let of = whole.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
@@ -30,9 +30,9 @@ fn a_trial_repeated_for_the_reasons_of_its_drops_tells_them_and_nothing_else() {
     rig.add(SUBJECT, 0, 100, purpose, disturbed);
     let number = rig.run.trials.len() as u64;
     let mut verdict = judge(&rig.run);
-    let told = verdict.subjects[0].drop_reasons.take().unwrap();
-    assert_eq!((told.trial, told.repeats, told.lost, &told.failure), (number, of, 100_000, &None));
-    assert_eq!(told.counts, [counts[1].clone(), counts[0].clone()]);
+    let found = verdict.subjects[0].drop_reasons.take().unwrap();
+    assert_eq!((found.trial, found.repeats, found.lost, &found.failure), (number, of, 100_000, &None));
+    assert_eq!(found.counts, [counts[1].clone(), counts[0].clone()]);
     assert_eq!(verdict, undisturbed);
 
     // A subject that dies in it is no crash of the cell either.

@@ -58,13 +58,13 @@ fn a_sound_run_on_one_host_is_a_c_and_says_why() {
 }
 
 #[test]
-fn a_start_that_stands_out_is_told_and_counts() {
+fn a_start_that_stands_out_is_reported_and_counts() {
     let mut rig = six_starts(2e6, |_| {});
     rig.search(6, knee(120_000.0));
     let verdict = subject(&rig);
     assert_eq!(verdict.figure_qps.unwrap().count, 7);
-    let told = |reason: &&String| reason.starts_with("Of its starts that of block 7 with 1");
-    assert_eq!(verdict.reasons.iter().filter(told).count(), 1, "{:?}", verdict.reasons);
+    let is_it = |reason: &&String| reason.starts_with("Of its starts that of block 7 with 1");
+    assert_eq!(verdict.reasons.iter().filter(is_it).count(), 1, "{:?}", verdict.reasons);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_player_with_little_headroom_lowers_the_grade_and_with_none_refuses_the_figu
     assert!(refused.reasons[0].starts_with("player-limited"), "{:?}", refused.reasons);
     let figures =
         (refused.figure_qps, refused.lower_bound_qps, refused.ceiling_share, refused.player_headroom);
-    assert_eq!(figures, (None, None, None, None), "no rate is told");
+    assert_eq!(figures, (None, None, None, None), "no rate is shown");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_bound_of_one_start_that_was_spoiled_three_times_refuses_the_figure() {
 }
 
 #[test]
-fn every_start_that_drifted_is_told() {
+fn every_start_that_drifted_is_reported() {
     let mut rig = six_starts(2e6, |_| {});
     let retest = rig.run.trials.iter_mut().find(|one| one.cell == SUBJECT && one.purpose == Purpose::Retest);
     let Some(Outcome::Measured(retest)) = retest.map(|one| &mut one.outcome) else { unreachable!() };
@@ -299,7 +299,7 @@ fn a_doubt_lowers_the_grade_that_a_cap_leaves() {
 }
 
 #[test]
-fn what_the_buffers_may_have_hidden_is_told() {
+fn a_loss_that_buffers_may_have_hidden_is_a_reason() {
     let mut rig = Rig::new(2e6);
     rig.search(0, |load_qps| {
         let mut trial = knee(200e3)(load_qps);
@@ -319,14 +319,15 @@ fn what_the_buffers_may_have_hidden_is_told() {
 }
 
 #[test]
-fn starts_that_failed_are_told_and_do_not_count() {
+fn starts_that_failed_are_reported_and_do_not_count() {
     let mut rig = six_starts(2e6, |_| {});
     rig.fail(6, "nsd ended with status 1");
     let verdict = subject(&rig);
     assert_eq!(verdict.figure_qps.unwrap().count, 6);
     assert_eq!(verdict.starts[6].failure.as_deref(), Some("nsd ended with status 1"));
-    let told = verdict.reasons.iter().any(|reason| reason == "1 of 7 starts failed: nsd ended with status 1");
-    assert!(told, "{:?}", verdict.reasons);
+    let is_reported =
+        verdict.reasons.iter().any(|reason| reason == "1 of 7 starts failed: nsd ended with status 1");
+    assert!(is_reported, "{:?}", verdict.reasons);
 }
 
 #[test]
@@ -352,7 +353,7 @@ fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without()
     let subject_cell = SUBJECT as usize;
     rig.run.cells[subject_cell].target = target(53);
     let without = subject(&rig);
-    let told =
+    let says =
         |verdict: &CellVerdict, words: &str| verdict.reasons.iter().any(|reason| reason.contains(words));
     assert_eq!(
         without.grade,
@@ -360,13 +361,13 @@ fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without()
         "the echoes on this host are no ceiling of it: {:?}",
         without.reasons
     );
-    assert!(told(&without, "own ceiling was not measured"), "{:?}", without.reasons);
+    assert!(says(&without, "own ceiling was not measured"), "{:?}", without.reasons);
 
     rig.run.cells[0].target = target(5301);
     let verdict = subject(&rig);
     assert_eq!((verdict.grade, codes(&verdict)), (Grade::A, vec![]), "{:?}", verdict.reasons);
     assert!((verdict.player_headroom.unwrap() - 10.0).abs() < 0.3, "{:?}", verdict.player_headroom);
-    assert!(told(&verdict, "one session with the same process"), "{:?}", verdict.reasons);
+    assert!(says(&verdict, "one session with the same process"), "{:?}", verdict.reasons);
 
     // Too little headroom counts the same as on one host.
     let mut close = six_starts(300e3, far);
@@ -411,7 +412,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     assert_eq!((none.grade, none.figure_qps), (Grade::F, None));
     assert_eq!(none.bottleneck.resource, Resource::Unknown);
     let never = "It was never tried: the run or its budget ended before it began.";
-    assert_eq!(none.reasons, [never], "nothing is said of loads that nobody tried");
+    assert_eq!(none.reasons, [never], "no reason is about loads that were never tried");
     rig.fail(0, "port 5300 is in use");
     let verdict = subject(&rig);
     assert_eq!(verdict.grade, Grade::F);

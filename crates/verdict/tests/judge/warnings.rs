@@ -114,7 +114,7 @@ fn lag_is_measured_by_the_latency_and_only_in_an_open_loop() {
 
     let mut few = trial(500.0, 0);
     few.lag_us.p99 = Some(51);
-    assert_eq!(lagging(&few), None, "five hundred queries tell nothing");
+    assert_eq!(lagging(&few), None, "five hundred queries show nothing");
 }
 
 #[test]
@@ -138,10 +138,7 @@ fn cores_are_shared_by_pinning_or_by_what_was_seen() {
     assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores));
     seen.subject.as_mut().unwrap().threads[0].cpu = 0;
     assert!(codes(&seen, &Setting::default()).contains(&Code::SharedCores));
-    assert!(
-        codes(&seen, &pinned()).contains(&Code::SharedCores),
-        "it was told to keep to core 1, and did not"
-    );
+    assert!(codes(&seen, &pinned()).contains(&Code::SharedCores), "it was given core 1, and ran on core 0");
     seen.subject.as_mut().unwrap().threads[0].busy = 0.04;
     assert!(!codes(&seen, &pinned()).contains(&Code::SharedCores), "a thread that hardly runs takes nothing");
     seen.subject = None;
@@ -235,7 +232,7 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
     vanished.ledger.unexplained = 50;
     let subject = vanished.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
-    assert_eq!(unexplained_loss(&vanished), None, "one that has ended was not idle");
+    assert_eq!(unexplained_loss(&vanished), None, "a subject that has ended was not idle");
 }
 
 #[test]
@@ -260,7 +257,7 @@ fn a_subject_on_other_cores_than_it_is_said_to_have_is_doubted() {
     let mut moved = trial(100e3, 0);
     moved.subject.as_mut().unwrap().cpus = vec![1];
     assert_eq!(subject_cores(&moved, &pinned()), None);
-    assert_eq!(subject_cores(&moved, &Setting::default()), None, "nobody said which");
+    assert_eq!(subject_cores(&moved, &Setting::default()), None, "its cores were not stated");
     moved.subject.as_mut().unwrap().cpus = vec![0, 1];
     let warning = subject_cores(&moved, &pinned()).unwrap();
     assert_eq!((warning.code, warning.effect()), (Code::SubjectCores, Effect::DownOne));
@@ -352,7 +349,7 @@ fn what_a_full_window_kept_back_is_not_the_players() {
 }
 
 #[test]
-fn what_the_player_dropped_is_told_beside_what_was_lost() {
+fn replies_that_the_player_dropped_are_reported_beside_the_lost_queries() {
     let mut dropped = trial(100e3, 50);
     dropped.players.first.socket_drops = 30;
     place(&mut dropped, Place::PlayerSocketBuffer, 30);

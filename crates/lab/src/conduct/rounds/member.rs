@@ -24,12 +24,20 @@ pub(super) struct Member<'a> {
     /// The number of trials of others in which it was busy.
     pub(super) restless: u32,
     /// Whether its end was reported.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 impl Member<'_> {
     pub(super) fn new(place: Place, unit: Unit, cell: &Cell) -> Self {
-        Self { place, unit, play: None, warm_up: WarmUp::of(cell), warmed: None, restless: 0, is_told: false }
+        Self {
+            place,
+            unit,
+            play: None,
+            warm_up: WarmUp::of(cell),
+            warmed: None,
+            restless: 0,
+            is_reported: false,
+        }
     }
 
     /// Whether its next trial is one of a search, so that a trial of its ceiling beside it is useful.

@@ -103,16 +103,16 @@ impl Definition {
 
     /// The text for each zone must be used, and must exist if it is used.
     fn check_each_zone(&self) -> Result<(), Slip> {
-        let is_told = self.uses("zones");
+        let is_used = self.uses("zones");
         match &self.each_zone {
             Some(text) if template::uses(text, "zones") => {
                 Err(("each_zone".into(), "each_zone is the text for one zone, and cannot use {zones}".into()))
             }
-            Some(_) if !is_told => {
+            Some(_) if !is_used => {
                 let what = "each_zone is used nowhere: expected {zones} in a file or a command";
                 Err(("each_zone".into(), what.into()))
             }
-            None if is_told => {
+            None if is_used => {
                 let what = "{zones} has nothing to repeat: expected each_zone, the text for one zone";
                 Err(("{zones}".into(), what.into()))
             }

@@ -108,7 +108,7 @@ impl Definition {
             stop: Stop { signal: "TERM", within_s: STOP_WITHIN_S },
         };
         let text = toml::to_string(&text).expect("texts and numbers can be written");
-        Ok(Self::read("command", &text).expect("what could be wrong with it was looked at"))
+        Ok(Self::read("command", &text).expect("every part of it was checked"))
     }
 }
 

@@ -19,7 +19,7 @@ impl Arrivals {
         let mut by_cores: BTreeMap<Vec<u32>, Vec<String>> = BTreeMap::new();
         let interrupts =
             host.interrupts.iter().map(|(name, cores)| (format!("interrupt {name}"), listed(cores)));
-        let queues = host.queues.iter().map(|(name, told)| (format!("queue {name}"), steered(told)));
+        let queues = host.queues.iter().map(|(name, text)| (format!("queue {name}"), steered(text)));
         for (name, cores) in interrupts.chain(queues) {
             if !cores.is_empty() {
                 by_cores.entry(cores).or_default().push(name);
@@ -35,11 +35,11 @@ impl Arrivals {
     }
 
     /// Every letter and its meaning.
-    pub(super) fn told(&self) -> Vec<(String, String)> {
-        let told = |(index, (cores, names)): (usize, (&Vec<u32>, &Vec<String>))| {
+    pub(super) fn letters(&self) -> Vec<(String, String)> {
+        let line = |(index, (cores, names)): (usize, (&Vec<u32>, &Vec<String>))| {
             (letter(index), format!("on {}: {}", format::cpus(cores), names.join(", ")))
         };
-        self.by_cores.iter().enumerate().map(told).collect()
+        self.by_cores.iter().enumerate().map(line).collect()
     }
 }
 
@@ -59,8 +59,8 @@ fn listed(text: &str) -> Vec<u32> {
 
 /// The cores that a queue's packets are steered to on arrival: the mask of `rps_cpus`, in hexadecimal with a
 /// comma after every eight digits. <https://docs.kernel.org/networking/scaling.html>
-fn steered(told: &str) -> Vec<u32> {
-    let Some((_, mask)) = told.split_once("rps_cpus ") else { return Vec::new() };
+fn steered(text: &str) -> Vec<u32> {
+    let Some((_, mask)) = text.split_once("rps_cpus ") else { return Vec::new() };
     let digits = mask.chars().take_while(|c| c.is_ascii_hexdigit() || *c == ',');
     let digits: Vec<u32> = digits.filter_map(|c| c.to_digit(16)).collect();
     let of_digit = |(place, digit): (usize, &u32)| {
@@ -97,7 +97,7 @@ mod tests {
             (arrivals.at(0), arrivals.at(1)),
             (vec!["a".into(), "b".into()], vec!["b".into(), "c".into()])
         );
-        assert_eq!(arrivals.told()[0].1, "on 0: interrupt 60 eth0-rx-0, interrupt 62 eth1-rx-0");
+        assert_eq!(arrivals.letters()[0].1, "on 0: interrupt 60 eth0-rx-0, interrupt 62 eth1-rx-0");
         assert_eq!((letter(25), letter(26), letter(701)), ("z".into(), "aa".into(), "zz".into()));
     }
 }
