@@ -38,6 +38,8 @@ struct Claim {
     slower: f64,
     /// The comparisons that the claim is judged on; `None` for all of them.
     premise: Option<Premise>,
+    /// How long each start of a real comparison is loaded. A shorter load has a greater MDE.
+    load: &'static str,
     right: fn(Outcome) -> bool,
 }
 
@@ -55,7 +57,13 @@ struct Premise {
 }
 
 const CLAIMS: [Claim; 3] = [
-    Claim { name: "equals", slower: 0.0, premise: None, right: |outcome| !outcome.is_different() },
+    Claim {
+        name: "equals",
+        slower: 0.0,
+        premise: None,
+        load: "500ms",
+        right: |outcome| !outcome.is_different(),
+    },
     Claim {
         name: "5 % slower",
         slower: 0.05,
@@ -65,6 +73,7 @@ const CLAIMS: [Claim; 3] = [
             real: 0.0..0.05,
             help: "a quieter host, or more trials",
         }),
+        load: "500ms",
         right: |outcome| outcome == Outcome::Slower,
     },
     Claim {
@@ -76,6 +85,7 @@ const CLAIMS: [Claim; 3] = [
             real: 0.02..f64::INFINITY,
             help: "fewer trials, for this host can resolve smaller differences",
         }),
+        load: "200ms",
         right: |outcome| !outcome.is_different(),
     },
 ];
@@ -122,7 +132,7 @@ fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref().map(|premise| &premise.real);
     for number in 0..bench.choose(3, REAL.end) {
-        let comparison = compare(bench, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
+        let comparison = compare(bench, claim.load, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
         eprintln!("real, {}, {}: {comparison}", claim.name, number + 1);
         tally.add(claim, premise, &comparison);
         if bench.choose(tally.right > 0, tally.made >= REAL.start && tally.fair >= REAL_FAIR_LEAST) {
@@ -197,12 +207,12 @@ fn echo(work_ns: f64) -> String {
 }
 
 /// Compares the base echo with an echo of this work.
-fn compare(bench: &Bench, work_ns: f64, name: &str) -> Result<Comparison> {
+fn compare(bench: &Bench, load: &str, work_ns: f64, name: &str) -> Result<Comparison> {
     let out = bench.folder.path().join(name);
     let mut command = Command::new(&bench.kqps.program);
     command.args(["compare", "--json", "--records", "1k", "-q", "100", "--seed", "1"]);
     command.args(["--a", &echo(WORK_NS), "--b", &echo(work_ns)]);
-    command.args(["--duration", bench.choose("20ms", "500ms")]).arg("--out").arg(&out);
+    command.args(["--duration", bench.choose("20ms", load)]).arg("--out").arg(&out);
     let mut running = Running::start(&mut command)?;
     let comparison: Comparison = running.json_line().context("kqps compare printed no comparison")?;
     running.wait(std::time::Duration::from_secs(10))?;
