@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, SubjectFacts};
 
-use crate::counters::{self, Whose};
+use crate::counters::Whose;
 use crate::files::Root;
 use crate::frequency;
 use crate::ledger::SubjectSide;

@@ -6,7 +6,7 @@ mod echo;
 mod front;
 mod options;
 mod status;
-mod words;
+pub(crate) mod words;
 mod zones;
 
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use kqps_host::{Topology, fingerprint, split};
-use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::factors::ComparedAs;
+use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, CellLoad, Factors, Run};
 
 use crate::claim::claim;

@@ -194,7 +194,9 @@ mod tests {
         };
         let layout = layout(&given);
         assert_eq!(names(&layout), ["player ceiling", "echo mmsg", "theirs"]);
-        assert!(layout.cells.iter().all(|cell| cell.factors.dataset().file.as_deref() == Some("theirs.queries")));
+        assert!(
+            layout.cells.iter().all(|cell| cell.factors.dataset().file.as_deref() == Some("theirs.queries"))
+        );
         assert!(layout.cells[2].target.is_some() && layout.cells[2].subject_cpus.is_empty());
         assert!(layout.skipped.is_empty());
     }

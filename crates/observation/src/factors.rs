@@ -95,8 +95,9 @@ impl Factors {
         self.values.player = player;
     }
 
-    /// Sets the number of records in all zones together.
+    /// Sets the number of records in all zones together. A zone has at least one, so 0 counts as 1.
     pub fn set_records(&mut self, records: u64) {
+        let records = records.max(1);
         self.words.insert(name::DATASET_RECORDS.to_owned(), records.to_string());
         self.values.dataset.records = Some(records);
     }
@@ -352,14 +353,16 @@ mod tests {
 
     #[test]
     fn a_name_that_is_nearly_a_factor_is_an_error() {
-        for name in ["player.windw", "dataset.record", "path.queue", "path.sysctl.kernel.panic", "host.nicer"] {
+        for name in ["player.windw", "dataset.record", "path.queue", "path.sysctl.kernel.panic", "host.nicer"]
+        {
             assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));
         }
     }
 
     #[test]
     fn names_of_the_first_versions_are_read_as_those_of_today() {
-        let factors = read(&[("player_sockets", "8"), ("player_timeout_s", "1"), ("zone_records", "10")]).unwrap();
+        let factors =
+            read(&[("player_sockets", "8"), ("player_timeout_s", "1"), ("zone_records", "10")]).unwrap();
         assert_eq!((factors.player().sockets, factors.player().timeout_s), (Some(8), Some(1.0)));
         assert_eq!((factors.dataset().records, factors.word("player.sockets")), (Some(10), Some("8")));
     }

@@ -35,7 +35,8 @@ impl<T: Serialize> Serialize for NonEmpty<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut items = Vec::<T>::deserialize(deserializer)?.into_iter();
-        let first = items.next().ok_or_else(|| de::Error::custom("expected at least one item, found none"))?;
+        let first =
+            items.next().ok_or_else(|| de::Error::custom("expected at least one item, found none"))?;
         Ok(Self { first, others: items.collect() })
     }
 }

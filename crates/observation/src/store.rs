@@ -6,6 +6,7 @@ mod claim;
 mod error;
 mod older;
 mod record;
+mod table;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ use crate::Cell;
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
 use claim::Lock;
-use record::{Table, read_records, write_record};
+use record::{read_records, write_record};
+use table::Table;
 
 /// Marks an SQLite file as a store: "kqps" in ASCII. <https://www.sqlite.org/pragma.html#pragma_application_id>
 const APPLICATION_ID: i32 = 0x6b71_7073;

@@ -126,7 +126,11 @@ fn what_may_not_leave_in_one_send_leaves_one_by_one() {
         let trial = answered(&queries, Io::Gso);
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (500, 500));
         assert_eq!(trial.players.first.segment_fallbacks, 2, "both sockets");
-        assert!(trial.players.first.notes.iter().any(|note| note.contains("fell back")), "{:?}", trial.players.first.notes);
+        assert!(
+            trial.players.first.notes.iter().any(|note| note.contains("fell back")),
+            "{:?}",
+            trial.players.first.notes
+        );
     });
 }
 

@@ -46,7 +46,9 @@ pub const ERROR_RATE: f64 = 0.05;
 const CLAIMED: f64 = 0.6;
 
 /// The figure that a comparison is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Correct answers a second in a closed loop.

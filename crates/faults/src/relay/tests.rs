@@ -15,13 +15,8 @@ type Replies = Vec<(Vec<u8>, bool)>;
 /// Sends one query, reads `awaited` replies, stops the relay, and reads any further replies.
 fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, Counts) {
     let plan = Plan::of(&[format!("{fault}=1").parse().unwrap()]).unwrap();
-    let settings = RelaySettings {
-        plan,
-        subject,
-        fault_delay_us: 1_000,
-        late_us: 2_000,
-        ..RelaySettings::default()
-    };
+    let settings =
+        RelaySettings { plan, subject, fault_delay_us: 1_000, late_us: 2_000, ..RelaySettings::default() };
     let relay = Relay::start(settings).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

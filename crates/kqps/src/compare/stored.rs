@@ -180,7 +180,8 @@ fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
 /// The factors in which any two cells differ, as a list for a message.
 fn known_factors(cells: &[(usize, &Cell)]) -> String {
     let built_in = ["subject", "io", "workers", "cores"].map(str::to_owned);
-    let mut names: Vec<String> = cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned()).collect();
+    let mut names: Vec<String> =
+        cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned()).collect();
     names.extend(built_in);
     names.sort();
     names.dedup();

@@ -159,7 +159,10 @@ mod tests {
         // The MDE is 0.18 %.
         let warning = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
         assert!(warning.contains("so a difference of 0.1 % might"), "{warning}");
-        assert!(warning.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"), "{warning}");
+        assert!(
+            warning.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"),
+            "{warning}"
+        );
         for any in ["slower", "faster", "different"] {
             let warning = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
             assert!(warning.contains("within ± 0.18 % here, so a smaller difference might"), "{warning}");

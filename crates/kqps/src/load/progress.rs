@@ -76,5 +76,9 @@ fn line(counts: &Snapshot, seconds: f64) -> String {
     let kqps = |count: u64| in_thousands(count as f64 / seconds);
     let bad = 100.0 * counts.bad_share();
     let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    format!("sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}", kqps(counts.sent), kqps(counts.correct))
+    format!(
+        "sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}",
+        kqps(counts.sent),
+        kqps(counts.correct)
+    )
 }

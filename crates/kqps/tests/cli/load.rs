@@ -35,7 +35,10 @@ fn the_record_says_what_was_really_used() {
             bench.trial(&["-Q", "2k", "-l", "0.3s", "--io", io, "-T", "2", "-c", "6", "--burst", "8"]);
         trial.accounts.check().unwrap();
         assert_eq!(trial.accounts.intended, 600);
-        assert_eq!((trial.players.first.io.as_str(), trial.players.first.threads, trial.players.first.sockets), (io, 2, 6));
+        assert_eq!(
+            (trial.players.first.io.as_str(), trial.players.first.threads, trial.players.first.sockets),
+            (io, 2, 6)
+        );
         assert_eq!((trial.load.burst, trial.dataset.queries), (8, 1000));
         assert_eq!(trial.response_rcodes.get("NOERROR"), Some(&trial.accounts.correct));
     }

@@ -213,11 +213,10 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     let run = stored(&out);
     let is_set = |timeout: &str, senders: &str| (timeout, senders) == ("0.5", "2");
-    assert!(
-        run.cells
-            .iter()
-            .all(|cell| is_set(&cell.factors.words()["player.timeout_s"], &cell.factors.words()["player.senders"]))
-    );
+    assert!(run.cells.iter().all(|cell| is_set(
+        &cell.factors.words()["player.timeout_s"],
+        &cell.factors.words()["player.senders"]
+    )));
     let timeouts: Vec<f64> =
         run.trials.iter().filter_map(|one| one.measured()).map(|trial| trial.load.timeout_s).collect();
     assert!(

@@ -97,7 +97,9 @@ fn every_cell_is_measured_as_often_as_the_study_says() {
         let starts = trials().map(|trial| trial.start).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(starts.len(), 2, "{}", cell.name);
         let sockets = if cell.experiment == "rates" { 1 } else { 6 };
-        assert!(trials().filter_map(|trial| trial.measured()).all(|trial| trial.players.first.sockets == sockets));
+        assert!(
+            trials().filter_map(|trial| trial.measured()).all(|trial| trial.players.first.sockets == sockets)
+        );
         let processes: u32 = cell.factors.word("processes").map_or(1, |word| word.parse().unwrap());
         // A supervisor and its workers; a single worker has no supervisor.
         let seen = trials().filter_map(|trial| Some(trial.measured()?.subject.as_ref()?.processes));

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use kqps_observation::trial::LoadMode;
 use kqps_observation::factors::ComparedAs;
+use kqps_observation::trial::LoadMode;
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::search::Preset;
 

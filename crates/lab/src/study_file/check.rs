@@ -211,7 +211,10 @@ fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     }
     let near = did_you_mean(nearest(name, &COMMON));
     let known = COMMON.join(", ");
-    Err(study.wrong_key(name, format!("unknown setting `{name}`{near} (known: {known}, {}NAME)", name::PATH_SYSCTL)))
+    Err(study.wrong_key(
+        name,
+        format!("unknown setting `{name}`{near} (known: {known}, {}NAME)", name::PATH_SYSCTL),
+    ))
 }
 
 /// A value of a factor with bundles must be one of them.

@@ -41,18 +41,22 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     }
     let read = Factors::read([(name.to_owned(), value.to_owned())]);
     match (limit(name), read) {
-        (Some((is_within, expected)), read) => right(read.is_ok_and(|one| is_within(&one)), name, value, expected),
+        (Some((is_within, expected)), read) => {
+            right(read.is_ok_and(|one| is_within(&one)), name, value, expected)
+        }
         (None, read) => read.map(|_| ()).map_err(|error| explained(&error)),
     }
 }
 
-/// The limits of a factor that a study must keep, in code and in words; `None` if every value that can be read will do.
-fn limit(name: &str) -> Option<(fn(&Factors) -> bool, &'static str)> {
+/// Whether factors keep a limit, and the limit in words.
+type Limit = (fn(&Factors) -> bool, &'static str);
+
+/// The limit of a factor in a study; `None` if every value that can be read is accepted.
+fn limit(name: &str) -> Option<Limit> {
     match name {
-        name::PLAYER_BURST => Some((
-            |one| one.player().burst.is_some_and(|burst| burst <= BURST_MOST),
-            "a number from 1 to 64",
-        )),
+        name::PLAYER_BURST => {
+            Some((|one| one.player().burst.is_some_and(|burst| burst <= BURST_MOST), "a number from 1 to 64"))
+        }
         name::PLAYER_TIMEOUT => Some((
             |one| one.player().timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
             "seconds above 0, 60 at most",

@@ -35,8 +35,9 @@ impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`. It sends from the network namespace of the
     /// thread that makes it, wherever it is used later.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
-        let query = soa_query(fastrand::u16(..), origin)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}")))?;
+        let query = soa_query(fastrand::u16(..), origin).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}"))
+        })?;
         let any: SocketAddr = if target.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {

@@ -60,7 +60,8 @@ impl Values {
                 player.timeout_s = Some(wanted.number("seconds above 0", is_time)?);
             }
             name::PLAYER_SOURCES => {
-                player.sources = Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
+                player.sources =
+                    Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
             }
             name::DATASET_RECIPE => dataset.recipe = Some(word.to_owned()),
             name::DATASET_ZONES => dataset.zones = Some(wanted.count()?),

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::record::Table;
+use super::table::Table;
 
 /// The record of a table's row as the present schema has it.
 pub(super) fn present(table: Table, schema: u32, mut record: Value) -> Value {

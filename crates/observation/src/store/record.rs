@@ -7,34 +7,9 @@ use rusqlite::{Connection, Transaction, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::table::Table;
 use super::{StoreError, older};
 use crate::SCHEMA;
-
-/// The three tables, which have the same columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
-    Runs,
-    Cells,
-    Trials,
-}
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Cells => "cells",
-            Self::Trials => "trials",
-        }
-    }
-
-    fn row(self, number: u64) -> String {
-        match self {
-            Self::Runs => "the run's record".into(),
-            Self::Cells => format!("cell {number}"),
-            Self::Trials => format!("trial {number}"),
-        }
-    }
-}
 
 /// Why a row was not written. The caller adds the path.
 pub(super) enum Refused {

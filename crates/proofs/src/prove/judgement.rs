@@ -132,7 +132,8 @@ fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref().map(|premise| &premise.real);
     for number in 0..bench.choose(3, REAL.end) {
-        let comparison = compare(bench, claim.load, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
+        let comparison =
+            compare(bench, claim.load, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
         eprintln!("real, {}, {}: {comparison}", claim.name, number + 1);
         tally.add(claim, premise, &comparison);
         if bench.choose(tally.right > 0, tally.made >= REAL.start && tally.fair >= REAL_FAIR_LEAST) {

@@ -304,7 +304,8 @@ fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
             }
         }
     }
-    merged.into_iter()
+    merged
+        .into_iter()
         .map(|((what, why, output), whose)| Note { what, whose: whose.join("; "), why, output })
         .collect()
 }

@@ -80,7 +80,9 @@ fn factors(cell: &Cell) -> String {
         ],
     };
     list.push(format!("player on {}", format::cpus(&cell.player_cpus)));
-    list.extend(cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
+    list.extend(
+        cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))),
+    );
     list.join(" · ")
 }
 

@@ -17,7 +17,8 @@ pub(crate) fn run() -> Run {
         cell.factors.set_compared_as(part);
         cell
     };
-    let cells = vec![cell("old", ComparedAs::A), cell("old again", ComparedAs::Again), cell("new", ComparedAs::B)];
+    let cells =
+        vec![cell("old", ComparedAs::A), cell("old again", ComparedAs::Again), cell("new", ComparedAs::B)];
     let mut run = Run { study: "compare".to_owned(), blocks: 10, cells, trials: Vec::new(), ..frame };
     for block in 0..10_u32 {
         for cell in 0..3 {

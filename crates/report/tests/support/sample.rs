@@ -105,7 +105,8 @@ impl Making {
         let of = self.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
         if self.run.cells[cell].name == "nsd" {
             let reasons = [("NOT_SPECIFIED", 12), ("NETFILTER_DROP", 1_007), ("SOCKET_RCVBUFF", 81_234)];
-            trial.hosts.first.drop_reasons = Some(reasons.map(|(name, count)| (name.to_owned(), count)).into());
+            trial.hosts.first.drop_reasons =
+                Some(reasons.map(|(name, count)| (name.to_owned(), count)).into());
             trial.disturbed = true;
         } else {
             trial.hosts.first.unreadable.insert("drop reasons".to_owned(), "Permission denied".to_owned());

@@ -9,7 +9,9 @@ use kqps_observation::network::UdpFacts;
 use kqps_observation::run::Purpose;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{DatasetFacts, Load, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, Ledger, NetworkFacts, NonEmpty, Place, SubjectFacts, Trial};
+use kqps_observation::{
+    Accounts, Histogram, HostFacts, Ledger, NetworkFacts, NonEmpty, Place, SubjectFacts, Trial,
+};
 
 /// An imaginary server.
 #[derive(Clone, Copy, Debug)]

@@ -72,8 +72,16 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     differing.add(&of("the number of workers"), of_a.workers, of_b.workers);
     differing.add(&of("the subject's cores"), cores(&of_a.subject_cpus), cores(&of_b.subject_cpus));
     if let (Some(a), Some(b)) = (last(a), last(b)) {
-        differing.add("whether the player ran before all others", a.players.first.real_time, b.players.first.real_time);
-        differing.add("whether cores were kept awake", a.players.first.cores_awake, b.players.first.cores_awake);
+        differing.add(
+            "whether the player ran before all others",
+            a.players.first.real_time,
+            b.players.first.real_time,
+        );
+        differing.add(
+            "whether cores were kept awake",
+            a.players.first.cores_awake,
+            b.players.first.cores_awake,
+        );
     }
     differing.add(&of("the player's cores"), cores(&of_a.player_cpus), cores(&of_b.player_cpus));
     differing.add(&of("the path"), path(a), path(b));

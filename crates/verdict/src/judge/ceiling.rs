@@ -133,8 +133,9 @@ fn has_same_player(one: &Cell, other: &Cell) -> bool {
 /// Whether two cells measure the same: the echo that is the player's ceiling may also be one of the echoes.
 /// They share one figure, from the starts of both.
 fn is_same(one: &Cell, other: &Cell) -> bool {
-    let server =
-        |cell: &Cell| (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.words().clone());
+    let server = |cell: &Cell| {
+        (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.words().clone())
+    };
     is_ceiling(one) && is_ceiling(other) && has_same_player(one, other) && server(one) == server(other)
 }
 

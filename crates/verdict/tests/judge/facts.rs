@@ -5,7 +5,9 @@ use kqps_observation::ledger::FoundBy;
 use kqps_observation::run::{Cell, Outcome, Purpose, Role, Run, RunTrial};
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Load, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, NonEmpty, Place, Placed, Quantiles, SubjectFacts, Trial};
+use kqps_observation::{
+    Accounts, Histogram, HostFacts, NonEmpty, Place, Placed, Quantiles, SubjectFacts, Trial,
+};
 use kqps_verdict::evidence::counted;
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 

@@ -178,6 +178,8 @@ fn without_number(verdict: &RunVerdict, index: usize, figures: &Figures) -> Stri
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use kqps_observation::question::{Factor, Published, Table as Wanted};
     use kqps_observation::run::{CellLoad, Outcome, Purpose};

@@ -18,7 +18,8 @@ fn store(folder: &Path, echoes: &[(&str, f64)]) {
         subject: "echo".into(),
         io: io.into(),
         workers: 1,
-        factors: Factors::read([("io".to_string(), io.to_string()), ("sockets".into(), "shared".into())]).unwrap(),
+        factors: Factors::read([("io".to_string(), io.to_string()), ("sockets".into(), "shared".into())])
+            .unwrap(),
         ..Cell::default()
     };
     let cells: Vec<Cell> = echoes.iter().map(cell).collect();

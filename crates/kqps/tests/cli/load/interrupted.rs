@@ -106,5 +106,9 @@ fn a_second_signal_does_not_wait_for_answers() {
     assert!(trial.interrupted && trial.accounts.sent > 0);
     assert_eq!(trial.accounts.lost, trial.accounts.sent);
     let note = format!("{} of the lost queries were given up before their timeout", trial.accounts.lost);
-    assert!(trial.players.first.notes.iter().any(|one| one.starts_with(&note)), "{:?}", trial.players.first.notes);
+    assert!(
+        trial.players.first.notes.iter().any(|one| one.starts_with(&note)),
+        "{:?}",
+        trial.players.first.notes
+    );
 }

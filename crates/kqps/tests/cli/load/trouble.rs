@@ -141,7 +141,12 @@ fn a_player_that_was_stopped_loses_nothing_that_was_answered() {
         for player in players {
             let trial = trial_of(player);
             let accounts = trial.accounts;
-            assert_eq!((accounts.lost, accounts.unsolicited), (0, 0), "{}: {accounts:?}", trial.players.first.io);
+            assert_eq!(
+                (accounts.lost, accounts.unsolicited),
+                (0, 0),
+                "{}: {accounts:?}",
+                trial.players.first.io
+            );
             assert!(accounts.correct > 0 && accounts.unsent > 0, "{}: {accounts:?}", trial.players.first.io);
         }
     });

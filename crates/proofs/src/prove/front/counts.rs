@@ -55,11 +55,7 @@ impl FrontCounts {
         ensure!(tcp.connections == ended, "{} connections came, and {ended} ended", tcp.connections);
         for (name, at) in &self.back_ends {
             let settled = at.answered + at.timed_out + at.cut_off + at.displaced + at.unsettled;
-            ensure!(
-                at.sent == settled,
-                "{name} got {} queries, and {settled} had an end: {at:?}",
-                at.sent
-            );
+            ensure!(at.sent == settled, "{name} got {} queries, and {settled} had an end: {at:?}", at.sent);
         }
         Ok(())
     }
