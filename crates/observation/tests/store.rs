@@ -3,8 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kqps_observation::factors::Names;
+use kqps_observation::network::UdpFacts;
+use kqps_observation::question::Path as PathKind;
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::Claim;
+use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, GoalFacts, Run, RunTrial, SCHEMA, Store, StoreError, Trial};
 use tempfile::TempDir;
 
@@ -219,4 +223,53 @@ fn a_folder_that_is_claimed_for_a_store_is_nobody_elses() {
     assert!(matches!(Claim::new(&path), Err(StoreError::Locked { .. })));
     drop(claim.create(&a_run()).unwrap());
     assert!(matches!(Claim::new(&path), Err(StoreError::Exists { .. })));
+}
+
+/// The study of schemas 2 and 3: two experiments of the echo, and a canary.
+#[test]
+fn records_of_the_second_and_third_schema_stay_readable() {
+    for dump in [include_str!("fixtures/schema2.sql"), include_str!("fixtures/schema3.sql")] {
+        let folder = TempDir::new().unwrap();
+        let path = store_in(&folder);
+        rusqlite::Connection::open(&path).unwrap().execute_batch(dump).unwrap();
+        let run = Store::read(&path).unwrap();
+        assert_eq!((run.study.as_str(), run.cells.len()), ("small", 5));
+        let rates = run.cells.iter().position(|cell| cell.experiment == "rates").unwrap();
+        let factors = &run.cells[rates].factors;
+        assert_eq!(factors.player().timeout_s, Some(0.25));
+        assert_eq!((factors.path().kind, factors.path().queues), (Some(PathKind::Veth), Some(1)));
+        assert_eq!(factors.dataset().names, Some(Names::One));
+        let of_rates: Vec<&Trial> = run.trials_of(rates).filter_map(RunTrial::measured).collect();
+        assert!(!of_rates.is_empty());
+        for trial in run.trials.iter().filter_map(RunTrial::measured) {
+            trial.accounts.check().unwrap();
+            assert_eq!((trial.transport, trial.lost_causes.len()), (Transport::Udp, 0));
+            assert_eq!(trial.players.iter().map(|player| player.threads).collect::<Vec<_>>(), [1]);
+            let udp = |counter: fn(&UdpFacts) -> u64| trial.hosts.first.network.udp(counter);
+            assert!(udp(|udp| udp.out_datagrams) > 0);
+        }
+        // A run goes on in the present schema.
+        let store = Store::open(&path).unwrap();
+        let number = store.next_number().unwrap();
+        store.commit(&RunTrial { cell: 0, ..a_trial(number, 99) }).unwrap();
+        store.finish(1).unwrap();
+        assert_eq!(store.run().unwrap().trials.len(), run.trials.len() + 1);
+    }
+}
+
+#[test]
+fn a_malformed_factor_is_an_error_and_not_a_default() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    rusqlite::Connection::open(&path).unwrap().execute_batch(include_str!("fixtures/schema3.sql")).unwrap();
+    let change =
+        "UPDATE cells SET record = replace(record, '\"player.sockets\":\"1\"', '\"player.sockets\":\"one\"')";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(change).unwrap();
+    let error = refused(&path).to_string();
+    assert!(
+        error.contains(
+            "cell 0 cannot be read: factor `player.sockets`: expected a number from 1 on, found `one`"
+        ),
+        "{error}"
+    );
 }

@@ -15,7 +15,7 @@ use kqps_observation::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rate::plain;
+use crate::rate::rate;
 
 pub use canary::canary;
 pub use effect::{Effect, REDOS};
@@ -161,7 +161,7 @@ impl Warning {
         let advice = format!(
             "Even the greatest load tried, {} queries a second, met the goal: the subject may be faster. Raise the \
              greatest load.",
-            plain(max_qps)
+            rate(max_qps)
         );
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
@@ -172,7 +172,7 @@ impl Warning {
             "At the end of the search {} queries a second no longer met the goal, and do not count as a bound: the \
              subject or the host changed meanwhile. Search again on a quieter machine, or warm the subject up for \
              longer.",
-            plain(refuted_qps)
+            rate(refuted_qps)
         );
         Self::new(Code::Drifted, Effect::DownOne, refuted_qps, advice)
     }
@@ -182,7 +182,7 @@ impl Warning {
         let advice = format!(
             "At the end of the search {} queries a second met the goal in {good} of {trials} trials only: the subject or \
              the host changed meanwhile. Search again on a quieter machine, or warm the subject up for longer.",
-            plain(lower_qps)
+            rate(lower_qps)
         );
         Self::new(Code::Drifted, Effect::DownOne, lower_qps, advice)
     }

@@ -108,3 +108,22 @@ fn a_page_that_cannot_be_written_hides_no_verdict() {
         assert!(error.contains("what was measured is stored; to make its page: kqps report"), "{error}");
     }
 }
+
+/// The stores of users, as every earlier version wrote them.
+#[test]
+fn runs_of_every_older_schema_have_a_page() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../observation/tests/fixtures");
+    let mut names = Vec::new();
+    for schema in 1..SCHEMA {
+        let folder = TempDir::new().unwrap();
+        let dump = fs::read_to_string(fixtures.join(format!("schema{schema}.sql"))).unwrap();
+        let store = rusqlite::Connection::open(folder.path().join("run.sqlite")).unwrap();
+        store.execute_batch(&dump).unwrap();
+        drop(store);
+        let output = report(folder.path(), &["--why"]);
+        assert_eq!(output.status.code(), Some(0), "schema {schema}: {}", stderr_of(&output));
+        let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+        names.push(["nsd", "rates: io=blocking"].map(|name| page.contains(name)));
+    }
+    assert_eq!(names, [[true, false], [false, true], [false, true]]);
+}

@@ -307,7 +307,7 @@ fn a_warning_is_written_with_its_code_and_advice() {
     let written = serde_json::to_value(Warning::drifted(1e5)).unwrap();
     assert_eq!(written["code"], "drifted");
     assert_eq!(written["effect"], "down-one");
-    assert!(written["advice"].as_str().unwrap().starts_with("At the end of the search 100000 queries"));
+    assert!(written["advice"].as_str().unwrap().starts_with("At the end of the search 100,000 queries"));
     let read: Warning = serde_json::from_value(written).unwrap();
     assert_eq!(read, Warning::drifted(1e5));
 }
