@@ -32,6 +32,7 @@ pub mod select;
 pub mod signal;
 pub mod steer;
 pub mod tcp;
+pub mod tcp_client;
 pub mod tracefs;
 pub mod tracepoint;
 pub mod udp;

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         plan: &plan,
         queries: &queries,
     };
-    let ceilings = if args.no_ceiling || !are_here(plan.targets()) {
+    let ceilings = if args.no_ceiling || !are_here(plan.targets) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, &player, &subject.cpus, &gauges)
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let begun =
         claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
-    let cores = are_here(plan.targets()).then(|| Cores::of(&plan.cpus, &subject.cpus));
+    let cores = are_here(plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search =
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets().iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),

@@ -165,7 +165,7 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 /// on this host, so `one_host` stays unknown then, and the trials decide.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
     Setting {
-        one_host: plan.targets().iter().any(|&target| is_local(target)).then_some(true),
+        one_host: plan.targets.iter().any(|&target| is_local(target)).then_some(true),
         subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()

@@ -83,15 +83,15 @@ impl Setup {
         let spread = || SPREAD_PREFIX.parse::<Sources>().map_err(|error| error.to_string());
         let local = if self.spreads_sources { Some(spread()?) } else { None };
         let plan = Plan {
+            targets: targets.to_vec(),
             wire: Wire::Udp(UdpPlan {
-                targets: targets.to_vec(),
                 io: io.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))?,
                 sockets: self.sockets as usize,
-                burst: self.burst as usize,
                 buffer_bytes: None,
-                local,
                 local_port: None,
             }),
+            burst: self.burst as usize,
+            local,
             load: match load.pace {
                 Pace::Open { rate_qps } => {
                     LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
@@ -166,15 +166,10 @@ mod tests {
         let made = plan(&setup, Pace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
         let timeout = Duration::from_millis(250);
         let expected = Plan {
-            wire: Wire::Udp(UdpPlan {
-                targets: vec!["127.0.0.1:53".parse().unwrap()],
-                io: Io::Mmsg,
-                sockets: 3,
-                burst: 32,
-                buffer_bytes: None,
-                local: Some("127.1.0.0/16".parse().unwrap()),
-                local_port: None,
-            }),
+            targets: vec!["127.0.0.1:53".parse().unwrap()],
+            wire: Wire::Udp(UdpPlan { io: Io::Mmsg, sockets: 3, buffer_bytes: None, local_port: None }),
+            burst: 32,
+            local: Some("127.1.0.0/16".parse().unwrap()),
             load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
             stop: Stop { after: Some(Duration::from_millis(500)), passes: None },
             timeout,

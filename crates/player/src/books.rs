@@ -11,6 +11,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use kqps_dataset::{Dataset, Position};
 
 use crate::live::ThreadLive;
@@ -33,6 +36,11 @@ pub struct Books<'a, T> {
     /// A query without a reply is lost this long after it was due. Its key may then be used again.
     settle_ns: u64,
     flows: Box<[Flow<T>]>,
+    /// A flow takes no more queries while it has this many whose fate is open.
+    unsettled_most: u32,
+    /// The timeouts of queries that were lost before them. Until then they count as waiting, so that a subject which
+    /// breaks its flows does not make a closed loop faster.
+    broken_until_ns: BinaryHeap<Reverse<u64>>,
     /// The flow whose turn is next, to send and to expire.
     next_flow: usize,
     next_to_expire: usize,
@@ -52,6 +60,8 @@ pub struct Books<'a, T> {
 /// The outstanding queries of a flow.
 struct Flow<T> {
     table: T,
+    /// How many more queries the flow takes; `u32::MAX` for any number.
+    left: u32,
     /// Until this time no query of this flow is lost. A query left later than its timeout, and the player waits for its
     /// reply as long as for any other.
     held_until_ns: u64,
@@ -97,7 +107,9 @@ impl<'a, T: Table> Books<'a, T> {
             unsettled: 0,
             timeout_ns: times.timeout_ns,
             settle_ns: times.settle_ns,
-            flows: tables.map(|table| Flow { table, held_until_ns: 0 }).collect(),
+            flows: tables.map(|table| Flow { table, left: u32::MAX, held_until_ns: 0 }).collect(),
+            unsettled_most: u32::MAX,
+            broken_until_ns: BinaryHeap::new(),
             next_flow: 0,
             next_to_expire: 0,
             dataset,
@@ -134,6 +146,28 @@ impl<'a, T: Table> Books<'a, T> {
         self.flows[flow].table.unsettled()
     }
 
+    /// Limits how many queries of a flow may be unsettled.
+    pub fn limit_unsettled(&mut self, most: u32) {
+        self.unsettled_most = most;
+    }
+
+    /// Sets how many more queries a flow takes; `u32::MAX` for any number.
+    pub fn allow(&mut self, flow: usize, left: u32) {
+        self.flows[flow].left = left;
+    }
+
+    /// How many more queries a flow takes.
+    #[inline]
+    pub fn left_of(&self, flow: usize) -> u32 {
+        self.flows[flow].left
+    }
+
+    #[inline]
+    fn has_room(&self, flow: usize) -> bool {
+        let Flow { table, left, .. } = &self.flows[flow];
+        !table.is_full() && *left > 0 && table.unsettled() < self.unsettled_most
+    }
+
     /// The flow whose turn it is to send.
     #[inline]
     pub fn next_flow(&self) -> usize {
@@ -167,7 +201,7 @@ impl<'a, T: Table> Books<'a, T> {
             return self.next_flow;
         }
         let flow = self.flow_with_room();
-        if self.flows[flow].table.is_full() {
+        if !self.has_room(flow) {
             // In a closed loop replies will make room. An open loop does not wait for them.
             self.tally.unsent_for_ids += self.give_up(supply, now_ns + 1);
             return flow;
@@ -175,7 +209,7 @@ impl<'a, T: Table> Books<'a, T> {
         let room = supply.room(self.waiting, most);
         while (burst.len() as u64) < room
             && !supply.is_played(now_ns)
-            && !self.flows[flow].table.is_full()
+            && self.has_room(flow)
             && !supply.is_due_before(too_late_ns)
         {
             let Some((query, due_ns)) = supply.take(now_ns) else { break };
@@ -189,7 +223,9 @@ impl<'a, T: Table> Books<'a, T> {
     fn issue(&mut self, flow: usize, query: Position, due_ns: u64) -> Due<T::Key> {
         self.tally.accounts.intended += 1;
         self.tally.course.intended(due_ns, 1);
-        let key = self.flows[flow].table.issue(due_ns, query);
+        let of_query = &mut self.flows[flow];
+        let key = of_query.table.issue(due_ns, query);
+        of_query.left -= u32::from(of_query.left != u32::MAX);
         self.waiting += 1;
         self.unsettled += 1;
         let bytes = self.dataset.query(query).message.len() as u16;
@@ -202,7 +238,7 @@ impl<'a, T: Table> Books<'a, T> {
         let count = self.flows.len();
         let mut flow = self.next_flow;
         for _ in 1..count {
-            if !self.flows[flow].table.is_full() {
+            if self.has_room(flow) {
                 break;
             }
             flow = (flow + 1) % count;

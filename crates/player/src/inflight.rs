@@ -179,7 +179,7 @@ impl Table for Inflight {
         &mut self,
         overdue_before_ns: u64,
         lost_before_ns: u64,
-        mut each_lost: impl FnMut(Position),
+        mut each_lost: impl FnMut(Position, u64),
     ) -> Expired {
         let mut expired = Expired::default();
         while let Some(&number) = self.lapped.front() {
@@ -203,7 +203,7 @@ impl Table for Inflight {
                     break;
                 }
                 slot.state = State::Lost;
-                each_lost(slot.query);
+                each_lost(slot.query, slot.due_ns);
                 self.unsettled -= 1;
                 expired.lost += 1;
             }
@@ -236,10 +236,10 @@ mod tests {
         assert!(inflight.is_full());
         assert!(inflight.settle(0));
         assert_eq!(inflight.find(0).unwrap().state, State::Settled);
-        assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
+        assert_eq!(inflight.expire(1, 0, |_, _| ()), Expired { overdue: 1, lost: 0 });
         assert!(!inflight.settle(65_534), "a late reply");
-        assert_eq!(inflight.expire(10, 2, |_| ()), Expired { overdue: 2, lost: 1 });
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_| ()).lost, 1);
+        assert_eq!(inflight.expire(10, 2, |_, _| ()), Expired { overdue: 2, lost: 1 });
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost, 1);
         assert_eq!((inflight.waiting(), inflight.unsettled()), (0, 0));
     }
 
@@ -257,9 +257,9 @@ mod tests {
         assert_eq!(inflight.find(0).unwrap().state, State::Waiting);
         assert!(inflight.find(4).is_none());
         assert!(inflight.find(1).is_none(), "the slot's earlier holder differs from the present one");
-        assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
-        assert_eq!(inflight.expire(100, 1, |_| ()), Expired { overdue: 1, lost: 1 });
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_| ()).lost, 1);
+        assert_eq!(inflight.expire(1, 0, |_, _| ()), Expired { overdue: 1, lost: 0 });
+        assert_eq!(inflight.expire(100, 1, |_, _| ()), Expired { overdue: 1, lost: 1 });
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost, 1);
     }
 
     /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or
@@ -285,11 +285,11 @@ mod tests {
                     answered += 1;
                 }
                 let horizon_ns = now_ns.saturating_sub(5_000);
-                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns, |_| ()).lost;
+                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns, |_, _| ()).lost;
                 model.retain(|_, due_ns| *due_ns >= horizon_ns);
                 assert_eq!(inflight.unsettled() as usize, model.len());
             }
-            lost += inflight.expire(u64::MAX, u64::MAX, |_| ()).lost;
+            lost += inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost;
             assert_eq!(issued, answered + lost);
         }
     }

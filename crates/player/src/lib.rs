@@ -27,6 +27,7 @@ pub mod record;
 pub mod reply;
 pub mod schedule;
 mod share;
+mod thread;
 pub mod sources;
 pub mod state;
 pub mod supply;
@@ -38,7 +39,7 @@ pub mod wire;
 
 pub use error::PlayError;
 pub use live::Live;
-pub use plan::{Arrivals, Io, LoadPlan, Plan, PlanError, Stop, UdpPlan, Wire};
+pub use plan::{Arrivals, Close, Io, LoadPlan, Plan, PlanError, Stop, TcpPlan, UdpPlan, Wire};
 pub use sources::Sources;
 pub use trial::{Control, play};
 pub use wire::udp::offers;

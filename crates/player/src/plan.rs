@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sources::Sources;
 
-pub use check::{BURST_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
+pub use check::{BURST_MOST, CONNECTIONS_MOST, OUTSTANDING_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
 pub use io::Io;
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
@@ -21,8 +21,15 @@ pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// How queries travel, and to which addresses.
+    /// The addresses that the queries go to: at least one, all of one family. Flow *i*, a socket or a connection, goes to
+    /// target *i* modulo their number.
+    pub targets: Vec<SocketAddr>,
+    /// How queries travel.
     pub wire: Wire,
+    /// The most queries in one burst, 1 to [`BURST_MOST`].
+    pub burst: usize,
+    /// The local addresses, which the flows take in turn; `None` lets the kernel choose.
+    pub local: Option<Sources>,
     /// When the queries leave.
     pub load: LoadPlan,
     /// When to stop sending.
@@ -56,46 +63,54 @@ pub struct Plan {
 pub enum Wire {
     /// A datagram for each query (RFC 1035, section 4.2.1).
     Udp(UdpPlan),
+    /// Connections, on which each message follows its length (RFC 7766; RFC 1035, section 4.2.2).
+    Tcp(TcpPlan),
 }
 
 /// The part of a plan that only UDP needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
-    /// The addresses that the queries go to: at least one, all of one family. Socket *i* sends to target *i* modulo
-    /// their number.
-    pub targets: Vec<SocketAddr>,
     /// How packets are sent and received.
     pub io: Io,
     /// Sockets of all threads together, 1 to [`SOCKETS_MOST`]. At least one per thread and per target is used.
     pub sockets: usize,
-    /// The most queries in one burst, 1 to [`BURST_MOST`].
-    pub burst: usize,
     /// Bytes of each socket's receive and send buffer; `None` asks for [`BUFFER_BYTES`].
     pub buffer_bytes: Option<usize>,
-    /// The local addresses, which the sockets take in turn; `None` lets the kernel choose.
-    pub local: Option<Sources>,
     /// The first socket's local port; the other sockets take the ports after it. `None` lets the kernel choose.
     pub local_port: Option<u16>,
 }
 
+/// The part of a plan that only TCP needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpPlan {
+    /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. At least one per thread
+    /// and per target is used.
+    pub connections: usize,
+    /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
+    /// before the trial begins, all others when a query needs them.
+    pub queries_per_connection: Option<u32>,
+    /// The most unsettled queries of one connection, 1 to 65,536.
+    pub outstanding: u32,
+    /// How the player closes connections.
+    pub close: Close,
+    /// A connection that is not made after this time has failed.
+    pub connect_timeout: Duration,
+}
+
+/// How the player closes a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Close {
+    /// With FIN, as clients do. The port stays in TIME_WAIT.
+    #[default]
+    Fin,
+    /// With RST, which frees the port at once and changes the server's work.
+    Rst,
+}
+
 impl Plan {
-    /// The part of the plan that only UDP needs.
-    pub fn udp(&self) -> &UdpPlan {
-        let Wire::Udp(udp) = &self.wire;
-        udp
-    }
-
-    /// The same, to change it.
-    pub fn udp_mut(&mut self) -> &mut UdpPlan {
-        let Wire::Udp(udp) = &mut self.wire;
-        udp
-    }
-
-    /// The addresses that the queries go to.
-    pub fn targets(&self) -> &[SocketAddr] {
-        &self.udp().targets
-    }
 
     /// Whether each thread has a core that nothing else needs.
     pub fn has_own_cores(&self) -> bool {
@@ -113,10 +128,13 @@ impl Plan {
         self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
     }
 
-    /// The number of sockets in use: at least one per thread and per target.
-    pub fn sockets_in_fact(&self) -> usize {
-        let udp = self.udp();
-        udp.sockets.max(self.threads).max(udp.targets.len())
+    /// The number of flows in use, sockets or connections: at least one per thread and per target.
+    pub fn flows(&self) -> usize {
+        let asked = match &self.wire {
+            Wire::Udp(udp) => udp.sockets,
+            Wire::Tcp(tcp) => tcp.connections,
+        };
+        asked.max(self.threads).max(self.targets.len())
     }
 }
 
@@ -138,15 +156,10 @@ pub(crate) mod tests {
     pub(crate) fn plan(target: SocketAddr) -> Plan {
         let second = Duration::from_secs(1);
         Plan {
-            wire: Wire::Udp(UdpPlan {
-                targets: vec![target],
-                io: Io::Plain,
-                sockets: 1,
-                burst: 32,
-                buffer_bytes: None,
-                local: None,
-                local_port: None,
-            }),
+            targets: vec![target],
+            wire: udp(Io::Plain, 1),
+            burst: 32,
+            local: None,
             load: LoadPlan::Closed { outstanding: 1 },
             stop: Stop { after: None, passes: Some(1) },
             timeout: second,
@@ -161,6 +174,22 @@ pub(crate) mod tests {
         }
     }
 
+    /// UDP through this many sockets.
+    pub(crate) fn udp(io: Io, sockets: usize) -> Wire {
+        Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None })
+    }
+
+    /// TCP on this many kept connections.
+    pub(crate) fn tcp(connections: usize) -> Wire {
+        Wire::Tcp(TcpPlan {
+            connections,
+            queries_per_connection: None,
+            outstanding: 100,
+            close: Close::Fin,
+            connect_timeout: Duration::from_secs(1),
+        })
+    }
+
     fn usual() -> Plan {
         plan(SocketAddr::from(([127, 0, 0, 1], 53)))
     }
@@ -169,9 +198,9 @@ pub(crate) mod tests {
     fn a_plan_survives_being_sent() {
         let mut open = usual();
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
-        open.udp_mut().local = Some("127.1.0.0/16".parse().unwrap());
-        open.udp_mut().io = Io::Uring;
-        for plan in [usual(), open] {
+        open.local = Some("127.1.0.0/16".parse().unwrap());
+        open.wire = udp(Io::Uring, 1);
+        for plan in [usual(), open, Plan { wire: tcp(3), ..usual() }] {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }

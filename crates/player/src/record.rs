@@ -17,7 +17,6 @@ use crate::loss::Loss;
 use crate::plan::{LoadPlan, Plan};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
-use crate::wire::udp::UdpIo;
 
 /// What a thread returns when it ends.
 #[derive(Debug)]
@@ -34,6 +33,8 @@ pub(crate) struct ThreadResult {
     pub(crate) drops: u64,
     /// Sockets that fell back from segmentation.
     pub(crate) fallbacks: u32,
+    /// The counts of its connections; `None` without connections.
+    pub(crate) connections: Option<ConnectionCounts>,
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
     /// For how long it spun with nothing to do.
@@ -46,7 +47,7 @@ pub(crate) struct ThreadResult {
 pub(crate) struct FinishedTrial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) dataset: &'a Dataset,
-    pub(crate) io: UdpIo,
+    pub(crate) io: &'static str,
     pub(crate) results: Vec<ThreadResult>,
     /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
@@ -71,7 +72,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         player_socket_drops: drops,
         messages_sent: tally.messages_sent,
         messages_received: tally.messages_received,
-        ipv6: played.plan.targets()[0].is_ipv6(),
+        ipv6: played.plan.targets[0].is_ipv6(),
         host: &played.watch_result.host,
         subject: played.watch_result.subject.as_ref(),
         side: played.watch_result.side,
@@ -84,10 +85,11 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         disturbed: played.watch_result.host.drop_reasons.is_some(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
-        target: played.plan.targets()[0].to_string(),
-        targets: played.plan.targets().iter().map(ToString::to_string).collect(),
+        target: played.plan.targets[0].to_string(),
+        targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
-        transport: Transport::Udp,
+        transport: transport(played.plan),
+        connections: connections(&played),
         players: NonEmpty::one(player(&played, &tally, &load, drops)),
         load,
         accounts,
@@ -183,7 +185,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
         duration_s,
         timeout_s: plan.timeout.as_secs_f64(),
         drain_s: longest(|result| result.drain_ns),
-        burst: plan.udp().burst as u32,
+        burst: plan.burst as u32,
         coalesce_us: Some(plan.coalesce.as_secs_f64() * 1e6),
         lag_allowed_us: Some(plan.lag_allowed.as_secs_f64() * 1e6),
         seed: Some(plan.seed),
@@ -191,7 +193,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
 }
 
 fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &Load, socket_drops: u64) -> PlayerFacts {
-    let sockets = played.plan.sockets_in_fact();
+    let sockets = played.plan.flows();
     let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
     let mut note = |count: u64, words: &str| {
@@ -212,7 +214,7 @@ fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &Load, socket_drops: 
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
     notes.extend(window_not_filled(load, sockets));
     PlayerFacts {
-        io: played.io.name().into(),
+        io: played.io.into(),
         notes,
         threads: played.plan.threads as u32,
         sockets: sockets as u32,

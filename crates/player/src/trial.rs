@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{PlayerWatched, TrialWatch};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
 
@@ -27,11 +26,9 @@ use crate::schedule::Schedule;
 use crate::share::{capacity, share_of};
 use crate::state::ThreadState;
 use crate::supply::Supply;
-use crate::wait::Wait;
+use crate::thread::{Signals, TICK_NS};
 use crate::walk::{self, Walk};
-use crate::wire::udp::polling::TICK_NS;
-use crate::wire::udp::sockets::{Sockets, too_many};
-use crate::wire::udp::{PlayerThread, Signals, UdpIo};
+use crate::wire::{Opened, Part};
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -95,7 +92,6 @@ struct TrialContext<'a> {
     plan: &'a Plan,
     dataset: &'a Dataset,
     control: &'a Control,
-    io: UdpIo,
     gate: &'a StartGate,
 }
 
@@ -111,14 +107,14 @@ pub fn play<W: TrialWatch>(
     control: &Control,
     watch: impl FnOnce(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
-    let io = UdpIo::choose(plan)?;
-    let Sockets { all: sockets, notes } = Sockets::bind(plan, io)?;
+    let wire = Opened::open(plan)?;
+    let (io, notes) = (wire.io(), wire.notes());
     let gate = StartGate::default();
-    let context = TrialContext { plan, dataset, control, io, gate: &gate };
+    let context = TrialContext { plan, dataset, control, gate: &gate };
     let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
     let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut threads = start(scope, context, sockets, &sender)?;
+        let mut threads = start(scope, context, wire, &sender)?;
         let tids: Vec<u32> = events.iter().take(plan.threads).filter_map(ThreadEvent::ready_thread).collect();
         if tids.len() < plan.threads {
             gate.call_off();
@@ -150,29 +146,28 @@ pub fn play<W: TrialWatch>(
         };
         let trial = record::trial(finished);
         trial.accounts.check()?;
+        trial.connections.as_ref().map_or(Ok(()), |connections| connections.check(&trial.accounts))?;
         Ok(trial)
     })
 }
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<ThreadResult>, PlayError>>;
 
-/// Starts the threads and distributes the sockets among them. If a thread cannot be started, the trial is called
+/// Starts the threads and distributes the wire among them. If a thread cannot be started, the trial is called
 /// off.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: TrialContext<'scope>,
-    mut sockets: Vec<UdpSocket>,
+    mut wire: Opened,
     sender: &mpsc::Sender<ThreadEvent>,
 ) -> Result<Vec<Thread<'scope>>, PlayError> {
     let TrialContext { plan, gate, .. } = context;
-    let total = sockets.len() as u64;
     let mut threads = Vec::new();
     for number in 0..plan.threads {
-        let numbers = share_of(total, plan.threads, number);
-        let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
+        let part = wire.part(plan, number);
         let guard = ThreadGuard::new(sender.clone(), &gate.broken);
         let play = move || {
-            let result = one_thread(context, number, &own, numbers.start as usize, guard);
+            let result = one_thread(context, number, &part, guard);
             // The main thread must read this thread's CPU time before it ends.
             gate.watched.wait();
             result
@@ -252,14 +247,12 @@ impl Drop for ThreadGuard<'_> {
     }
 }
 
-/// One thread's part of the trial. `first` is the number, among all sockets, of the first in `sockets`. Returns
-/// `None` if the trial was called off.
+/// One thread's part of the trial. Returns `None` if the trial was called off.
 #[allow(clippy::needless_pass_by_value)] // dropping the guard sends events
 fn one_thread(
     context: TrialContext<'_>,
     number: usize,
-    sockets: &[UdpSocket],
-    first: usize,
+    part: &Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     let plan = context.plan;
@@ -269,7 +262,7 @@ fn one_thread(
     // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let state = state(context, number, sockets.len());
+    let state = state(context, number, part.flows);
     let ready = || {
         guard.ready();
         *context.gate.start_ns.wait()
@@ -277,41 +270,21 @@ fn one_thread(
     let all_sent = || guard.sent();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
-    let all = plan.targets();
-    let targets = (first..first + sockets.len()).map(|socket| all[socket % all.len()].into());
-    let failed = |error| PlayError::Loop { io: context.io.name(), error };
-    let mut thread = PlayerThread::new(plan, sockets, targets.collect(), state, signals)
-        .map_err(|error| too_many(plan, error, failed))?;
-    context.io.play(&mut thread).map_err(failed)?;
+    let result = part.play(plan, state, signals)?;
     guard.done();
-    let PlayerThread { state, fallbacks, begun, precedence, wait, .. } = thread;
-    let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
-    let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
-    let correct_in_time = state.books.correct_in_time();
-    Ok(begun.then_some(ThreadResult {
-        tid: affinity::thread_id(),
-        tally: state.books.tally,
-        played_ns,
-        drain_ns,
-        correct_in_time,
-        drops,
-        fallbacks,
-        real_time: precedence.is_granted(),
-        awake_ns: wait.as_ref().map_or(0, Wait::awake_in_all_ns),
-        withheld_ns: wait.map_or(0, |wait| wait.withheld.ns()),
-    }))
+    Ok(result)
 }
 
 /// The state of thread `number`, before the start.
-fn state(context: TrialContext<'_>, number: usize, sockets: usize) -> ThreadState<'_> {
+fn state(context: TrialContext<'_>, number: usize, flows: usize) -> ThreadState<'_> {
     let TrialContext { plan, dataset, control, .. } = context;
     let settle = plan.timeout + plan.drain;
     let walk = Walk::new(dataset, plan.threads, number, plan.stop.passes);
     let stop_at_ns = plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64);
     let lag_allowed_ns = plan.lag_allowed.as_nanos() as u64;
     let supply = Supply::new(dataset, walk, pace(context, number), stop_at_ns, lag_allowed_ns);
-    let capacity = capacity(plan.load, plan.timeout, settle, plan.sockets_in_fact());
-    let tables = (0..sockets).map(|_| Inflight::new(capacity, fastrand::u16(..)));
+    let capacity = capacity(plan.load, plan.timeout, settle, plan.flows());
+    let tables = (0..flows).map(|_| Inflight::new(capacity, fastrand::u16(..)));
     let times = Times {
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,

@@ -1,3 +1,97 @@
-//! How queries travel: one module for each wire.
+//! What carries the queries of a trial. The wire of a whole trial is opened before its threads start, and each thread
+//! gets its part of it.
 
+pub mod tcp;
 pub mod udp;
+
+use kqps_kernel::udp::UdpSocket;
+
+use crate::error::PlayError;
+use crate::plan::{Plan, Wire};
+use crate::record::ThreadResult;
+use crate::share::share_of;
+use crate::state::ThreadState;
+use crate::thread::Signals;
+use udp::UdpIo;
+use udp::sockets::Sockets;
+
+/// The wire of a whole trial.
+pub(crate) enum Opened {
+    Udp { io: UdpIo, sockets: Vec<UdpSocket>, notes: Vec<String> },
+    Tcp,
+}
+
+/// A thread's part of the wire.
+pub(crate) struct Part {
+    /// The number, among all flows, of the first one of this thread.
+    first: usize,
+    /// The number of the thread's flows.
+    pub(crate) flows: usize,
+    carrier: Carrier,
+}
+
+enum Carrier {
+    Udp(UdpIo, Vec<UdpSocket>),
+    Tcp,
+}
+
+impl Opened {
+    /// Opens the wire that a plan asks for.
+    pub(crate) fn open(plan: &Plan) -> Result<Self, PlayError> {
+        match &plan.wire {
+            Wire::Udp(udp) => {
+                let io = UdpIo::choose(udp.io)?;
+                let Sockets { all: sockets, notes } = Sockets::bind(plan, udp, io)?;
+                Ok(Self::Udp { io, sockets, notes })
+            }
+            Wire::Tcp(_) => {
+                tcp::check_descriptors(plan)?;
+                Ok(Self::Tcp)
+            }
+        }
+    }
+
+    /// The name of the I/O model in records.
+    pub(crate) fn io(&self) -> &'static str {
+        match self {
+            Self::Udp { io, .. } => io.name(),
+            Self::Tcp => tcp::IO,
+        }
+    }
+
+    /// Options that could not be met as asked.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Udp { notes, .. } => notes.clone(),
+            Self::Tcp => Vec::new(),
+        }
+    }
+
+    /// Takes the part of thread `number`. The threads take theirs in order.
+    pub(crate) fn part(&mut self, plan: &Plan, number: usize) -> Part {
+        let numbers = share_of(plan.flows() as u64, plan.threads, number);
+        let (first, flows) = (numbers.start as usize, (numbers.end - numbers.start) as usize);
+        let carrier = match self {
+            Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows).collect()),
+            Self::Tcp => Carrier::Tcp,
+        };
+        Part { first, flows, carrier }
+    }
+}
+
+impl Part {
+    /// Plays a thread's part of the trial, from the start to the end of the drain. Returns `None` if the trial was
+    /// called off.
+    pub(crate) fn play(
+        &self,
+        plan: &Plan,
+        state: ThreadState<'_>,
+        signals: Signals<'_>,
+    ) -> Result<Option<ThreadResult>, PlayError> {
+        match (&self.carrier, &plan.wire) {
+            (Carrier::Udp(io, sockets), _) => udp::play(*io, sockets, self.first, plan, state, signals),
+            (Carrier::Tcp, Wire::Tcp(tcp)) => tcp::play(tcp, self.first, self.flows, plan, state, signals),
+            (Carrier::Tcp, Wire::Udp(_)) => unreachable!("the wire was opened for this plan"),
+        }
+    }
+}

@@ -130,7 +130,7 @@ fn against(
     };
     let echo = Subject::start(&builtin::echo(), &setting, interrupts).map_err(failed)?;
     let mut plan = player.plan.clone();
-    plan.udp_mut().targets = vec![echo.address()];
+    plan.targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };

@@ -96,12 +96,12 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
 }
 
 fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> Cell {
-    let targets: Vec<String> = plan.targets().iter().map(ToString::to_string).collect();
+    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
     // A watched process runs on this host, whatever the target's address.
-    let on_this_host = plan.targets().iter().any(|&target| is_local(target)) || !watched.pids.is_empty();
+    let on_this_host = plan.targets.iter().any(|&target| is_local(target)) || !watched.pids.is_empty();
     Cell {
-        target: plan.targets().first().map(|&address| Target { address, on_this_host }),
+        target: plan.targets.first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
         ..echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
@@ -113,8 +113,8 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
     factors.set_player(PlayerFactors {
         io: Some(plan.udp().io.name().to_owned()),
         senders: Some(plan.threads as u32),
-        sockets: Some(plan.sockets_in_fact() as u32),
-        burst: Some(plan.udp().burst as u32),
+        sockets: Some(plan.flows() as u32),
+        burst: Some(plan.burst as u32),
         timeout_s: Some(plan.timeout.as_secs_f64()),
         ..PlayerFactors::default()
     });

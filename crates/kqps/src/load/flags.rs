@@ -364,12 +364,12 @@ impl PlayerArgs {
 
     /// Checks that the source addresses belong to this host and to the targets' family.
     fn check_local(&self, plan: &Plan) -> anyhow::Result<()> {
-        let target = plan.targets()[0];
+        let target = plan.targets[0];
         match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
                 Err(bad_input(format!("-a and the target {target} are of different families")))
             }
-            Some(local) => check_sources(local, plan.sockets_in_fact()),
+            Some(local) => check_sources(local, plan.flows()),
             None => Ok(()),
         }
     }
@@ -379,20 +379,20 @@ impl PlayerArgs {
 /// `is_allowed` says that the user has allowed targets on other hosts.
 pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
     plan.check().map_err(bad_input)?;
-    for &target in plan.targets().iter().filter(|_| !is_allowed) {
+    for &target in plan.targets.iter().filter(|_| !is_allowed) {
         check_target(target, &[])?;
     }
     cores(Some(&List(plan.cpus.clone())))?;
-    match &plan.udp().local {
-        Some(local) => check_sources(local, plan.sockets_in_fact()),
+    match &plan.local {
+        Some(local) => check_sources(local, plan.flows()),
         None => Ok(()),
     }
 }
 
 /// An error if `--local-port` leaves too few ports.
 fn check_ports(plan: &Plan) -> anyhow::Result<()> {
-    let Some(first) = plan.udp().local_port else { return Ok(()) };
-    let sockets = plan.sockets_in_fact();
+    let Some(first) = plan.local_port else { return Ok(()) };
+    let sockets = plan.flows();
     let last = usize::from(first) + sockets - 1;
     if u16::try_from(last).is_ok() {
         return Ok(());

@@ -2,6 +2,8 @@
 //! before the player has read its flow. A reply that waited there while the player stalled carries the kernel's time of
 //! arrival, and may be in time.
 
+use std::cmp::Reverse;
+
 use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
 
@@ -102,6 +104,10 @@ impl<T: Table> Books<'_, T> {
     /// Settles unanswered queries by time. Every flow was read at `read_ns` or later. Of more than 4,096 flows it
     /// advances as many, in turn.
     pub fn expire(&mut self, read_ns: u64) {
+        while self.broken_until_ns.peek().is_some_and(|until_ns| until_ns.0 <= read_ns) {
+            self.broken_until_ns.pop();
+            self.waiting -= 1;
+        }
         let count = self.flows.len();
         for _ in 0..count.min(EXPIRED_AT_ONCE) {
             self.expire_flow(self.next_to_expire, read_ns);
@@ -111,31 +117,41 @@ impl<T: Table> Books<'_, T> {
 
     #[inline]
     fn expire_flow(&mut self, flow: usize, read_ns: u64) {
-        let Flow { table, held_until_ns } = &mut self.flows[flow];
+        let Flow { table, held_until_ns, .. } = &mut self.flows[flow];
         let overdue_ns = read_ns.saturating_sub(self.timeout_ns);
         let lost_ns = if read_ns < *held_until_ns { 0 } else { read_ns.saturating_sub(self.settle_ns) };
-        let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+        let each_lost = |query, _| self.tally.lost_one(self.dataset.expected(query));
         let expired = table.expire(overdue_ns, lost_ns, each_lost);
         self.waiting -= expired.overdue;
         self.unsettled -= expired.lost;
         self.tally.lost(Loss::Time, self.timeout_ns, expired.lost);
     }
 
-    /// Books the breaking of a flow: every unsettled query of it is lost. As with any loss, its latency counts as the
-    /// timeout.
-    pub fn broken(&mut self, flow: usize, loss: Loss) {
-        let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+    /// Books the breaking of a flow at `now_ns`: every unsettled query of it is lost. As with any loss, its latency
+    /// counts as the timeout, and until then the query holds its place in the window.
+    pub fn broken(&mut self, flow: usize, loss: Loss, now_ns: u64) {
+        let (timeout_ns, held_before) = (self.timeout_ns, self.broken_until_ns.len());
+        let each_lost = |query, due_ns: u64| {
+            self.tally.lost_one(self.dataset.expected(query));
+            let until_ns = due_ns.saturating_add(timeout_ns);
+            if until_ns > now_ns {
+                self.broken_until_ns.push(Reverse(until_ns));
+            }
+        };
         let expired = self.flows[flow].table.expire(u64::MAX, u64::MAX, each_lost);
-        self.waiting -= expired.overdue;
+        let held = (self.broken_until_ns.len() - held_before) as u64;
+        self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;
         self.tally.lost(loss, self.timeout_ns, expired.lost);
     }
 
     /// Ends the trial: every unsettled query is lost.
     pub fn end(&mut self) {
+        self.waiting -= self.broken_until_ns.len() as u64;
+        self.broken_until_ns.clear();
         self.tally.cut_short += self.waiting;
         for flow in 0..self.flows.len() {
-            self.broken(flow, Loss::Time);
+            self.broken(flow, Loss::Time, u64::MAX);
         }
         self.live.publish(&self.tally.accounts, self.waiting);
     }

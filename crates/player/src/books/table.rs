@@ -33,12 +33,12 @@ pub trait Table {
     fn settle(&mut self, key: Self::Key) -> bool;
 
     /// Advances the time. Unanswered queries due before `overdue_before_ns` become overdue. Those due before
-    /// `lost_before_ns` are lost. Calls `each_lost` for each lost query.
+    /// `lost_before_ns` are lost. Calls `each_lost` for each lost query, with the time at which it was due.
     fn expire(
         &mut self,
         overdue_before_ns: u64,
         lost_before_ns: u64,
-        each_lost: impl FnMut(Position),
+        each_lost: impl FnMut(Position, u64),
     ) -> Expired;
 }
 

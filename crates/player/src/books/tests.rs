@@ -54,7 +54,7 @@ impl Table for Streams {
         self.open.remove(&stream).is_some_and(|query| query.state == State::Waiting)
     }
 
-    fn expire(&mut self, overdue_ns: u64, lost_ns: u64, mut each_lost: impl FnMut(Position)) -> Expired {
+    fn expire(&mut self, overdue_ns: u64, lost_ns: u64, mut each_lost: impl FnMut(Position, u64)) -> Expired {
         let mut expired = Expired::default();
         for query in self.open.values_mut() {
             if query.state == State::Waiting && query.due_ns < overdue_ns {
@@ -65,7 +65,7 @@ impl Table for Streams {
         self.open.retain(|_, query| {
             let is_lost = query.state == State::Overdue && query.due_ns < lost_ns;
             if is_lost {
-                each_lost(query.query);
+                each_lost(query.query, query.due_ns);
                 expired.lost += 1;
             }
             !is_lost
@@ -121,10 +121,11 @@ fn the_queries_of_a_flow_that_breaks_are_lost_by_that() {
     reply[..2].copy_from_slice(&sent[0].1.key.to_be_bytes());
     reply[2] |= 0x80;
     state.books.arrived(0, &reply, 6_000_000);
-    state.books.broken(0, Loss::Reset);
-    assert_eq!((state.books.waiting(), state.books.tally.accounts.lost), (3, 2));
-    state.books.broken(0, Loss::Closed);
-    assert_eq!(state.books.waiting(), 3, "nothing was outstanding");
+    state.books.broken(0, Loss::Reset, 6_000_000);
+    assert_eq!(state.books.tally.accounts.lost, 2);
+    assert_eq!(state.books.waiting(), 5, "they hold their places until they would have timed out");
+    state.books.broken(0, Loss::Closed, 6_000_000);
+    assert_eq!(state.books.waiting(), 5, "nothing was outstanding");
     // A reply that comes after its query was lost belongs to no query.
     reply[..2].copy_from_slice(&sent[2].1.key.to_be_bytes());
     state.books.arrived(0, &reply, 7_000_000);
@@ -134,6 +135,36 @@ fn the_queries_of_a_flow_that_breaks_are_lost_by_that() {
     assert_eq!(tally.lost_by, [3, 0, 2]);
     assert_eq!((tally.latency.len(), tally.cut_short), (6, 3));
     tally.accounts.check().unwrap();
+}
+
+#[test]
+fn a_place_of_a_broken_flow_is_free_after_the_timeout() {
+    let fixture = Fixture::new();
+    let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
+    let sent = send_all(&mut state, 2_000_000);
+    assert_eq!(sent.iter().map(|(_, due)| due.due_ns).collect::<Vec<_>>(), [0, 1_000_000, 2_000_000]);
+    state.books.broken(0, Loss::Closed, 3_000_000);
+    for (now_ns, waiting) in [(SECOND_NS - 1, 3), (SECOND_NS, 2), (SECOND_NS + 2_000_000, 0)] {
+        state.books.expire(now_ns);
+        assert_eq!(state.books.waiting(), waiting, "{now_ns}");
+    }
+    // Queries that had timed out before the flow broke hold no place.
+    let sent = send_all(&mut state, SECOND_NS + 3_000_000);
+    assert!(!sent.is_empty());
+    state.books.broken(0, Loss::Closed, 4 * SECOND_NS);
+    assert_eq!(state.books.waiting(), 0);
+}
+
+#[test]
+fn a_flow_takes_as_many_queries_as_it_may() {
+    let fixture = Fixture::new();
+    let mut state = fixture.state(2, 16, u64::MAX, Arrivals::Even);
+    state.books.allow(0, 1);
+    state.books.limit_unsettled(3);
+    let flows: Vec<usize> = send_all(&mut state, 9_000_000).iter().map(|(flow, _)| *flow).collect();
+    assert_eq!(flows, [0, 1, 1, 1]);
+    assert_eq!((state.books.left_of(0), state.books.left_of(1)), (0, u32::MAX));
+    assert_eq!(state.books.tally.unsent_for_ids, 6);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Plan;
+use super::{Plan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +16,14 @@ pub enum PlanError {
     Sockets(usize),
     #[error("{sockets} sockets: each of the {targets} targets needs one of its own at least")]
     SocketsOfTargets { sockets: usize, targets: usize },
+    #[error("{0} connections: expected 1 to {CONNECTIONS_MOST}")]
+    Connections(usize),
+    #[error("{connections} connections: each of the {targets} targets needs one of its own at least")]
+    ConnectionsOfTargets { connections: usize, targets: usize },
+    #[error("0 queries on each connection: expected 1 at least")]
+    QueriesPerConnection,
+    #[error("{0} outstanding queries on a connection: expected 1 to {OUTSTANDING_MOST}")]
+    Outstanding(u32),
     #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
     Burst(usize),
     #[error("a timeout of 0: every reply would be late")]
@@ -33,17 +41,13 @@ pub enum PlanError {
 impl Plan {
     /// Checks the limits that the fields name.
     pub fn check(&self) -> Result<(), PlanError> {
-        let udp = self.udp();
-        let Some(first) = udp.targets.first() else { return Err(PlanError::Targets) };
-        let (threads, sockets, targets) = (self.threads, udp.sockets, udp.targets.len());
+        let Some(first) = self.targets.first() else { return Err(PlanError::Targets) };
         let (coalesce, lag_allowed) = (self.coalesce, self.lag_allowed);
-        let window = self.load.window();
+        let (window, threads) = (self.load.window(), self.threads);
         let wrong = [
-            (udp.targets.iter().any(|target| target.is_ipv4() != first.is_ipv4()), PlanError::Targets),
+            (self.targets.iter().any(|target| target.is_ipv4() != first.is_ipv4()), PlanError::Targets),
             (!(1..=THREADS_MOST).contains(&threads), PlanError::Threads(threads)),
-            (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
-            (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
-            (!(1..=BURST_MOST).contains(&udp.burst), PlanError::Burst(udp.burst)),
+            (!(1..=BURST_MOST).contains(&self.burst), PlanError::Burst(self.burst)),
             (self.timeout.is_zero(), PlanError::Timeout),
             (self.drain < self.timeout, PlanError::Drain { drain: self.drain, timeout: self.timeout }),
             (coalesce > lag_allowed, PlanError::Coalesce { coalesce, lag_allowed }),
@@ -52,8 +56,36 @@ impl Plan {
                 PlanError::Window { window: window.unwrap_or_default(), threads },
             ),
         ];
-        wrong.into_iter().find_map(|(is_wrong, error)| is_wrong.then_some(error)).map_or(Ok(()), Err)
+        self.check_wire()?;
+        first_of(wrong)
     }
+
+    fn check_wire(&self) -> Result<(), PlanError> {
+        let targets = self.targets.len();
+        match &self.wire {
+            Wire::Udp(udp) => {
+                let sockets = udp.sockets;
+                first_of([
+                    (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
+                    (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
+                ])
+            }
+            Wire::Tcp(tcp) => {
+                let (connections, outstanding) = (tcp.connections, tcp.outstanding);
+                first_of([
+                    (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
+                    (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
+                    (tcp.queries_per_connection == Some(0), PlanError::QueriesPerConnection),
+                    (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
+                ])
+            }
+        }
+    }
+}
+
+/// The first error of those that apply.
+fn first_of<const N: usize>(errors: [(bool, PlanError); N]) -> Result<(), PlanError> {
+    errors.into_iter().find_map(|(is_wrong, error)| is_wrong.then_some(error)).map_or(Ok(()), Err)
 }
 
 /// The most sending threads.
@@ -61,6 +93,12 @@ pub const THREADS_MOST: usize = 1024;
 
 /// The most sockets that one trial can use.
 pub const SOCKETS_MOST: usize = 16_384;
+
+/// The most connections that one trial can have open at once.
+pub const CONNECTIONS_MOST: usize = 131_072;
+
+/// The most unsettled queries of one connection: as many as there are IDs.
+pub const OUTSTANDING_MOST: u32 = 1 << 16;
 
 /// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
 pub const BURST_MOST: usize = 64;
@@ -70,7 +108,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::plan::Io;
+    use crate::plan::tests::{plan, tcp, udp};
 
     #[test]
     fn a_plan_that_cannot_be_played_says_why() {
@@ -80,24 +119,26 @@ mod tests {
             plan.check()
         };
         assert_eq!(error(|_| ()), Ok(()));
-        assert_eq!(error(|plan| plan.udp_mut().targets.clear()), Err(PlanError::Targets));
+        assert_eq!(error(|plan| plan.targets.clear()), Err(PlanError::Targets));
         assert_eq!(
-            error(|plan| plan.udp_mut().targets.push("[::1]:53".parse().unwrap())),
+            error(|plan| plan.targets.push("[::1]:53".parse().unwrap())),
             Err(PlanError::Targets)
         );
         assert_eq!(error(|plan| plan.threads = 0), Err(PlanError::Threads(0)));
-        assert_eq!(error(|plan| plan.udp_mut().sockets = 1 << 20), Err(PlanError::Sockets(1 << 20)));
+        assert_eq!(error(|plan| plan.wire = udp(Io::Plain, 1 << 20)), Err(PlanError::Sockets(1 << 20)));
         assert_eq!(
-            error(|plan| plan.udp_mut().targets.push("127.0.0.2:53".parse().unwrap())),
+            error(|plan| plan.targets.push("127.0.0.2:53".parse().unwrap())),
             Err(PlanError::SocketsOfTargets { sockets: 1, targets: 2 })
         );
-        assert_eq!(error(|plan| plan.udp_mut().burst = 65), Err(PlanError::Burst(65)));
+        assert_eq!(error(|plan| plan.burst = 65), Err(PlanError::Burst(65)));
         assert_eq!(error(|plan| plan.timeout = Duration::ZERO), Err(PlanError::Timeout));
         assert!(matches!(error(|plan| plan.drain /= 2), Err(PlanError::Drain { .. })));
         assert!(matches!(
             error(|plan| plan.coalesce = plan.lag_allowed * 2),
             Err(PlanError::Coalesce { .. })
         ));
+        assert_eq!(error(|plan| plan.wire = tcp(0)), Err(PlanError::Connections(0)));
+        assert_eq!(error(|plan| plan.wire = tcp(1)), Ok(()));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

@@ -10,7 +10,8 @@ use crate::pace::Pace;
 use crate::plan::Arrivals;
 use crate::schedule::Schedule;
 use crate::walk::Walk;
-use crate::wire::udp::polling::{Polling, TICK_NS};
+use crate::thread::TICK_NS;
+use crate::wire::udp::polling::Polling;
 
 const TIMEOUT_NS: u64 = 1_000_000_000;
 

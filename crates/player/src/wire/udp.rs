@@ -1,7 +1,6 @@
 //! UDP, by several I/O models. Each model's file holds one whole loop, because the loop is what a study compares. One
 //! `match` picks the loop, once per thread, before the trial begins. The loops share the
-//! [`ThreadState`](crate::state::ThreadState), for what to send and what arrived, and the [`PlayerThread`], for when to
-//! sleep and when to end.
+//! [`ThreadState`], for what to send and what arrived, and the [`PlayerThread`], for when to sleep and when to end.
 
 mod gso;
 mod look;
@@ -20,8 +19,10 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 
 use crate::error::PlayError;
 use crate::plan::{Io, Plan};
-
-pub use thread::{PlayerThread, Signals};
+use crate::record::ThreadResult;
+use crate::state::ThreadState;
+use crate::thread::{PlayerThread, Signals};
+use thread::{UdpSockets, UdpThread};
 
 /// The I/O model in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +38,9 @@ pub enum UdpIo {
 }
 
 impl UdpIo {
-    /// The I/O model that the plan asks for, or the best that the host offers. Fails if the host does not
-    /// offer the one asked for.
-    pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
-        let asked = plan.udp().io;
+    /// The I/O model that a plan asks for, or the best that the host offers. Fails if the host does not offer the one
+    /// asked for.
+    pub fn choose(asked: Io) -> Result<Self, PlayError> {
         let io = match asked {
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
@@ -63,7 +63,7 @@ impl UdpIo {
     }
 
     /// Plays a thread's part from the start to the end of the drain.
-    pub(crate) fn play(self, thread: &mut PlayerThread<'_>) -> io::Result<()> {
+    fn play(self, thread: &mut UdpThread<'_>) -> io::Result<()> {
         match self {
             Self::Plain => plain::play(thread),
             Self::Mmsg => mmsg::play(thread),
@@ -71,6 +71,28 @@ impl UdpIo {
             Self::Uring => uring::play(thread),
         }
     }
+}
+
+/// Plays a thread's part of a trial through these sockets. `first` is the number, among all sockets, of the first one.
+/// Returns `None` if the trial was called off.
+pub(super) fn play(
+    io: UdpIo,
+    sockets: &[UdpSocket],
+    first: usize,
+    plan: &Plan,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: io.name(), error };
+    let all = &plan.targets;
+    let targets = (first..first + sockets.len()).map(|socket| all[socket % all.len()].into()).collect();
+    let wire = UdpSockets::new(sockets, targets);
+    let thread = wire.and_then(|wire| PlayerThread::new(plan, plan.burst, wire, state, signals));
+    let mut thread = thread.map_err(|error| sockets::too_many(plan, error, failed))?;
+    io.play(&mut thread).map_err(failed)?;
+    let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
+    let fallbacks = thread.wire.fallbacks;
+    Ok(thread.into_result().map(|result| ThreadResult { drops, fallbacks, ..result }))
 }
 
 /// Whether this host offers an I/O model. The error is the reason why not.

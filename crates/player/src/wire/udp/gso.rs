@@ -10,18 +10,17 @@ use std::ops::Range;
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot_cut, run_of};
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
-use super::PlayerThread;
 use super::receive::receive;
-use super::thread::write_query;
+use super::thread::{UdpThread, write_query};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
 /// Messages that one receiving call takes at most.
 const REPLIES: usize = 32;
 
-pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut UdpThread<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
-    let mut sender = Sender::new(thread.sockets.len());
+    let mut sender = Sender::new(thread.wire.sockets.len());
     if !thread.begin()? {
         return Ok(());
     }
@@ -59,7 +58,7 @@ impl Sender {
 
     /// Sends the due queries. Returns whether it sent any.
     #[inline]
-    fn send_due(&mut self, thread: &mut PlayerThread<'_>) -> bool {
+    fn send_due(&mut self, thread: &mut UdpThread<'_>) -> bool {
         let Self { burst, runs, queries, segments } = self;
         let mut sent = false;
         while let Some(socket) = thread.next_burst(burst) {
@@ -76,7 +75,7 @@ impl Sender {
 /// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If
 /// that succeeds, the socket sends only single queries from then on.
 fn send(
-    thread: &mut PlayerThread<'_>,
+    thread: &mut UdpThread<'_>,
     socket: usize,
     burst: &[Due],
     runs: &[Range<usize>],
@@ -88,7 +87,7 @@ fn send(
         let run = &burst[run.clone()];
         let segment = (run.len() > 1).then_some(run[0].bytes);
         let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
-        let message = queries.add(&thread.targets[socket], bytes, segment);
+        let message = queries.add(&thread.wire.targets[socket], bytes, segment);
         for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
             write_query(&thread.state, due, query);
         }
@@ -114,7 +113,7 @@ fn send(
         send(thread, socket, &burst[run], &singles, queries, segments);
         if *segments && thread.state.books.tally.accounts.sent > sent_before {
             *segments = false;
-            thread.fallbacks += 1;
+            thread.wire.fallbacks += 1;
         }
     }
 }

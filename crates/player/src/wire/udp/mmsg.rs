@@ -5,12 +5,12 @@ use std::io;
 use kqps_kernel::batch::{RecvBatch, SendBatch};
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
-use super::PlayerThread;
 use super::receive::receive;
+use super::thread::UdpThread;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
-pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut UdpThread<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(BURST_MOST, DATAGRAM_BYTES);
     let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * DATAGRAM_BYTES);
     let mut burst = Vec::with_capacity(BURST_MOST);
@@ -33,7 +33,7 @@ pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
 
 /// Sends the due queries. Returns whether it sent any.
 #[inline]
-fn send_due(thread: &mut PlayerThread<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>) -> bool {
+fn send_due(thread: &mut UdpThread<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>) -> bool {
     let mut sent = false;
     while let Some(socket) = thread.next_burst(burst) {
         thread.write_queries(socket, burst, queries);

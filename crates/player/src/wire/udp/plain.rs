@@ -6,13 +6,12 @@ use std::io;
 
 use kqps_kernel::udp::{DATAGRAM_BYTES, Peer, UdpSocket, Wait};
 
-use super::PlayerThread;
 use super::look::Look;
-use super::thread::write_query;
+use super::thread::{UdpSockets, UdpThread, write_query};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
-pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut UdpThread<'_>) -> io::Result<()> {
     let mut buffer = vec![0; DATAGRAM_BYTES];
     let mut burst = Vec::with_capacity(BURST_MOST);
     if !thread.begin()? {
@@ -34,10 +33,10 @@ pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
 
 /// Sends the due queries, packet by packet. Returns whether it sent any.
 #[inline]
-fn send_due(thread: &mut PlayerThread<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> bool {
+fn send_due(thread: &mut UdpThread<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> bool {
     let mut sent = false;
     while let Some(socket) = thread.next_burst(burst) {
-        let target = Peer { address: thread.targets[socket], asked: None };
+        let target = Peer { address: thread.wire.targets[socket], asked: None };
         for due in burst.chunks_exact(1) {
             let query = &mut buffer[..usize::from(due[0].bytes)];
             write_query(&thread.state, &due[0], query);
@@ -57,10 +56,11 @@ fn send_due(thread: &mut PlayerThread<'_>, buffer: &mut [u8], burst: &mut Vec<Du
 }
 
 /// Reads what has arrived on the sockets that are due for a look, packet by packet.
-fn receive(thread: &mut PlayerThread<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
-    let (sockets, targets, most) = (thread.sockets, &thread.targets, thread.messages_most);
+fn receive(thread: &mut UdpThread<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
+    let UdpSockets { polling, sockets, targets, messages_most, .. } = &mut thread.wire;
+    let most = *messages_most;
     let mut outcome = Ok(false);
-    thread.polling.each_awaited(&mut thread.state, now_ns, |state, socket| {
+    polling.each_awaited(&mut thread.state, now_ns, |state, socket| {
         let mut look = Look::begin(now_ns, most);
         let mut peer = Peer::default();
         loop {

@@ -1,11 +1,8 @@
 //! Which UDP sockets a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between it
-//! reads those that sent a moment ago.
+//! reads those that sent a moment ago. Each tick also starts a round of looks at the sockets.
 
 use crate::state::ThreadState;
-
-/// The interval of ticks, nanoseconds. Each tick handles timeouts, follows the wall clock, and starts a round of looks
-/// at the sockets.
-pub(crate) const TICK_NS: u64 = 1_000_000;
+use crate::thread::TICK_NS;
 
 /// Every 64th round also looks at the sockets without outstanding queries. They may hold a duplicate or a datagram from
 /// a stranger.

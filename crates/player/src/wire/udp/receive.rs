@@ -5,15 +5,16 @@ use std::io;
 
 use kqps_kernel::batch::{RecvBatch, Wait};
 
-use super::PlayerThread;
 use super::look::Look;
+use super::thread::{UdpSockets, UdpThread};
 
 /// Reads what has arrived on the sockets that are due for a look. Returns whether anything did.
 #[inline]
-pub(super) fn receive(thread: &mut PlayerThread<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
-    let (sockets, targets, most) = (thread.sockets, &thread.targets, thread.messages_most);
+pub(super) fn receive(thread: &mut UdpThread<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
+    let UdpSockets { polling, sockets, targets, messages_most, .. } = &mut thread.wire;
+    let most = *messages_most;
     let mut outcome = Ok(false);
-    thread.polling.each_awaited(&mut thread.state, now_ns, |state, socket| {
+    polling.each_awaited(&mut thread.state, now_ns, |state, socket| {
         let mut look = Look::begin(now_ns, most);
         loop {
             let count = match batch.recv(&sockets[socket], Wait::No) {

@@ -8,7 +8,7 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 
 use super::UdpIo;
 use crate::error::PlayError;
-use crate::plan::{BUFFER_BYTES, Plan};
+use crate::plan::{BUFFER_BYTES, Plan, UdpPlan};
 
 /// The error number of "Too many open files".
 const EMFILE: i32 = 24;
@@ -23,11 +23,10 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// Binds all sockets of a plan.
-    pub(crate) fn bind(plan: &Plan, io: UdpIo) -> Result<Self, PlayError> {
+    pub(crate) fn bind(plan: &Plan, udp: &UdpPlan, io: UdpIo) -> Result<Self, PlayError> {
         // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
-        let udp = plan.udp();
-        let local = udp.local.unwrap_or_else(|| any(udp.targets[0]).into());
+        let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
         let bytes = udp.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
@@ -37,7 +36,7 @@ impl Sockets {
             gro: io == UdpIo::Gso,
             ..UdpOptions::default()
         };
-        let wanted = plan.sockets_in_fact();
+        let wanted = plan.flows();
         let bind = |number: usize| {
             let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);
@@ -60,7 +59,7 @@ pub(crate) fn too_many(
         return otherwise(error);
     }
     let limit = limits::raise_open_files().unwrap_or(0);
-    PlayError::TooManySockets { wanted: plan.sockets_in_fact(), limit }
+    PlayError::TooManySockets { wanted: plan.flows(), limit }
 }
 
 /// The unspecified address, with which the kernel chooses one that reaches the target.

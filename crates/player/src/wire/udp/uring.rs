@@ -8,9 +8,8 @@ use kqps_kernel::udp::DATAGRAM_BYTES;
 use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
-use super::PlayerThread;
 use super::look::Look;
-use super::thread::{SEND_TRIES, taken_up_ns};
+use super::thread::{SEND_TRIES, taken_up_ns, UdpThread};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
@@ -22,13 +21,13 @@ const BUFFERS: u16 = 1024;
 /// of Linux 6.13 and later is 20; earlier kernels have no limit.
 const SOCKETS_AT_A_TIME: usize = 16;
 
-pub(super) fn play(thread: &mut PlayerThread<'_>) -> io::Result<()> {
+pub(super) fn play(thread: &mut UdpThread<'_>) -> io::Result<()> {
     let mut ring = Ring::new(BUFFERS, DATAGRAM_BYTES)?;
-    for (key, socket) in (0..).zip(thread.sockets) {
+    for (key, socket) in (0..).zip(thread.wire.sockets) {
         ring.receive(socket, key)?;
     }
     let mut sender = Sender::new()?;
-    let mut looks = vec![Look::begin(0, 0); thread.sockets.len()];
+    let mut looks = vec![Look::begin(0, 0); thread.wire.sockets.len()];
     if !thread.begin()? {
         return Ok(());
     }
@@ -64,20 +63,20 @@ impl Sender {
     }
 
     /// Sends the due queries. Returns whether it sent any.
-    fn send_due(&mut self, thread: &mut PlayerThread<'_>) -> io::Result<bool> {
+    fn send_due(&mut self, thread: &mut UdpThread<'_>) -> io::Result<bool> {
         let Self { ring, queries, burst, outcomes } = self;
         let mut sent = false;
         while let Some(socket) = thread.next_burst(burst) {
             thread.write_queries(socket, burst, queries);
             let began_ns = thread.state.now_ns();
             thread.state.books.tally.send_began(began_ns);
-            ring.send(queries, &thread.sockets[socket], outcomes)?;
+            ring.send(queries, &thread.wire.sockets[socket], outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
                     break;
                 }
                 thread.wait_for_room();
-                ring.send_rest(queries, &thread.sockets[socket], outcomes)?;
+                ring.send_rest(queries, &thread.wire.sockets[socket], outcomes)?;
             }
             let call_ns = began_ns..thread.state.now_ns();
             for (message, (outcome, due)) in outcomes.iter().zip(burst.chunks_exact(1)).enumerate() {
@@ -100,13 +99,13 @@ impl Sender {
 /// completes a limited number of receives at a time, and a receive that ran out of buffers must be armed again. So
 /// at a tick, before queries time out, this looks until it has read everything that was there when it began.
 fn receive(
-    thread: &mut PlayerThread<'_>,
+    thread: &mut UdpThread<'_>,
     ring: &mut Ring,
     looks: &mut [Look],
     now_ns: u64,
 ) -> io::Result<bool> {
-    let tick = thread.polling.tick(&mut thread.state, now_ns);
-    looks.fill(Look::begin(now_ns, thread.messages_most));
+    let tick = thread.wire.polling.tick(&mut thread.state, now_ns);
+    looks.fill(Look::begin(now_ns, thread.wire.messages_most));
     // After this many looks in a row without a datagram that was there before, each socket has had a turn.
     let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
     let (mut received, mut vain) = (false, 0);
@@ -140,7 +139,7 @@ struct LookResult {
 /// Handles the receives that are complete now.
 #[inline]
 fn look_once(
-    thread: &mut PlayerThread<'_>,
+    thread: &mut UdpThread<'_>,
     ring: &mut Ring,
     looks: &mut [Look],
     now_ns: u64,
@@ -155,20 +154,20 @@ fn look_once(
                 let socket = key as usize;
                 let at_ns = thread.state.clock.arrival_ns(ring.arrived_ns(&buffer), now_ns);
                 result.was_there |= !looks[socket].has_read_all(1, at_ns);
-                if ring.sender(&buffer) == thread.targets[socket] {
+                if ring.sender(&buffer) == thread.wire.targets[socket] {
                     thread.state.books.arrived(socket, ring.payload(&buffer), at_ns);
                 } else {
                     thread.state.books.answers_nothing(1);
                 }
                 ring.give_back(buffer);
                 if !armed {
-                    ring.receive(&thread.sockets[socket], key)?;
+                    ring.receive(&thread.wire.sockets[socket], key)?;
                     result.left_off |= !looks[socket].is_over();
                 }
             }
             Completion::Unarmed(key, None) => {
                 let socket = key as usize;
-                ring.receive(&thread.sockets[socket], key)?;
+                ring.receive(&thread.wire.sockets[socket], key)?;
                 result.left_off |= !looks[socket].is_over();
             }
             Completion::Unarmed(_, Some(error)) => return Err(error),

@@ -1,0 +1,180 @@
+//! TCP connections of a client, without waiting: connecting, reading with the kernel's timestamps, writing, closing.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::cmsg::{self, Control};
+use crate::sys::{check_size, is_not_now, set_option};
+
+/// A connection that is being made, or was made.
+#[derive(Debug)]
+pub struct TcpClient {
+    socket: Socket,
+}
+
+/// The result of one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpRead {
+    /// Nothing has arrived.
+    Nothing,
+    /// The peer closed its direction.
+    End,
+    /// This many bytes. `arrived_ns` is when the kernel received the last of them, nanoseconds of `CLOCK_REALTIME`.
+    Bytes {
+        /// The number of bytes, above 0.
+        bytes: usize,
+        /// The time of arrival, if the kernel returned it.
+        arrived_ns: Option<u64>,
+    },
+}
+
+impl TcpClient {
+    /// Begins to connect to `to`, from the address `from` if it is given. The kernel then chooses a port that is free
+    /// for this peer (`IP_BIND_ADDRESS_NO_PORT`). What is written leaves at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    ///
+    /// If the connection failed already: no port or no descriptor is left, the peer is this host and refuses, or no
+    /// route leads there.
+    pub fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        let fd = socket.as_raw_fd();
+        set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        if let Some(from) = from {
+            set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+            socket.bind(&SocketAddr::new(from, 0).into())?;
+        }
+        match socket.connect(&to.into()) {
+            Ok(()) => Ok(Self { socket }),
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(Self { socket }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The outcome of connecting, once the socket is writable.
+    pub fn outcome(&self) -> io::Result<()> {
+        self.socket.take_error()?.map_or(Ok(()), Err)
+    }
+
+    /// Reads what has arrived, as much as fits.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<TcpRead> {
+        let mut control = Control::EMPTY;
+        let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: a header of zeros is valid: it points to nothing.
+        let mut header: libc::msghdr = unsafe { zeroed() };
+        header.msg_iov = &raw mut slice;
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = size_of::<Control>();
+        // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
+        let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+        match check_size(returned) {
+            Ok(0) => Ok(TcpRead::End),
+            Ok(bytes) => {
+                let arrived_ns = cmsg::read(&control.0[..header.msg_controllen]).arrived_ns;
+                Ok(TcpRead::Bytes { bytes, arrived_ns })
+            }
+            Err(error) if is_not_now(&error) => Ok(TcpRead::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes as much as the socket has room for. Returns the number of bytes; 0 if there is no room.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) {
+            Ok(taken) => Ok(taken),
+            Err(error) if is_not_now(&error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes closing reset the connection (RST), so that it leaves no socket in TIME_WAIT.
+    pub fn close_by_reset(&self) -> io::Result<()> {
+        self.socket.set_linger(Some(Duration::ZERO))
+    }
+}
+
+impl AsRawFd for TcpClient {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsFd for TcpClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::epoll::{Epoll, Interest};
+
+    /// Waits until the client's socket is ready for `interest`.
+    fn ready(client: &TcpClient, interest: Interest) {
+        let mut set = Epoll::new(1).unwrap();
+        set.watch(client, 7, interest).unwrap();
+        let keys: Vec<u64> = set.wait_for(Some(10_000_000_000)).unwrap().map(|ready| ready.key).collect();
+        assert_eq!(keys, [7]);
+    }
+
+    #[test]
+    fn bytes_go_both_ways_and_arrive_with_their_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let from = "127.0.0.9".parse().unwrap();
+        let client = TcpClient::connect(listener.local_addr().unwrap(), Some(from)).unwrap();
+        let (mut peer, address) = listener.accept().unwrap();
+        assert_eq!(address.ip(), from);
+        ready(&client, Interest::Both);
+        client.outcome().unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(client.read(&mut buffer).unwrap(), TcpRead::Nothing);
+        assert_eq!(client.write(b"abc").unwrap(), 3);
+        peer.read_exact(&mut buffer[..3]).unwrap();
+        peer.write_all(b"defg").unwrap();
+        ready(&client, Interest::Read);
+        let read = client.read(&mut buffer).unwrap();
+        let TcpRead::Bytes { bytes: 4, arrived_ns: Some(_) } = read else { panic!("{read:?}") };
+        drop(peer);
+        ready(&client, Interest::Read);
+        assert_eq!(client.read(&mut buffer).unwrap(), TcpRead::End);
+    }
+
+    #[test]
+    fn a_refused_connection_is_an_error() {
+        // 127.0.0.2: no test listens there.
+        let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        drop(listener);
+        let error = match TcpClient::connect(to, None) {
+            Ok(client) => {
+                ready(&client, Interest::Both);
+                client.outcome().unwrap_err()
+            }
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_reset_reaches_the_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpClient::connect(listener.local_addr().unwrap(), None).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        ready(&client, Interest::Both);
+        client.close_by_reset().unwrap();
+        drop(client);
+        assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+}
