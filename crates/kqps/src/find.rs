@@ -22,7 +22,7 @@ use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
 use kqps_lab::setup::Setup;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
-use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
+use kqps_player::{Arrivals, LoadPlan, Plan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::percent;
@@ -132,6 +132,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
     )?;
+    if !matches!(plan.wire, Wire::Udp(_)) {
+        return Err(bad_input("kqps find plays over udp only in this version; `kqps load` plays over tcp too"));
+    }
     let queries = Queries::open(&args.player)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let interface = interface_of(args);

@@ -1,6 +1,7 @@
 //! `kqps load`: plays queries at a target and accounts for each.
 
 mod condition;
+mod connections;
 mod dnsperf;
 mod flags;
 mod progress;
@@ -37,6 +38,7 @@ pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
+pub(crate) use connections::Transport;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
 /// The default timeout of an answer.

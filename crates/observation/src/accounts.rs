@@ -36,7 +36,7 @@ pub struct Accounts {
     pub unsolicited: u64,
 }
 
-/// One of the two identities of the accounts does not hold. This is a bug in the player, and never rounded away.
+/// One of the identities of the accounts does not hold. This is a bug in the player, and never rounded away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityViolated {
     /// `intended = sent + unsent + send_failed`
@@ -58,6 +58,32 @@ pub enum IdentityViolated {
         sent: u64,
         /// The sum of the buckets.
         sum: u64,
+    },
+    /// `attempts = established + failed + unfinished`
+    #[error(
+        "attempts {attempts} is not established + failed + unfinished = {sum}: this is a bug in kqps, please report it"
+    )]
+    Attempts {
+        /// `attempts`.
+        attempts: u64,
+        /// The sum of the buckets.
+        sum: u64,
+    },
+    /// `established = closed + open`
+    #[error("established {established} is not closed + open = {sum}: this is a bug in kqps, please report it")]
+    Established {
+        /// `established`.
+        established: u64,
+        /// The sum of the buckets.
+        sum: u64,
+    },
+    /// `sent = handed`
+    #[error("sent {sent} is not handed to connections = {handed}: this is a bug in kqps, please report it")]
+    Handed {
+        /// Queries handed to connections.
+        handed: u64,
+        /// `sent`.
+        sent: u64,
     },
 }
 

@@ -7,6 +7,7 @@
 //! Measuring and judging meet only here.
 
 pub mod accounts;
+pub mod connections;
 pub mod cpu_list;
 pub mod factors;
 pub mod fingerprint;
@@ -25,6 +26,7 @@ pub mod trial;
 pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
+pub use connections::ConnectionFacts;
 pub use factors::Factors;
 pub use fingerprint::Fingerprint;
 pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
+use crate::connections::ConnectionFacts;
 use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
@@ -47,7 +48,7 @@ pub struct Trial {
     pub load: Load,
     /// The fate of every query.
     pub accounts: Accounts,
-    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`] or [`UNSENT_IDS`]. Sums to `accounts.unsent`. Empty in
+    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`], [`UNSENT_IDS`] or [`UNSENT_CONNECTIONS`]. Sums to `accounts.unsent`. Empty in
     /// older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
@@ -58,10 +59,14 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time, `closed` or `reset` if the connection ended first.
+    /// Cause → lost queries: `time` if the reply did not come in time; `closed` or `reset` if the connection ended first;
+    /// `refused`, `unreachable`, `connect-timeout` or `local` if there was none.
     /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
+    /// The connections; `None` if the transport has none, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionFacts>,
     /// Expected reply → lost queries: an rcode, or `NODATA` or `referral` if the expected answer shows it, or `unknown`.
     /// Sums to `accounts.lost`. Empty in records older than the field.
     #[serde(default)]
@@ -122,6 +127,8 @@ pub enum Transport {
     /// Datagrams (RFC 1035, section 4.2.1).
     #[default]
     Udp,
+    /// Connections on which each message follows its length (RFC 7766).
+    Tcp,
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.
@@ -130,6 +137,8 @@ pub const UNSENT_LATE: &str = "late";
 pub const UNSENT_WINDOW: &str = "window";
 /// A cause of unsent queries: every ID of every socket was outstanding.
 pub const UNSENT_IDS: &str = "ids";
+/// A cause of unsent queries: every connection had as many as it takes.
+pub const UNSENT_CONNECTIONS: &str = "connections";
 
 impl Trial {
     /// The span in which queries were sent, nanoseconds of the host's monotonic clock.

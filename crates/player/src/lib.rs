@@ -15,6 +15,7 @@
 
 pub mod books;
 pub mod clock;
+pub mod connections;
 pub mod course;
 pub mod error;
 pub mod held_back;

@@ -9,12 +9,14 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, Transport, UNSENT_IDS, UNSENT_LATE, UNSENT_WINDOW,
+    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
+    UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, NonEmpty, SCHEMA, Trial};
+use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, Trial};
 
+use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
-use crate::plan::{LoadPlan, Plan};
+use crate::plan::{LoadPlan, Plan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
@@ -67,17 +69,20 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let held_back = tally.held_back.counts(played.dataset);
     let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
     let drops = played.results.iter().map(|result| result.drops).sum();
-    let ledger = ledger(&Evidence {
-        accounts: &accounts,
-        player_socket_drops: drops,
-        messages_sent: tally.messages_sent,
-        messages_received: tally.messages_received,
-        ipv6: played.plan.targets[0].is_ipv6(),
-        host: &played.watch_result.host,
-        subject: played.watch_result.subject.as_ref(),
-        side: played.watch_result.side,
-    });
+    // Lost segments of a connection are sent again by the kernel, so no query is lost with one.
+    let ledger = match played.plan.wire {
+        Wire::Udp(_) => ledger(&evidence(&played, &accounts, &tally, drops)),
+        Wire::Tcp(_) => Ledger::default(),
+    };
     let load = load(&played, &tally);
+    let connections = connections(&played);
+    let histograms = [
+        ("latency", Some(&tally.latency)),
+        ("lag", Some(&tally.lag)),
+        ("gap", Some(&tally.gap)),
+        ("connect", connections.as_ref().map(|counts| &counts.connect)),
+    ];
+    let histograms = histograms.into_iter().filter_map(|(name, of)| Some((name.into(), of?.encode()))).collect();
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
@@ -89,11 +94,11 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
         transport: transport(played.plan),
-        connections: connections(&played),
+        connections: connections.as_ref().map(connection_facts),
         players: NonEmpty::one(player(&played, &tally, &load, drops)),
         load,
         accounts,
-        unsent_causes: unsent_causes(&tally),
+        unsent_causes: unsent_causes(&tally, played.plan),
         wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
         wrong_rcodes: wrong_rcodes(&tally),
         lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
@@ -108,11 +113,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         latency_us: tally.latency.quantiles(),
         lag_us: tally.lag.quantiles(),
         gap_us: tally.gap.quantiles(),
-        histograms: BTreeMap::from([
-            ("latency".into(), tally.latency.encode()),
-            ("lag".into(), tally.lag.encode()),
-            ("gap".into(), tally.gap.encode()),
-        ]),
+        histograms,
         ledger,
         subject: played.watch_result.subject,
         hosts: NonEmpty::one(played.watch_result.host),
@@ -123,6 +124,25 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         stalls: None,
         beside: Vec::new(),
         mishaps: tally.course.mishaps(),
+    }
+}
+
+/// What the ledger of packets rests on.
+fn evidence<'a>(
+    played: &'a FinishedTrial<'_>,
+    accounts: &'a Accounts,
+    tally: &Tally,
+    drops: u64,
+) -> Evidence<'a> {
+    Evidence {
+        accounts,
+        player_socket_drops: drops,
+        messages_sent: tally.messages_sent,
+        messages_received: tally.messages_received,
+        ipv6: played.plan.targets[0].is_ipv6(),
+        host: &played.watch_result.host,
+        subject: played.watch_result.subject.as_ref(),
+        side: played.watch_result.side,
     }
 }
 
@@ -137,10 +157,42 @@ fn dataset(played: &Dataset) -> DatasetFacts {
     }
 }
 
-fn unsent_causes(tally: &Tally) -> BTreeMap<String, u64> {
+fn transport(plan: &Plan) -> Transport {
+    match plan.wire {
+        Wire::Udp(_) => Transport::Udp,
+        Wire::Tcp(_) => Transport::Tcp,
+    }
+}
+
+/// The connections of all threads; `None` without connections.
+fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
+    let all = played.results.iter().filter_map(|result| result.connections.as_ref());
+    all.fold(None, |sum, counts| {
+        let mut sum = sum.unwrap_or_default();
+        sum.add(counts);
+        Some(sum)
+    })
+}
+
+fn connection_facts(counts: &ConnectionCounts) -> ConnectionFacts {
+    ConnectionFacts {
+        attempts: counts.attempts,
+        established: counts.established,
+        before_load: counts.before_load,
+        failed: by_name(Loss::NAMES.into_iter().map(String::from).zip(counts.failed)),
+        unfinished: counts.unfinished,
+        closed: by_name(Ending::NAMES.into_iter().map(String::from).zip(counts.closed)),
+        open: counts.open,
+        handed: counts.handed,
+        connect_us: counts.connect.quantiles(),
+    }
+}
+
+fn unsent_causes(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
     let (for_window, for_ids) = (tally.unsent_for_window, tally.unsent_for_ids);
     let late = tally.accounts.unsent - for_window - for_ids;
-    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window), (UNSENT_IDS, for_ids)].map(named).into_iter())
+    let room = if matches!(plan.wire, Wire::Udp(_)) { UNSENT_IDS } else { UNSENT_CONNECTIONS };
+    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window), (room, for_ids)].map(named).into_iter())
 }
 
 fn named((name, count): (&str, u64)) -> (String, u64) {
@@ -201,10 +253,12 @@ fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &Load, socket_drops: 
             notes.push(format!("{count} {words}"));
         }
     };
-    note(
-        tally.unsent_for_ids,
-        "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)",
-    );
+    let no_room = if matches!(played.plan.wire, Wire::Udp(_)) {
+        "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)"
+    } else {
+        "queries were unsent because every connection had as many as it takes; use more connections (-c)"
+    };
+    note(tally.unsent_for_ids, no_room);
     let cut_short = if played.interrupted { tally.cut_short } else { 0 };
     note(
         cut_short,

@@ -118,8 +118,13 @@ impl<'a, W> PlayerThread<'a, W> {
 
     /// Whether the trial should end early.
     #[inline]
-    pub(crate) fn is_stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.signals.stop.is_asked() || self.is_broken()
+    }
+
+    /// The signals that end a trial early.
+    pub(crate) fn stop_signals(&self) -> (&'a Interrupts, &'a AtomicBool) {
+        (self.signals.stop, self.signals.broken)
     }
 
     #[inline]

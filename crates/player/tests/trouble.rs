@@ -13,7 +13,7 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_kernel::namespace::enter_new_network;
 use kqps_observation::Trial;
-use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use kqps_skips::{Capability, skip};
 use offered::offered_io;
 use support::{Queries, no_subject};
@@ -173,8 +173,8 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
         in_own_network(setup, || {
             let queries = queries_of(512, &[40]);
             let load = LoadPlan::Closed { outstanding: 512 };
-            let mut plan = Plan { load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
-            plan.udp_mut().buffer_bytes = Some(1);
+            let wire = Wire::Udp(UdpPlan { io, sockets: 1, buffer_bytes: Some(1), local_port: None });
+            let plan = Plan { load, wire, ..plan("192.0.2.2:53".parse().unwrap(), io) };
             let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
             let accounts = trial.accounts;
             assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.name());

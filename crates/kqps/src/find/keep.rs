@@ -10,7 +10,7 @@ use kqps_lab::kept::{Claimed, Kept, NAME};
 use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::{Factors, Run, Target, Trial};
-use kqps_player::Plan;
+use kqps_player::{Plan, Wire};
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
@@ -111,7 +111,10 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
 fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan, &SubjectWatched)) -> Cell {
     let mut factors = Factors::default();
     factors.set_player(PlayerFactors {
-        io: Some(plan.udp().io.name().to_owned()),
+        io: match &plan.wire {
+            Wire::Udp(udp) => Some(udp.io.name().to_owned()),
+            Wire::Tcp(_) => None,
+        },
         senders: Some(plan.threads as u32),
         sockets: Some(plan.flows() as u32),
         burst: Some(plan.burst as u32),

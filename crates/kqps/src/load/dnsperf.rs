@@ -180,17 +180,6 @@ fn id(missing: &Missing) -> String {
     format!("dnsperf-{}", missing.letter)
 }
 
-/// Parses the value of `-m`: `udp` is the only transport.
-pub(super) fn parse_transport(text: &str) -> Result<(), String> {
-    match text {
-        "udp" => Ok(()),
-        "tcp" | "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
-            Err(format!("this version plays over udp only, not over {text}"))
-        }
-        _ => Err("expected udp".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,12 +15,13 @@ use kqps_kernel::local_address::is_local;
 use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
 use kqps_player::plan::{
-    BURST_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
+    BURST_MOST, CONNECTIONS_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
 };
 use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
-use super::dnsperf::{Foreign, parse_buffer, parse_transport, query_file};
+use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, Transport};
+use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::skipped::skipped;
 use super::subject::{self, Choice};
 use super::target::{Allowed, Family, check_sources, check_target, resolve_all};
@@ -45,7 +46,7 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Send to ADDR[:PORT], or to a URL such as udp://[::1]:53
+    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53
     ///
     /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
     /// target only.
@@ -73,9 +74,9 @@ pub(crate) struct PlayerArgs {
     )]
     family: Family,
 
-    /// The transport: udp, the only one in this version
-    #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
-    mode: Option<()>,
+    /// The transport: udp (the default) or tcp; a URL names it as well
+    #[arg(short = 'm', long, value_name = "TRANSPORT", help_heading = "Target")]
+    mode: Option<Transport>,
 
     #[command(flatten)]
     foreign: Foreign,
@@ -109,8 +110,8 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'D', long, help_heading = "Queries")]
     dnssec: bool,
 
-    /// Sockets of all threads together (default: 32 for each thread)
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
+    /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread)
+    #[arg(short = 'c', long, visible_alias = "connections", value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 
     /// Sending threads (default: as many as --cpus, or 1)
@@ -131,6 +132,9 @@ pub(crate) struct PlayerArgs {
     /// Give up a query that is due for longer than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
     lag: Duration,
+
+    #[command(flatten)]
+    connections: ConnectionArgs,
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
@@ -297,7 +301,8 @@ impl PlayerArgs {
         let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         let words = [&*self.servers, &*self.targets].concat();
-        let targets = resolve_all(&words, self.port, self.family, &self.allow_target)?;
+        let (targets, named) = resolve_all(&words, self.port, self.family, &self.allow_target)?;
+        let transport = self.transport(named)?;
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
         let mut subject = subject::chosen(self.subject, &targets)?;
         if let Some(cpus) = self.given_subject_cores()? {
@@ -308,19 +313,12 @@ impl PlayerArgs {
         let own_cores = self.priority == Priority::Auto
             && are_apart
             && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);
-        let per_thread = threads.saturating_mul(SOCKETS_PER_THREAD);
-        let sockets = self.sockets.unwrap_or_else(|| per_thread.next_multiple_of(targets.len() as u64));
+        let wire = self.wire(transport, threads, targets.len() as u64, timeout)?;
         let plan = Plan {
-            wire: Wire::Udp(UdpPlan {
-                targets,
-                io: self.io,
-                sockets: sockets as usize,
-                burst: self.burst as usize,
-                buffer_bytes: self.buffer.map(|bytes| bytes as usize),
-                local: self.local,
-                // As in dnsperf, 0 stands for any port.
-                local_port: self.local_port.filter(|port| *port > 0),
-            }),
+            targets,
+            wire,
+            burst: self.burst as usize,
+            local: self.local,
             load: load(threads),
             stop,
             timeout,
@@ -338,6 +336,43 @@ impl PlayerArgs {
         self.check_local(&plan)?;
         self.warn_of_a_small_buffer();
         Ok((plan, subject))
+    }
+
+    /// The transport that `-m` and the targets' URLs name; UDP if neither does.
+    fn transport(&self, named: Option<Transport>) -> anyhow::Result<Transport> {
+        match (self.mode, named) {
+            (Some(mode), Some(named)) if mode != named => {
+                Err(bad_input(format!("-m {} and a target over {}: leave one of them out", mode.name(), named.name())))
+            }
+            (mode, named) => Ok(mode.or(named).unwrap_or_default()),
+        }
+    }
+
+    /// What carries the queries of `threads` threads to `targets` targets.
+    fn wire(&self, transport: Transport, threads: u64, targets: u64, timeout: Duration) -> anyhow::Result<Wire> {
+        let flows = |per_thread: u64| {
+            let usual = threads.saturating_mul(per_thread).next_multiple_of(targets);
+            self.sockets.unwrap_or(usual) as usize
+        };
+        if transport == Transport::Udp {
+            self.connections.check_none_is_given()?;
+            return Ok(Wire::Udp(UdpPlan {
+                io: self.io,
+                sockets: flows(SOCKETS_PER_THREAD),
+                buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+                // As in dnsperf, 0 stands for any port.
+                local_port: self.local_port.filter(|port| *port > 0),
+            }));
+        }
+        let of_udp = [
+            (self.io != Io::Auto, "--io"),
+            (self.buffer.is_some(), "-b"),
+            (self.local_port.is_some_and(|port| port > 0), "-x"),
+        ];
+        if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
+            return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.name())));
+        }
+        Ok(Wire::Tcp(self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout)))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.
@@ -412,6 +447,12 @@ fn with_flags(error: &PlanError) -> String {
         PlanError::SocketsOfTargets { sockets, targets } => {
             format!("-c {sockets}: each of the {targets} targets needs a socket of its own at least")
         }
+        PlanError::Connections(connections) => {
+            format!("-c {connections}: expected 1 to {CONNECTIONS_MOST} connections")
+        }
+        PlanError::ConnectionsOfTargets { connections, targets } => {
+            format!("-c {connections}: each of the {targets} targets needs a connection of its own at least")
+        }
         PlanError::Burst(burst) => format!("--burst {burst}: expected 1 to {BURST_MOST}"),
         PlanError::Timeout => "-t 0: every reply would be late".into(),
         PlanError::Drain { drain, timeout } => {
@@ -423,6 +464,6 @@ fn with_flags(error: &PlanError) -> String {
         PlanError::Window { window, threads } => {
             format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
         }
-        PlanError::Targets => error.to_string(),
+        PlanError::Targets | PlanError::QueriesPerConnection | PlanError::Outstanding(_) => error.to_string(),
     }
 }

@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use kqps_kernel::local_address::is_local;
 use kqps_player::Sources;
 
+use super::connections::Transport;
 use crate::exit::bad_input;
 
 /// The port of DNS over UDP and TCP (RFC 1035, section 4.2).
@@ -79,19 +80,21 @@ impl Family {
 /// A target as typed, with the port that was typed as a separate word.
 type Typed<'a> = (&'a str, Option<u16>);
 
-/// The addresses of all targets, which must be of one family, as the sockets are. A bare number after a
-/// target is its port; `port` is the port of targets without one.
+/// The addresses of all targets, which must be of one family, as the sockets are, and the transport that their URLs
+/// name, if any does. A bare number after a target is its port; `port` is the port of targets without one.
 pub(crate) fn resolve_all(
     words: &[String],
     port: Option<u16>,
     family: Family,
     allowed: &[Allowed],
-) -> anyhow::Result<Vec<SocketAddr>> {
+) -> anyhow::Result<(Vec<SocketAddr>, Option<Transport>)> {
     let targets = with_ports(words)?;
-    let addresses: Vec<SocketAddr> = targets
+    let resolved: Vec<(SocketAddr, Option<Transport>)> = targets
         .iter()
         .map(|&(target, own)| resolve((target, own.or(port)), family, allowed))
         .collect::<anyhow::Result<_>>()?;
+    let transport = one_transport(resolved.iter().filter_map(|(_, transport)| *transport))?;
+    let addresses: Vec<SocketAddr> = resolved.into_iter().map(|(address, _)| address).collect();
     let Some(&first) = addresses.first() else {
         return Err(bad_input("which server? Give a <TARGET>, such as 127.0.0.1:5300, or -s ADDR -p PORT"));
     };
@@ -99,7 +102,20 @@ pub(crate) fn resolve_all(
         Some(other) => Err(bad_input(format!(
             "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
         ))),
-        None => Ok(addresses),
+        None => Ok((addresses, transport)),
+    }
+}
+
+/// The transport that all of these are; `None` if there are none.
+fn one_transport(mut named: impl Iterator<Item = Transport>) -> anyhow::Result<Option<Transport>> {
+    let Some(first) = named.next() else { return Ok(None) };
+    match named.find(|other| *other != first) {
+        Some(other) => Err(bad_input(format!(
+            "targets over {} and over {}: give one transport for all",
+            first.name(),
+            other.name()
+        ))),
+        None => Ok(Some(first)),
     }
 }
 
@@ -128,8 +144,12 @@ fn port_of(word: &str) -> anyhow::Result<u16> {
 }
 
 /// The address of a target, resolved once. An error if kqps may not load it.
-fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
-    let address = parse(target, port, family)?;
+fn resolve(
+    (target, port): Typed<'_>,
+    family: Family,
+    allowed: &[Allowed],
+) -> anyhow::Result<(SocketAddr, Option<Transport>)> {
+    let (address, transport) = parse(target, port, family)?;
     if !family.has(address) {
         return Err(bad_input(format!("target `{target}`: {address} is not of the family that -f asks for")));
     }
@@ -141,7 +161,7 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
         return Err(bad_input(format!("target `{target}`: {ip} is the address of no single server")));
     }
     check_target(address, allowed)?;
-    Ok(address)
+    Ok((address, transport))
 }
 
 /// Refuses a target that is neither on this host, nor in the benchmarking network, nor in one that the user allows.
@@ -170,23 +190,28 @@ pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result
     }
 }
 
-fn parse(target: &str, typed: Option<u16>, family: Family) -> anyhow::Result<SocketAddr> {
+fn parse(
+    target: &str,
+    typed: Option<u16>,
+    family: Family,
+) -> anyhow::Result<(SocketAddr, Option<Transport>)> {
+    let (rest, transport) = match target.split_once("://") {
+        None => (target, None),
+        Some((scheme, rest)) => {
+            let transport: Result<Transport, String> = scheme.parse();
+            let transport = transport.map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+            (rest.trim_end_matches('/'), Some(transport))
+        }
+    };
+    Ok((address_of(target, rest, typed, family)?, transport))
+}
+
+/// The address of a target; `rest` is what follows its scheme.
+fn address_of(target: &str, rest: &str, typed: Option<u16>, family: Family) -> anyhow::Result<SocketAddr> {
     let expected = || {
         bad_input(format!(
             "target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"
         ))
-    };
-    let rest = match target.split_once("://") {
-        None => target,
-        Some(("udp", rest)) => rest.trim_end_matches('/'),
-        Some((scheme @ ("tcp" | "tls" | "https" | "quic"), _)) => {
-            return Err(bad_input(format!(
-                "target `{target}`: this version plays over udp only, not over {scheme}"
-            )));
-        }
-        Some((scheme, _)) => {
-            return Err(bad_input(format!("target `{target}`: unknown scheme `{scheme}`, expected udp")));
-        }
     };
     let has_one = |own: u16| match typed {
         Some(typed) if typed != own => Err(bad_input(format!(
@@ -234,7 +259,7 @@ mod tests {
     use super::*;
 
     fn one(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
-        resolve((target, None), Family::Any, allowed)
+        resolve((target, None), Family::Any, allowed).map(|(address, _)| address)
     }
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -245,7 +270,7 @@ mod tests {
     fn a_port_may_stand_apart() {
         let all = |targets: &[&str], port: Option<u16>| {
             let found = resolve_all(&words(targets), port, Family::Any, &[]);
-            found.map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>())
+            found.map(|(found, _)| found.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(all(&["127.0.0.1", "5300"], None).unwrap(), ["127.0.0.1:5300"]);
         assert_eq!(all(&["::1", "5300"], None).unwrap(), ["[::1]:5300"]);
@@ -272,7 +297,7 @@ mod tests {
 
     #[test]
     fn names_have_addresses_of_the_family_that_is_asked_for() {
-        let of = |family| resolve(("localhost", Some(5300)), family, &[]);
+        let of = |family| resolve(("localhost", Some(5300)), family, &[]).map(|(address, _)| address);
         assert!(of(Family::Inet).unwrap().is_ipv4() && of(Family::Any).unwrap().is_ipv4());
         assert!(resolve(("::1", None), Family::Inet, &[]).is_err());
         assert!(resolve(("127.0.0.1", None), Family::Inet6, &[]).is_err());
@@ -298,7 +323,7 @@ mod tests {
             "::1]",
             "[[::1]]",
             "[127.0.0.1]",
-            "tcp://127.0.0.1",
+            "tls://127.0.0.1",
             "gopher://127.0.0.1",
             "127.0.0.1:99999",
             "0.0.0.0",
@@ -312,9 +337,22 @@ mod tests {
     #[test]
     fn targets_are_of_one_family() {
         let all = |targets: &[&str]| resolve_all(&words(targets), None, Family::Any, &[]);
-        assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().len(), 2);
+        assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().0.len(), 2);
         assert!(all(&["127.0.0.1", "::1"]).unwrap_err().to_string().contains("different families"));
         assert!(all(&["127.0.0.1", "192.0.2.1"]).is_err());
+    }
+
+    #[test]
+    fn targets_have_one_transport() {
+        let all = |targets: &[&str]| resolve_all(&words(targets), None, Family::Any, &[]);
+        let transport = |targets: &[&str]| all(targets).unwrap().1;
+        assert_eq!(transport(&["127.0.0.1"]), None);
+        assert_eq!(transport(&["127.0.0.1", "tcp://127.0.0.2:5300/"]), Some(Transport::Tcp));
+        assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
+        let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
+        assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
+        assert!(error(&["quic://127.0.0.1"]).contains("over udp and tcp, not over quic"));
+        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp or tcp"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The output of `kqps load`. It begins with dnsperf's lines, so that people and scripts find what they know,
 //! and goes on with what dnsperf does not print.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{Quantiles, Trial};
+use kqps_observation::{ConnectionFacts, Quantiles, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -188,6 +189,9 @@ fn load(trial: &Trial) -> String {
         per_million(player.cpu_s, trial.accounts.sent)
     );
     line(&mut text, "Player CPU", &cpu);
+    if let Some(connections) = &trial.connections {
+        text += &connection_lines(connections);
+    }
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
         let timeout_s = load.timeout_s;
@@ -198,6 +202,24 @@ fn load(trial: &Trial) -> String {
         line(&mut text, "Lag (us)", &quantiles(&trial.lag_us));
     }
     line(&mut text, "Gaps (us)", &quantiles(&trial.gap_us));
+    text
+}
+
+/// The connections: how many were made, failed and ended, and how long making one took.
+fn connection_lines(connections: &ConnectionFacts) -> String {
+    let ConnectionFacts { attempts, established, before_load, unfinished, open, .. } = connections;
+    let causes = |counts: &BTreeMap<String, u64>| {
+        let parts: Vec<String> = counts.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+        if parts.is_empty() { "0".into() } else { parts.join(", ") }
+    };
+    let mut text = String::new();
+    let made = format!(
+        "{established} of {attempts} attempts, {before_load} before the load; failed: {}; unfinished: {unfinished}",
+        causes(&connections.failed)
+    );
+    line(&mut text, "Connections", &made);
+    line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
+    line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
     text
 }
 

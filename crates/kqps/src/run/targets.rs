@@ -12,7 +12,7 @@ use kqps_observation::Target;
 
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
-use crate::load::{Allowed, Family, resolve_all};
+use crate::load::{Allowed, Family, Transport, resolve_all};
 use crate::value::{parse_count, parse_duration};
 
 /// The most threads of the player.
@@ -135,7 +135,11 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 
 /// The address of a server. The rules of `kqps load` for targets hold (see `load/target.rs`).
 pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
-    let address = resolve_all(&[url.to_string()], None, Family::default(), allowed)?[0];
+    let (addresses, transport) = resolve_all(&[url.to_string()], None, Family::default(), allowed)?;
+    let address = addresses[0];
+    if let Some(other) = transport.filter(|transport| *transport != Transport::Udp) {
+        return Err(bad_input(format!("{url}: this command plays over udp only; `kqps load` plays over {}", other.name())));
+    }
     Ok(Target { address, on_this_host: is_local(address) })
 }
 

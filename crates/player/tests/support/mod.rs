@@ -12,15 +12,10 @@ use tempfile::TempDir;
 pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -> Plan {
     let second = Duration::from_secs(1);
     Plan {
-        wire: Wire::Udp(UdpPlan {
-            targets: vec![target],
-            io,
-            sockets,
-            burst: 32,
-            buffer_bytes: None,
-            local: None,
-            local_port: None,
-        }),
+        targets: vec![target],
+        wire: Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None }),
+        burst: 32,
+        local: None,
         load,
         stop: Stop { after: None, passes: Some(1) },
         timeout: second,

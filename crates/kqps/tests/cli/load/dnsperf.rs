@@ -79,9 +79,12 @@ fn what_cannot_be_done_says_what_to_write() {
     let queries = bench.queries();
     let load = ["-s", &bench.echo.address, "-l", "1", "-d", queries.to_str().unwrap()];
     for (flags, wanted) in [
-        (&["-m", "tcp"][..], "over udp only, not over tcp"),
-        (&["-m", "dot"], "over udp only, not over dot"),
-        (&["-m", "doh"], "over udp only, not over doh"),
+        (&["-m", "dot"][..], "over udp and tcp, not over dot"),
+        (&["-m", "doh"], "over udp and tcp, not over doh"),
+        (&["-m", "tcp", "--io", "mmsg"], "--io is for udp"),
+        (&["-m", "tcp", "-x", "4000"], "-x is for udp"),
+        (&["--close", "rst"], "UDP has no connections"),
+        (&["-m", "tcp", "-c", "0"], "expected"),
         (&["-v"], "--json prints all counts"),
         (&["-W"], "2>&1"),
         (&["-u"], "no dynamic updates"),

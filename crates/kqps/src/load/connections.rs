@@ -1,0 +1,110 @@
+//! The transport of a load, and the flags of its connections.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use kqps_player::plan::OUTSTANDING_MOST;
+use kqps_player::{Close, TcpPlan};
+
+use crate::exit::bad_input;
+use crate::value::{parse_duration, parse_within};
+
+/// Connections of each thread, if the flags do not say how many.
+pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
+
+/// What carries the queries, as `-m` and the scheme of a URL name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    #[default]
+    Udp,
+    Tcp,
+}
+
+impl Transport {
+    /// The name in flags and URLs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "udp" => Ok(Self::Udp),
+            "tcp" => Ok(Self::Tcp),
+            "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
+                Err(format!("this version plays over udp and tcp, not over {text}"))
+            }
+            _ => Err("expected udp or tcp".into()),
+        }
+    }
+}
+
+/// How connections are closed, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CloseArg {
+    Fin,
+    Rst,
+}
+
+/// The flags of connections. The comments are the help text.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct ConnectionArgs {
+    /// Close each connection after this many queries (default: keep it)
+    ///
+    /// Kept connections are opened before the load begins. With this flag a connection is opened when a query needs it,
+    /// and its making is part of that query's latency.
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1_000_000_000))]
+    queries_per_connection: Option<u32>,
+
+    /// Have at most this many queries outstanding on a connection (default: 65536)
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=65_536))]
+    outstanding_per_connection: Option<u32>,
+
+    /// Close connections with: fin (the default) or rst
+    ///
+    /// With rst no port stays in TIME_WAIT, and the server does other work than for clients that close normally.
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    close: Option<CloseArg>,
+
+    /// Give up a connection that is not made after this time (default: the timeout)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    connect_timeout: Option<Duration>,
+}
+
+impl ConnectionArgs {
+    /// The plan of `connections` connections with these flags, where a reply may take `timeout`.
+    pub(super) fn plan(&self, connections: usize, timeout: Duration) -> TcpPlan {
+        TcpPlan {
+            connections,
+            queries_per_connection: self.queries_per_connection,
+            outstanding: self.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
+            close: match self.close {
+                Some(CloseArg::Rst) => Close::Rst,
+                Some(CloseArg::Fin) | None => Close::Fin,
+            },
+            connect_timeout: self.connect_timeout.unwrap_or(timeout),
+        }
+    }
+
+    /// Refuses flags of connections if there are none.
+    pub(super) fn check_none_is_given(&self) -> anyhow::Result<()> {
+        let given = [
+            (self.queries_per_connection.is_some(), "--queries-per-connection"),
+            (self.outstanding_per_connection.is_some(), "--outstanding-per-connection"),
+            (self.close.is_some(), "--close"),
+            (self.connect_timeout.is_some(), "--connect-timeout"),
+        ];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, flag)) => Err(bad_input(format!("{flag}: UDP has no connections; play over tcp (-m tcp)"))),
+            None => Ok(()),
+        }
+    }
+}

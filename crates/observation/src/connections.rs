@@ -1,0 +1,79 @@
+//! The connections of a trial: how many were tried, made and ended, and why.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::accounts::{Accounts, IdentityViolated};
+use crate::histogram::Quantiles;
+
+/// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
+/// `established = Σ closed + open`, and every query that was sent was handed to one of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectionFacts {
+    /// Connections that the player began to make.
+    pub attempts: u64,
+    /// Connections that were made.
+    pub established: u64,
+    /// How many of `established` were made before the load began, as kept connections are.
+    pub before_load: u64,
+    /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, or `local` if this host had no
+    /// port, descriptor or memory left.
+    pub failed: BTreeMap<String, u64>,
+    /// Attempts that were neither made nor failed when the trial ended.
+    pub unfinished: u64,
+    /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
+    /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it.
+    pub closed: BTreeMap<String, u64>,
+    /// Connections that were open when the trial ended.
+    pub open: u64,
+    /// Queries handed to connections.
+    pub handed: u64,
+    /// Time from an attempt to its connection.
+    pub connect_us: Quantiles,
+}
+
+impl ConnectionFacts {
+    /// Checks the three identities.
+    pub fn check(&self, accounts: &Accounts) -> Result<(), IdentityViolated> {
+        let sum = self.established + self.failed.values().sum::<u64>() + self.unfinished;
+        if self.attempts != sum {
+            return Err(IdentityViolated::Attempts { attempts: self.attempts, sum });
+        }
+        let sum = self.closed.values().sum::<u64>() + self.open;
+        if self.established != sum {
+            return Err(IdentityViolated::Established { established: self.established, sum });
+        }
+        if self.handed != accounts.sent {
+            return Err(IdentityViolated::Handed { handed: self.handed, sent: accounts.sent });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_connection_is_named() {
+        let counts = |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
+        let whole = ConnectionFacts {
+            attempts: 6,
+            established: 3,
+            failed: counts(&[("refused", 2)]),
+            unfinished: 1,
+            closed: counts(&[("idle", 1), ("player", 1)]),
+            open: 1,
+            handed: 9,
+            ..ConnectionFacts::default()
+        };
+        let accounts = Accounts { sent: 9, ..Accounts::default() };
+        assert_eq!(whole.check(&accounts), Ok(()));
+        let error = |facts: ConnectionFacts| facts.check(&accounts).unwrap_err().to_string();
+        assert!(error(ConnectionFacts { attempts: 7, ..whole.clone() }).starts_with("attempts 7 is not"));
+        assert!(error(ConnectionFacts { open: 0, ..whole.clone() }).starts_with("established 3 is not"));
+        assert!(error(ConnectionFacts { handed: 8, ..whole }).starts_with("sent 9 is not"));
+    }
+}

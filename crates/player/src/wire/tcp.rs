@@ -1,0 +1,53 @@
+//! TCP: each message follows its length on a connection (RFC 7766; RFC 1035, section 4.2.2). A flow of the books is a
+//! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
+//! handed to their place, and closed after their number of queries.
+
+mod connection;
+mod epoll;
+mod places;
+
+use kqps_kernel::limits;
+
+use crate::error::PlayError;
+use crate::plan::{Plan, TcpPlan};
+use crate::record::ThreadResult;
+use crate::state::ThreadState;
+use crate::thread::{PlayerThread, Signals};
+use places::Places;
+
+/// The name of the I/O model in records.
+pub(super) const IO: &str = "epoll";
+
+/// Descriptors beside those of connections: the program's own, and some for each thread.
+const OTHER_FILES: usize = 64;
+const FILES_PER_THREAD: usize = 8;
+
+/// Fails if the process may not open enough files for all connections of a plan.
+pub(super) fn check_descriptors(plan: &Plan) -> Result<(), PlayError> {
+    let limit = limits::raise_open_files().unwrap_or(u64::MAX);
+    let wanted = plan.flows();
+    let needed = wanted + OTHER_FILES + plan.threads * FILES_PER_THREAD;
+    if needed as u64 > limit { Err(PlayError::TooManySockets { wanted, limit }) } else { Ok(()) }
+}
+
+/// Plays a thread's part of a trial on `flows` connections at once. `first` is the number, among all, of the first one.
+/// Returns `None` if the trial was called off.
+pub(super) fn play(
+    tcp: &TcpPlan,
+    first: usize,
+    flows: usize,
+    plan: &Plan,
+    mut state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: IO, error };
+    state.books.limit_unsettled(tcp.outstanding);
+    if let Some(queries) = tcp.queries_per_connection {
+        (0..flows).for_each(|flow| state.books.allow(flow, queries));
+    }
+    let places = Places::new(plan, tcp, first, flows).map_err(failed)?;
+    let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
+    epoll::play(&mut thread).map_err(failed)?;
+    let connections = Some(thread.wire.finish());
+    Ok(thread.into_result().map(|result| ThreadResult { connections, ..result }))
+}

@@ -1,0 +1,107 @@
+//! `epoll`: one wait returns the connections that are ready, one write hands a burst to the kernel, and one read takes
+//! all replies that have arrived on a connection.
+
+use std::io;
+
+use super::places::Places;
+use crate::books::Due;
+use crate::plan::BURST_MOST;
+use crate::thread::{NAP_LONGEST_NS, PlayerThread, TICK_NS};
+
+type TcpThread<'a> = PlayerThread<'a, Places>;
+
+pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
+    let mut burst = Vec::with_capacity(BURST_MOST);
+    let mut next_tick_ns = 0;
+    thread.open_kept()?;
+    if !thread.begin()? {
+        return Ok(());
+    }
+    loop {
+        let (now_ns, more) = thread.turn();
+        let sent_first = thread.sends_first() && send_due(thread, &mut burst)?;
+        let received = receive(thread, &mut next_tick_ns, now_ns, Some(0))?;
+        if !more {
+            break;
+        }
+        if !send_due(thread, &mut burst)? && !sent_first {
+            rest(thread, &mut next_tick_ns, now_ns, received)?;
+        }
+    }
+    let mut drain_tick_ns = next_tick_ns;
+    thread.drain_with(
+        |thread, now_ns| receive(thread, &mut next_tick_ns, now_ns, Some(0)),
+        |thread, most_ns| {
+            let now_ns = thread.state.now_ns();
+            receive(thread, &mut drain_tick_ns, now_ns, Some(most_ns.min(TICK_NS))).map(drop)
+        },
+        |_| (),
+    )
+}
+
+impl TcpThread<'_> {
+    fn open_kept(&mut self) -> io::Result<()> {
+        let (stop, broken) = self.stop_signals();
+        self.wire.open_kept(&mut self.state, || stop.is_asked() || broken.load(std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+/// Hands the due queries to connections. Returns whether there were any.
+#[inline]
+fn send_due(thread: &mut TcpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool> {
+    let mut sent = false;
+    while let Some((flow, now_ns)) = thread.take_burst(burst) {
+        thread.state.books.tally.send_began(now_ns);
+        // The time at which a connection has the query: what follows is its latency.
+        thread.state.sent(flow, now_ns, burst);
+        thread.state.books.tally.messages_sent += 1;
+        thread.wire.hand(&mut thread.state, flow, burst, now_ns)?;
+        sent = true;
+    }
+    Ok(sent)
+}
+
+/// Looks at the connections, for `most_ns` at most, and settles queries by time at each tick. Every connection that was
+/// ready at `now_ns` has then been read.
+fn receive(
+    thread: &mut TcpThread<'_>,
+    next_tick_ns: &mut u64,
+    now_ns: u64,
+    most_ns: Option<u64>,
+) -> io::Result<bool> {
+    let received = thread.wire.look(&mut thread.state, most_ns)?;
+    if now_ns >= *next_tick_ns {
+        let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
+        *next_tick_ns = now_ns + TICK_NS;
+        thread.state.tick(since_ns);
+        thread.state.books.expire(now_ns);
+        let is_loading = thread.state.supply.all_sent_ns().is_none();
+        thread.wire.tend(&mut thread.state, now_ns, is_loading)?;
+    }
+    Ok(received)
+}
+
+/// Waits until there is probably something to do: a burst is due, replies have come, or a query or a connection times
+/// out. `received` is whether a reply came in this turn.
+fn rest(
+    thread: &mut TcpThread<'_>,
+    next_tick_ns: &mut u64,
+    now_ns: u64,
+    received: bool,
+) -> io::Result<()> {
+    let tick_ns = next_tick_ns.saturating_sub(now_ns);
+    let timer_ns = thread.wire.next_timer_ns(now_ns).unwrap_or(u64::MAX).max(TICK_NS);
+    let mut most_ns = NAP_LONGEST_NS.min(timer_ns);
+    if thread.state.books.waiting() > 0 {
+        most_ns = most_ns.min(tick_ns.max(1));
+    }
+    if thread.state.is_held_back() {
+        most_ns = most_ns.min(thread.state.supply.nap_most_ns());
+    } else if let Some(leaves) = thread.state.supply.leaves_ns(thread.burst_most) {
+        most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
+    } else if let Some(nap_ns) = thread.nap_ns(received) {
+        thread.state.clock.sleep_until_ns(now_ns + nap_ns);
+        return Ok(());
+    }
+    receive(thread, next_tick_ns, now_ns, Some(most_ns)).map(drop)
+}

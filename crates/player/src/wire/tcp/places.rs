@@ -1,0 +1,397 @@
+//! The places for a thread's connections, one for each flow of the books: what is written there, when a connection is
+//! tried again, and what becomes of its queries when it ends.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use kqps_kernel::epoll::{Epoll, Interest, Ready};
+
+use super::connection::{Connection, Rest, append};
+use crate::books::Due;
+use crate::connections::{ConnectionCounts, Ending};
+use crate::loss::Loss;
+use crate::plan::{Close, Plan, TcpPlan};
+use crate::state::ThreadState;
+
+/// Descriptors that one look returns at most.
+const EVENTS: usize = 256;
+
+/// Room for the bytes of one read, and for the beginning of a reply before it.
+const READ_BYTES: usize = 1 << 18;
+
+/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
+const PAUSE_NS: u64 = 10_000_000;
+const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
+
+/// Places that one call checks for connections whose last queries were lost. With more of them a call would take longer
+/// than a query may be late.
+const CLOSED_AT_ONCE: usize = 4096;
+
+/// Connections that are being made at once before the load begins: fewer than a server's queue takes.
+const OPENING_AT_ONCE: usize = 128;
+
+/// The places for the connections of one thread.
+pub(crate) struct Places {
+    places: Box<[Place]>,
+    epoll: Epoll,
+    ready: Vec<Ready>,
+    /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The place where the next check for connections without further queries begins.
+    next_to_close: usize,
+    buffer: Box<[u8]>,
+    queries_per_connection: Option<u32>,
+    close: Close,
+    connect_timeout: Duration,
+    counts: ConnectionCounts,
+}
+
+/// A place for one connection after the other.
+struct Place {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    connection: Option<Connection>,
+    /// Bytes of queries that were handed to the place and not yet to the kernel.
+    output: Vec<u8>,
+    /// Failed attempts in a row.
+    failures: u32,
+    /// When the next attempt may begin; `None` if it may at once.
+    paused_until_ns: Option<u64>,
+}
+
+impl Places {
+    /// Places for `flows` connections, of which `first` is the number of the first among all.
+    pub(super) fn new(plan: &Plan, tcp: &TcpPlan, first: usize, flows: usize) -> io::Result<Self> {
+        let place = |number: usize| Place {
+            to: plan.targets[number % plan.targets.len()],
+            from: plan.local.map(|local| local.of_socket(number)),
+            connection: None,
+            output: Vec::new(),
+            failures: 0,
+            paused_until_ns: None,
+        };
+        Ok(Self {
+            places: (first..first + flows).map(place).collect(),
+            epoll: Epoll::new(EVENTS)?,
+            ready: Vec::with_capacity(EVENTS),
+            timers: BinaryHeap::new(),
+            next_to_close: 0,
+            buffer: vec![0; READ_BYTES].into(),
+            queries_per_connection: tcp.queries_per_connection,
+            close: tcp.close,
+            connect_timeout: tcp.connect_timeout,
+            counts: ConnectionCounts::default(),
+        })
+    }
+
+    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
+    /// them. `is_stopped` ends it early.
+    pub(super) fn open_kept(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        is_stopped: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        if self.queries_per_connection.is_some() {
+            return Ok(());
+        }
+        let mut next = 0;
+        while !is_stopped() {
+            while next < self.places.len() && self.unfinished() < OPENING_AT_ONCE as u64 {
+                self.connect(state, next, state.now_ns())?;
+                next += 1;
+            }
+            if self.unfinished() == 0 && next == self.places.len() {
+                break;
+            }
+            self.look(state, Some(self.next_timer_ns(state.now_ns()).unwrap_or(1_000_000)))?;
+            self.tend(state, state.now_ns(), false)?;
+        }
+        self.counts.before_load = self.counts.established;
+        self.timers.clear();
+        for place in &mut self.places {
+            place.paused_until_ns = None;
+        }
+        Ok(())
+    }
+
+    fn unfinished(&self) -> u64 {
+        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
+    }
+
+    /// Hands queries to a place: they leave at once if its connection is open, and as soon as it is open otherwise.
+    #[inline]
+    pub(super) fn hand(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        burst: &[Due],
+        now_ns: u64,
+    ) -> io::Result<()> {
+        self.counts.handed += burst.len() as u64;
+        let place = &mut self.places[flow];
+        for due in burst {
+            append(&mut place.output, state.supply.query(due.query).message, due.key);
+        }
+        let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
+        let has_room = place.connection.as_ref().is_some_and(|one| one.is_open && !one.awaits_room);
+        if has_room {
+            self.flush(state, flow, now_ns)
+        } else if can_connect {
+            self.connect(state, flow, now_ns)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Begins to connect.
+    fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let place = &mut self.places[flow];
+        place.paused_until_ns = None;
+        self.counts.attempts += 1;
+        match Connection::begin(place.to, place.from, now_ns) {
+            Ok(connection) => {
+                self.epoll.watch(&connection.socket, flow as u64, Interest::Both)?;
+                place.connection = Some(connection);
+                let timeout_ns = self.connect_timeout.as_nanos() as u64;
+                self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
+            }
+            Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
+        }
+        Ok(())
+    }
+
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
+    fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        self.counts.failed[loss.number()] += 1;
+        let place = &mut self.places[flow];
+        let pause_ns = (PAUSE_NS << place.failures.min(7)).min(PAUSE_LONGEST_NS);
+        place.failures += 1;
+        place.paused_until_ns = Some(now_ns + pause_ns);
+        self.timers.push(Reverse((now_ns + pause_ns, flow)));
+        self.clear(state, flow, loss, now_ns);
+    }
+
+    /// An open connection ended. The next one may begin at once, unless the last ones gave no reply.
+    fn ended(&mut self, state: &mut ThreadState<'_>, flow: usize, ending: Ending, now_ns: u64) {
+        self.counts.closed[ending.number()] += 1;
+        let loss = if ending == Ending::Reset { Loss::Reset } else { Loss::Closed };
+        let place = &mut self.places[flow];
+        if ending != Ending::Player {
+            place.failures += 1;
+            if place.failures > 1 {
+                let pause_ns = (PAUSE_NS << (place.failures - 2).min(7)).min(PAUSE_LONGEST_NS);
+                place.paused_until_ns = Some(now_ns + pause_ns);
+                self.timers.push(Reverse((now_ns + pause_ns, flow)));
+            }
+        }
+        self.clear(state, flow, loss, now_ns);
+    }
+
+    /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
+    fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        let place = &mut self.places[flow];
+        place.connection = None;
+        place.output.clear();
+        state.books.broken(flow, loss, now_ns);
+        if let Some(queries) = self.queries_per_connection {
+            state.books.allow(flow, queries);
+        }
+    }
+
+    /// Writes what the kernel takes.
+    #[inline]
+    fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else { return Ok(()) };
+        while !output.is_empty() {
+            match connection.socket.write(output) {
+                Ok(0) => break,
+                Ok(taken) => drop(output.drain(..taken)),
+                // What the subject sent before it closed the connection may still be read.
+                Err(_) => return self.read(state, flow, now_ns),
+            }
+        }
+        let awaits_room = !output.is_empty();
+        if awaits_room != connection.awaits_room {
+            connection.awaits_room = awaits_room;
+            let interest = if awaits_room { Interest::Both } else { Interest::Read };
+            self.epoll.change(&connection.socket, flow as u64, interest)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the connections, and waits for `most_ns` at most until something happens at one of them. Returns whether
+    /// a reply came, or a connection was made or ended.
+    pub(super) fn look(&mut self, state: &mut ThreadState<'_>, mut most_ns: Option<u64>) -> io::Result<bool> {
+        let mut happened = false;
+        loop {
+            self.ready.clear();
+            self.ready.extend(self.epoll.wait_for(most_ns)?);
+            let now_ns = state.now_ns();
+            for index in 0..self.ready.len() {
+                happened = true;
+                let ready = self.ready[index];
+                self.handle(state, ready, now_ns)?;
+            }
+            if self.ready.len() < EVENTS {
+                return Ok(happened);
+            }
+            most_ns = Some(0);
+        }
+    }
+
+    #[inline]
+    fn handle(&mut self, state: &mut ThreadState<'_>, ready: Ready, now_ns: u64) -> io::Result<()> {
+        let flow = ready.key as usize;
+        let Some(connection) = &mut self.places[flow].connection else { return Ok(()) };
+        if !connection.is_open {
+            if let Err(error) = connection.socket.outcome() {
+                self.failed(state, flow, loss_of(&error), now_ns);
+                return Ok(());
+            }
+            if !ready.writable {
+                return Ok(());
+            }
+            connection.is_open = true;
+            self.counts.established += 1;
+            self.counts.connect.record_us((now_ns - connection.began_ns) / 1000);
+        }
+        if ready.writable {
+            self.flush(state, flow, now_ns)?;
+        }
+        if ready.readable {
+            self.read(state, flow, now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all that has arrived.
+    fn read(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let place = &mut self.places[flow];
+        let Some(connection) = &mut place.connection else { return Ok(()) };
+        let ending = loop {
+            let mut replies = 0;
+            let rest = connection.read(&mut self.buffer, |reply, arrived_ns| {
+                replies += 1;
+                let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
+                state.books.arrived(flow, reply, at_ns);
+            });
+            if replies > 0 {
+                place.failures = 0;
+            }
+            match rest {
+                Ok(Rest::More) => {}
+                Ok(Rest::Nothing) => break None,
+                Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
+                Ok(Rest::End) => break Some(Ending::Closed),
+                Err(_) => break Some(Ending::Reset),
+            }
+        };
+        match ending {
+            Some(ending) => self.ended(state, flow, ending, now_ns),
+            None => self.close_if_spent(state, flow, now_ns)?,
+        }
+        Ok(())
+    }
+
+    /// Closes a connection that had all of its queries, once their fates are settled.
+    fn close_if_spent(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        if state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0 {
+            return Ok(());
+        }
+        if let Some(connection) = &self.places[flow].connection {
+            if self.close == Close::Rst {
+                connection.socket.close_by_reset()?;
+            }
+            if connection.is_open {
+                self.ended(state, flow, Ending::Player, now_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
+    /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
+    pub(super) fn tend(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        now_ns: u64,
+        is_loading: bool,
+    ) -> io::Result<()> {
+        while let Some(&Reverse((due_ns, flow))) = self.timers.peek() {
+            if due_ns > now_ns {
+                break;
+            }
+            self.timers.pop();
+            self.timer(state, flow, now_ns, is_loading)?;
+        }
+        if self.queries_per_connection.is_some() {
+            for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
+                let flow = self.next_to_close;
+                self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+                self.close_if_spent(state, flow, now_ns)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn timer(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        now_ns: u64,
+        is_loading: bool,
+    ) -> io::Result<()> {
+        let timeout_ns = self.connect_timeout.as_nanos() as u64;
+        let place = &mut self.places[flow];
+        match &place.connection {
+            Some(connection) if !connection.is_open && connection.began_ns + timeout_ns <= now_ns => {
+                self.failed(state, flow, Loss::ConnectTimeout, now_ns);
+            }
+            None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
+                place.paused_until_ns = None;
+                let is_kept = self.queries_per_connection.is_none();
+                if is_loading && (is_kept || !place.output.is_empty()) {
+                    self.connect(state, flow, now_ns)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// How long until something is due, nanoseconds.
+    pub(super) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
+        self.timers.peek().map(|&Reverse((due_ns, _))| due_ns.saturating_sub(now_ns))
+    }
+
+    /// The counts, once the trial is over. Ends all connections.
+    pub(super) fn finish(&mut self) -> ConnectionCounts {
+        let mut counts = std::mem::take(&mut self.counts);
+        for connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
+            let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
+            *count += 1;
+            if self.close == Close::Rst {
+                // If it fails, the port stays in TIME_WAIT.
+                let _ = connection.socket.close_by_reset();
+            }
+        }
+        counts
+    }
+}
+
+/// Why an attempt failed.
+fn loss_of(error: &io::Error) -> Loss {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
+    };
+    match error.kind() {
+        ConnectionRefused => Loss::Refused,
+        ConnectionReset => Loss::Reset,
+        HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
+        TimedOut => Loss::ConnectTimeout,
+        _ => Loss::Local,
+    }
+}

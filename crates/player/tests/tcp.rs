@@ -1,0 +1,252 @@
+//! Trials over TCP against servers that misbehave in known numbers: every query and every connection is accounted for.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kqps_dataset::Format;
+use kqps_observation::{ConnectionFacts, Trial};
+use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
+use support::{Queries, no_subject};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A server that runs `serve` for each connection, in a thread of its own.
+struct Server {
+    address: SocketAddr,
+    accepted: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
+        let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                stream.set_nodelay(true).unwrap();
+                let (number, serve) = (count.fetch_add(1, Relaxed), Arc::clone(&serve));
+                std::thread::spawn(move || serve(number, stream));
+            }
+        });
+        Self { address, accepted }
+    }
+}
+
+/// Reads a query with its length; `None` at the end of the connection.
+fn query(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).ok()?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message).ok()?;
+    Some(message)
+}
+
+/// The reply to a query, after its length: NOERROR without records.
+fn reply(mut message: Vec<u8>) -> Vec<u8> {
+    message[2] |= 0x80;
+    let mut framed = (message.len() as u16).to_be_bytes().to_vec();
+    framed.append(&mut message);
+    framed
+}
+
+/// Answers all queries of a connection.
+fn answer_all(mut stream: TcpStream) {
+    while let Some(message) = query(&mut stream) {
+        if stream.write_all(&reply(message)).is_err() {
+            return;
+        }
+    }
+}
+
+fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
+    let plan = support::plan(target, 1, load, Io::Auto);
+    Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
+}
+
+fn kept(connections: usize) -> TcpPlan {
+    TcpPlan {
+        connections,
+        queries_per_connection: None,
+        outstanding: 1 << 16,
+        close: Close::Fin,
+        connect_timeout: Duration::from_secs(5),
+    }
+}
+
+const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
+
+/// Plays `count` queries once.
+fn played(count: usize, plan: &Plan) -> (Trial, ConnectionFacts) {
+    let lines: Vec<String> = (0..count).map(|number| format!("q{number}.test A\n")).collect();
+    let queries = Queries::of(lines.concat(), Format::Text);
+    let trial = play(plan, &queries.dataset, &Control::new(plan.threads), no_subject).unwrap();
+    assert_eq!(trial.accounts.intended, count as u64, "{:?}", trial.accounts);
+    let connections = trial.connections.clone().expect("TCP has connections");
+    (trial, connections)
+}
+
+fn counts<const N: usize>(pairs: [(&str, u64); N]) -> std::collections::BTreeMap<String, u64> {
+    pairs.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
+}
+
+#[test]
+fn kept_connections_are_opened_first_and_answer_all() {
+    let server = Server::new(|_, stream| answer_all(stream));
+    for threads in [1, 3] {
+        let plan = Plan { threads, ..plan(server.address, WINDOW, kept(6)) };
+        let before = server.accepted.load(Relaxed);
+        let (trial, connections) = played(3000, &plan);
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (3000, 0), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established, connections.before_load), (6, 6, 6));
+        assert_eq!((connections.open, connections.handed), (6, 3000));
+        assert!(connections.failed.is_empty() && connections.closed.is_empty());
+        assert_eq!(server.accepted.load(Relaxed) - before, 6);
+        assert_eq!(trial.players.first.io, "epoll");
+    }
+}
+
+#[test]
+fn each_connection_has_as_many_queries_as_it_may() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let of_server = Arc::clone(&seen);
+    let server = Server::new(move |_, mut stream| {
+        let mut count = 0;
+        while let Some(message) = query(&mut stream) {
+            count += 1;
+            stream.write_all(&reply(message)).unwrap();
+        }
+        of_server.lock().unwrap().push(count);
+    });
+    for (queries, close) in [(1, Close::Fin), (7, Close::Fin), (1, Close::Rst)] {
+        seen.lock().unwrap().clear();
+        let tcp = TcpPlan { queries_per_connection: Some(queries), close, ..kept(8) };
+        let (trial, connections) = played(700, &plan(server.address, WINDOW, tcp));
+        assert_eq!(trial.accounts.correct, 700, "{:?}", trial.accounts);
+        let least = 700 / u64::from(queries);
+        assert_eq!((connections.attempts, connections.before_load), (connections.established, 0));
+        assert!((least..least + 8).contains(&connections.attempts), "{connections:?}");
+        assert_eq!(connections.closed.get("player").copied().unwrap_or(0) + connections.open, connections.attempts);
+        // The server sees the end of the last connections a little later.
+        let all = || seen.lock().unwrap().iter().sum::<u64>() == 700;
+        while !all() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(seen.lock().unwrap().iter().all(|count| *count <= u64::from(queries)));
+    }
+}
+
+#[test]
+fn replies_may_arrive_in_pieces_of_any_size_and_together() {
+    let server = Server::new(|number, mut stream| {
+        if number == 0 {
+            while let Some(message) = query(&mut stream) {
+                for byte in reply(message) {
+                    stream.write_all(&[byte]).unwrap();
+                }
+            }
+        } else {
+            let mut together = Vec::new();
+            while let Some(message) = query(&mut stream) {
+                together.extend(reply(message));
+                // The window is 16, and half of it is on each connection.
+                if together.len() > 100 {
+                    stream.write_all(&together).unwrap();
+                    together.clear();
+                }
+            }
+        }
+    });
+    let (trial, _) = played(500, &plan(server.address, WINDOW, kept(2)));
+    let accounts = trial.accounts;
+    assert_eq!(accounts.correct + accounts.lost + accounts.late, 500, "{accounts:?}");
+    assert!(accounts.correct >= 490 && accounts.wrong == 0 && accounts.unsolicited == 0, "{accounts:?}");
+}
+
+#[test]
+fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
+    // Each connection answers nine queries and closes with the tenth open.
+    let unanswered = Arc::new(AtomicU64::new(0));
+    let of_server = Arc::clone(&unanswered);
+    let server = Server::new(move |_, mut stream| {
+        for number in 0.. {
+            let Some(message) = query(&mut stream) else { return };
+            if number == 9 {
+                of_server.fetch_add(1, Relaxed);
+                return;
+            }
+            stream.write_all(&reply(message)).unwrap();
+        }
+    });
+    let tcp = TcpPlan { outstanding: 1, ..kept(1) };
+    let (trial, connections) = played(100, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
+    assert_eq!(unanswered.load(Relaxed), 10);
+    assert_eq!(trial.lost_causes, counts([("closed", 10)]));
+    assert_eq!(connections.closed, counts([("closed", 10)]));
+    assert_eq!((connections.established, connections.before_load), (10, 1));
+}
+
+#[test]
+fn a_failing_server_does_not_make_a_closed_loop_faster() {
+    let server = Server::new(|_, mut stream| {
+        let _ = query(&mut stream);
+    });
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(64) };
+    let mut plan = plan(server.address, LoadPlan::Closed { outstanding: 4 }, tcp);
+    plan.stop = Stop { after: Some(Duration::from_millis(1000)), passes: None };
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
+    // Each of the four places holds a lost query for the timeout of 300 ms.
+    assert!((4..=20).contains(&trial.accounts.sent), "{:?}", trial.accounts);
+    assert_eq!(trial.accounts.lost, trial.accounts.sent);
+    assert_eq!(trial.lost_causes, counts([("closed", trial.accounts.sent)]));
+}
+
+#[test]
+fn resets_and_refusals_have_their_causes() {
+    let server = Server::new(|_, mut stream| {
+        let _ = query(&mut stream);
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    });
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(4) };
+    let (trial, connections) = played(8, &plan(server.address, WINDOW, tcp.clone()));
+    assert_eq!(trial.lost_causes, counts([("reset", 8)]));
+    assert_eq!(connections.closed, counts([("reset", 8)]));
+
+    // 127.0.0.2: no test listens there.
+    let nobody = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let (trial, connections) = played(8, &plan(nobody, WINDOW, tcp));
+    assert_eq!((trial.accounts.sent, trial.accounts.lost), (8, 8));
+    assert_eq!(trial.lost_causes, counts([("refused", 8)]));
+    assert_eq!((connections.attempts, connections.established), (connections.failed["refused"], 0));
+    // Attempts that fail are paused, so that queries wait for them together.
+    assert!((1..=8).contains(&connections.attempts), "{connections:?}");
+}
+
+#[test]
+fn a_server_that_accepts_and_never_reads_times_out() {
+    let server = Server::new(|_, stream| {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(stream);
+    });
+    let load = LoadPlan::Open { rate_qps: 2_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
+    let (trial, connections) = played(400, &plan(server.address, load, kept(2)));
+    assert_eq!((trial.accounts.sent + trial.accounts.unsent, trial.accounts.correct), (400, 0));
+    assert_eq!(trial.lost_causes, counts([("time", trial.accounts.sent)]));
+    assert_eq!((connections.established, connections.open), (2, 2));
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule() {
+    let server = Server::new(|_, stream| answer_all(stream));
+    let load = LoadPlan::Open { rate_qps: 5_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
+    let (trial, _) = played(5000, &plan(server.address, load, kept(4)));
+    assert_eq!(trial.accounts.correct + trial.accounts.unsent + trial.accounts.late + trial.accounts.lost, 5000);
+    assert!((trial.load.duration_s - 1.0).abs() < 0.01, "{}", trial.load.duration_s);
+}
