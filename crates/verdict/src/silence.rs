@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kqps_observation::Trial;
+use kqps_observation::{ConnectionFacts, Trial};
 
 use crate::warning::{most_refused, refusal};
 
@@ -14,6 +14,9 @@ pub fn silence(trial: &Trial) -> Option<String> {
     }
     if accounts.lost < accounts.sent {
         return None;
+    }
+    if let Some(connections) = &trial.connections {
+        return Some(over_connections(trial, connections, &target));
     }
     if trial.lost_by_player() == accounts.lost {
         return Some(format!(
@@ -43,6 +46,24 @@ pub fn silence(trial: &Trial) -> Option<String> {
         let _ = write!(why, ". The kernel refused to send {count} further queries ({errno}): {advice}");
     }
     Some(why)
+}
+
+/// Why no reply came over connections.
+fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) -> String {
+    let ConnectionFacts { attempts, established, failed, .. } = connections;
+    if *established > 0 {
+        let broken: u64 = ["closed", "reset"].iter().filter_map(|cause| trial.lost_causes.get(*cause)).sum();
+        let how = if broken == trial.accounts.lost { ": it closed them with open queries" } else { "" };
+        return format!("No reply came from {target} on any of {established} connections{how}");
+    }
+    match failed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| cause.as_str()) {
+        Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
+        Some("local") => format!(
+            "No connection to {target} could be made: this host has no port, descriptor or memory left for it"
+        ),
+        Some(cause) => format!("No connection to {target} could be made in {attempts} attempts ({cause})"),
+        None => format!("No connection to {target} was made before the trial ended"),
+    }
 }
 
 fn nothing_sent(trial: &Trial) -> Option<String> {
@@ -118,5 +139,20 @@ mod tests {
         assert_eq!(one(Accounts { lost: 9, wrong: 1, ..Accounts::default() }), None);
         assert_eq!(one(Accounts { lost: 9, late: 1, ..Accounts::default() }), None);
         assert_eq!(silence(&trial(Accounts::default())), None);
+    }
+
+    #[test]
+    fn without_a_connection_the_failures_say_why() {
+        let with = |established, failed: &[(&str, u64)]| {
+            let failed = failed.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
+            let connections = ConnectionFacts { attempts: 3, established, failed, ..ConnectionFacts::default() };
+            let mut trial = Trial { connections: Some(connections), ..trial(lost(10)) };
+            trial.lost_causes = BTreeMap::from([("closed".into(), 10)]);
+            silence(&trial).unwrap()
+        };
+        assert!(with(0, &[("refused", 3)]).starts_with("Nothing listens at 192.0.2.1:53"));
+        assert!(with(0, &[("refused", 1), ("connect-timeout", 2)]).ends_with("(connect-timeout)"));
+        assert!(with(0, &[("local", 3)]).contains("no port"));
+        assert!(with(3, &[]).ends_with("on any of 3 connections: it closed them with open queries"));
     }
 }

@@ -426,7 +426,7 @@ pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
 
 /// An error if `--local-port` leaves too few ports.
 fn check_ports(plan: &Plan) -> anyhow::Result<()> {
-    let Some(first) = plan.local_port else { return Ok(()) };
+    let Wire::Udp(UdpPlan { local_port: Some(first), .. }) = plan.wire else { return Ok(()) };
     let sockets = plan.flows();
     let last = usize::from(first) + sockets - 1;
     if u16::try_from(last).is_ok() {

@@ -11,6 +11,7 @@ mod odd_lines;
 mod progress;
 mod sent;
 mod status;
+mod tcp;
 pub(crate) mod trouble;
 mod watched;
 mod window;

@@ -1,0 +1,65 @@
+//! `kqps load` over TCP at the echo: both sides count the same.
+
+use kqps_kernel::process::Signal;
+use kqps_observation::Trial;
+use kqps_observation::trial::Transport;
+
+use super::bench::{Bench, kqps, unused_address, words};
+use crate::serve::running::Running;
+
+/// Plays the queries of a bench at a target with these flags.
+fn played(target: &str, flags: &[&str]) -> Trial {
+    let bench = Bench::new();
+    let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
+    load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
+    let output = load.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
+}
+
+#[test]
+fn both_sides_count_the_same_queries_and_connections() {
+    let of_each = ["-q", "20", "-c", "16", "--queries-per-connection"];
+    for (flags, most) in [
+        (&["-q", "50", "-c", "4"][..], 4),
+        (&["-q", "50", "-c", "6", "-T", "3"], 6),
+        (&["-Q", "2k", "-c", "2"], 2),
+        (&[&of_each[..], &["1"]].concat(), 1000),
+        (&[&of_each[..], &["10", "--close", "rst"]].concat(), 116),
+    ] {
+        let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+        let trial = played(&format!("tcp://{}", server.addresses[0]), flags);
+        assert_eq!((trial.transport, trial.accounts.correct), (Transport::Tcp, 1000), "{:?}", trial.accounts);
+        let connections = trial.connections.unwrap();
+        assert!((1..=most).contains(&connections.established), "{flags:?}: {connections:?}");
+        let tcp = server.stop(Signal::Terminate).tcp.unwrap();
+        assert_eq!((tcp.received, tcp.answered), (1000, 1000));
+        assert_eq!(tcp.connections, connections.established, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_flag_names_the_transport_as_a_url_does() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let address = server.addresses[0].to_string();
+    assert_eq!(played(&address, &["-m", "tcp"]).transport, Transport::Tcp);
+    assert_eq!(played(&address, &[]).transport, Transport::Udp);
+    let output = kqps(&["load", &format!("udp://{address}"), "-m", "tcp"]).output().unwrap();
+    assert!(words(&output).1.contains("leave one of them out"));
+}
+
+#[test]
+fn connections_are_printed_and_a_refusal_is_explained() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let bench = Bench::new();
+    let load = |target: &str| {
+        let mut load = kqps(&["load", target, "-q", "10", "-c", "2", "-t", "200ms", "-d"]);
+        load.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
+    };
+    let (out, err) = words(&load(&format!("tcp://{}", server.addresses[0])));
+    assert!(out.contains("2 of 2 attempts, 2 before the load; failed: 0; unfinished: 0\n"), "{out}{err}");
+    assert!(out.contains("0; open at the end: 2\n"), "{out}{err}");
+    let output = load(&format!("tcp://{}", unused_address()));
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("Nothing listens at"), "{err}");
+}
