@@ -70,9 +70,18 @@ impl Program {
 
     /// Starts an echo with one worker under an I/O model, and waits until it can answer.
     pub fn echo(&self, io: &str) -> Result<(Running, SocketAddr)> {
+        self.echo_with(&["--io", io])
+    }
+
+    /// Starts an echo with one worker that answers over TCP too, and waits until it can answer.
+    pub fn tcp_echo(&self) -> Result<(Running, SocketAddr)> {
+        self.echo_with(&["--tcp"])
+    }
+
+    fn echo_with(&self, flags: &[&str]) -> Result<(Running, SocketAddr)> {
         let cpu = self.subject_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
-        command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", io, "--cpus", &cpu]);
+        command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]).args(flags);
         // It ends by itself if this program dies without ending it, and its buffer holds a second of queries.
         command.args(["--for", "1h", "--buffer", "64MiB"]);
         let mut echo = Running::start(&mut command)?;

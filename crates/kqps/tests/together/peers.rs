@@ -48,6 +48,7 @@ fn a_player_is_laid_beside_dnsperf() {
 #[test]
 fn echoes_are_laid_beside_each_other() {
     every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 5);
+    every_row_has_a_ratio(&measured(Name::Transports, "transports.json"), 2);
 }
 
 /// The rows that need no other program, and the row whose result is a difference.

@@ -33,6 +33,8 @@ pub enum Name {
     Auth,
     /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
+    /// `kqps load` with dnsperf over TCP
+    Transports,
 }
 
 /// The options of `cargo xtask peers`.
@@ -111,7 +113,7 @@ pub struct Extent<'a> {
 pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let Extent { only, blocks, seconds } = extent;
     ensure!(
-        name != Name::Player || dnsperf::is_there(),
+        !matches!(name, Name::Player | Name::Transports) || dnsperf::is_there(),
         "dnsperf is missing; `cargo xtask test --only packages` installs it"
     );
     ensure!(shell::find("taskset").is_some(), "taskset is missing (package util-linux)");

@@ -49,6 +49,7 @@ pub(super) fn of(name: Name) -> Vec<Row> {
         Name::Echo => echo(),
         Name::Auth => auth(),
         Name::Front => front(),
+        Name::Transports => transports(),
     }
 }
 
@@ -323,6 +324,31 @@ fn front() -> Vec<Row> {
             before(BATCHED, FEW_FLOWS),
             before(UNBATCHED, FEW_FLOWS),
         ),
+    ]
+}
+
+/// Eight kept connections, with the window of the rows over UDP, and with a rate.
+const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
+const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
+
+fn transports() -> Vec<Row> {
+    let kqps = |flags| Side { player: Player::Kqps, flags, server: Server::TcpEcho };
+    let dnsperf = |flags| Side { player: Player::Dnsperf, flags, server: Server::TcpEcho };
+    vec![
+        Row {
+            what: "answered rate at echo tcp, 8 kept connections: kqps / dnsperf",
+            figure: Figure::AnsweredRate,
+            target: Target::AtLeast(3.0),
+            a: kqps(KEPT_WINDOW),
+            b: dnsperf(KEPT_WINDOW),
+        },
+        Row {
+            what: "player's CPU per million answers over them at 20 kqps: kqps / dnsperf",
+            figure: Figure::PlayerCpu { at_qps: 20_000 },
+            target: Target::AtMost(0.4),
+            a: kqps(KEPT),
+            b: dnsperf(KEPT_WINDOW),
+        },
     ]
 }
 

@@ -19,6 +19,8 @@ use crate::child::{Running, pinned};
 pub(super) enum Server {
     /// Our echo under an I/O model.
     Echo(&'static str),
+    /// Our echo over TCP.
+    TcpEcho,
     /// The system calls of that echo, and hardly anything else.
     Calls(&'static str),
     Named(Named),
@@ -77,14 +79,14 @@ impl Server {
     /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(_) | Self::Calls(_) => None,
+            Self::Echo(_) | Self::TcpEcho | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
         }
     }
 
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
-            Self::Echo(_) | Self::Calls(_) => BTreeMap::new(),
+            Self::Echo(_) | Self::TcpEcho | Self::Calls(_) => BTreeMap::new(),
             Self::Named(named) => named.settings.iter().copied().collect(),
         }
     }
@@ -93,6 +95,7 @@ impl Server {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Echo(io) => format!("echo {io}"),
+            Self::TcpEcho => "echo tcp".to_owned(),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
         }
@@ -102,6 +105,7 @@ impl Server {
     pub(super) fn start(&self, bench: &Bench<'_>) -> Result<Up> {
         match self {
             Self::Echo(io) => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::TcpEcho => Ok(Up::echo(bench.kqps.tcp_echo()?)),
             Self::Calls(io) => {
                 let mut calls =
                     Running::start(pinned(&bench.kqps.subject_cpu.to_string(), bench.calls).arg(io))?;
