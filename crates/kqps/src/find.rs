@@ -26,7 +26,7 @@ use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::percent;
-use kqps_verdict::rate::plain;
+use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
 use kqps_verdict::speed::usual_of;
@@ -323,7 +323,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
         return Err(bad_input(format!("--width {}%: expected 0.01% at least", percent::typed(goal.width))));
     }
     if goal.min_qps >= goal.max_qps {
-        let (min, max) = (plain(goal.min_qps), plain(goal.max_qps));
+        let (min, max) = (rate(goal.min_qps), rate(goal.max_qps));
         return Err(bad_input(format!("--min is {min}, and --max {max}: expected a --min below --max")));
     }
     if args.p99.is_some_and(|p99| p99 < Duration::from_micros(1)) {
@@ -350,7 +350,7 @@ fn usual_timeout(targets: &[SocketAddr]) -> Duration {
 fn unanswered(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {
-            format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))
+            format!("process {} ended during the trial at {} q/s", subject.pid, rate(rate_qps))
         }
         Pace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_server::Report;
+use kqps_server::services::auth::ZonesLoaded;
 use kqps_verdict::judge::SearchVerdict;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -27,6 +28,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("run", of::<run::Printed<'_>>()),
         ("run-plan", of::<run::plan::Plan<'_>>()),
         ("server", of::<Versioned<'_, Report>>()),
+        ("server-reloaded", of::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
         ("server-ready", of::<Versioned<'_, serve::words::Ready<'_>>>()),
         ("store-cell", of::<Cell>()),
         ("store-run", of::<Run>()),

@@ -2,7 +2,7 @@
 //! with factors that every subject has.
 
 use kqps_host::Topology;
-use kqps_observation::factors::name;
+use kqps_observation::factors::name::{self, CORES, IO, WORKERS};
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Factors};
@@ -11,7 +11,7 @@ use crate::echo_io;
 use crate::materials::Wanted;
 use crate::placement::{CoreWish, Placement, place};
 use crate::study_file::common;
-use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
+use crate::study_file::values::{COMMON, ONE_PER_CORE};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 

@@ -57,8 +57,8 @@ impl CoreWish {
             }
         };
         if let Some(list) = word.strip_prefix("cores ") {
-            let cpus = cpu_list::parse(list).ok().filter(|cpus| !cpus.is_empty());
-            let mut cpus = cpus.ok_or_else(|| Self::expected(word))?;
+            let cpus = cpu_list::parse(list).map_err(|error| format!("{}: {error}", Self::expected(word)))?;
+            let mut cpus = Some(cpus).filter(|cpus| !cpus.is_empty()).ok_or_else(|| Self::expected(word))?;
             cpus.sort_unstable();
             return Ok(Self::These(cpus));
         }

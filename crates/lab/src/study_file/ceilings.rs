@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use kqps_observation::factors::name;
+use kqps_observation::factors::name::{self, CORES};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
 
 use super::offer::HostOffer;
-use super::values::{CORES, Settings};
+use super::values::Settings;
 use crate::echo_io;
 use crate::subject::Definition;
 
@@ -16,9 +16,6 @@ const CANARY_IO: &str = "blocking";
 
 /// Seconds of a canary's trial.
 const CANARY_S: f64 = 0.5;
-
-/// The factor of the echo that says how its workers share sockets.
-const SOCKETS: &str = "sockets";
 
 /// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
 /// their I/O model, workers, way of sharing sockets and cores. The ceilings come first.
@@ -52,7 +49,7 @@ pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
             let name = if before == 0 { plain } else { format!("{plain} ({})", before + 1) };
             let (io, workers) = (cell.io.clone(), cell.workers);
             let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) };
-            echo.factors.set_word(SOCKETS, sockets);
+            echo.factors.set_sockets(&sockets);
             ceilings.push(echo);
         }
     }
@@ -76,7 +73,7 @@ pub(super) fn add_canary(given: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>
 /// An echo with one worker on the cores of a cell, with the same player.
 fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
-    factors.set_word(CORES, cpu_list::write(&cell.subject_cpus));
+    factors.set_cores(&cell.subject_cpus);
     Cell {
         subject: "echo".into(),
         version: given.versions.get("echo").cloned(),

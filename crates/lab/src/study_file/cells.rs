@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::factors::{FactorError, name};
+use kqps_observation::factors::{FactorError, name::{self, CORES, IO, SUBJECT}};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
 use super::offer::HostOffer;
-use super::values::{self, CORES, IO, ONE_PER_CORE, SUBJECT, Settings};
+use super::values::{self, ONE_PER_CORE, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::echo_io;
 use crate::materials::Wanted;
@@ -126,9 +126,9 @@ impl Matrix<'_> {
                 let of_place = |placed: Placed| {
                     let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
-                    Cell { name, ..self.cell(subject, definition, &factors, placed) }
+                    Ok(Cell { name, ..self.cell(subject, definition, &factors, placed)? })
                 };
-                Ok(places.into_iter().map(of_place).collect())
+                places.into_iter().map(of_place).collect()
             }
         }
     }
@@ -191,17 +191,24 @@ impl Matrix<'_> {
         CoreWish::read(&word, cores).map_err(|what| self.study.wrong(&word, what))
     }
 
-    fn cell(&self, subject: &str, definition: &Definition, given: &Factors, placed: Placed) -> Cell {
+    fn cell(
+        &self,
+        subject: &str,
+        definition: &Definition,
+        given: &Factors,
+        placed: Placed,
+    ) -> Result<Cell, TomlError> {
         let mut factors = given.clone();
         for (name, _) in given.words().iter().filter(|(_, word)| *word == ONE_PER_CORE) {
-            factors.set_word(name, placed.subject_cpus.len().to_string());
+            let per_core = placed.subject_cpus.len().to_string();
+            factors.set(name, per_core).map_err(|error| self.study.wrong_key(name, error.to_string()))?;
         }
-        factors.set_word(CORES, cpu_list::write(&placed.subject_cpus));
+        factors.set_cores(&placed.subject_cpus);
         let load = self.experiment.load.as_ref().unwrap_or(&self.study.load);
         if !load.latency_at_percent.is_empty() {
             factors.set_latency_at(&load.latency_at_percent);
         }
-        Cell {
+        Ok(Cell {
             name: String::new(),
             role: Role::Subject,
             experiment: self.experiment.name.clone(),
@@ -214,7 +221,7 @@ impl Matrix<'_> {
             subject_cpus: placed.subject_cpus,
             factors,
             target: None,
-        }
+        })
     }
 
     /// Why there is no such path here; `None` if there is.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::values::{CORES, ends, span};
+use kqps_observation::factors::name::CORES;
+
+use super::values::{ends, span};
 use super::{Experiment, StudyFile, Word};
 
 /// Where a value stands, which decides how it is read.

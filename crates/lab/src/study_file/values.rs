@@ -3,24 +3,12 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use kqps_observation::factors::name;
+use kqps_observation::factors::name::{self, CORES, WORKERS};
 
 use super::{StudyFile, Word};
 
 /// Setting → value, both as words.
 pub type Settings = BTreeMap<String, String>;
-
-/// The factor of a subject's cores. Its values are choices of cores.
-pub const CORES: &str = "cores";
-
-/// The factor of subjects.
-pub const SUBJECT: &str = "subject";
-
-/// The factor of the workers that answer.
-pub const WORKERS: &str = "workers";
-
-/// The factor of the echo's I/O model.
-pub const IO: &str = "io";
 
 /// The value of a setting that equals the number of cores in a set.
 pub const ONE_PER_CORE: &str = "one per core";
