@@ -5,7 +5,7 @@
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{CellLoad, Run};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{Load, Pace};
 
 /// Number of cells between two canaries.
 pub const EVERY: usize = 6;

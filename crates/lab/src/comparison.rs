@@ -17,10 +17,10 @@ use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
 use crate::materials::{Materials, file_name};
+use crate::player_setup::Setup;
 use crate::record;
-use crate::running::{PlayerWish, Running};
+use crate::running_server::{PlayerWish, Running};
 use crate::session::Session;
-use crate::setup::Setup;
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, programs, version};
 

@@ -17,11 +17,11 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
-use crate::load::NoTrial;
 use crate::order;
 use crate::patience::Patience;
 use crate::reasons;
 use crate::started::Play;
+use crate::trial_request::NoTrial;
 use crate::unit::{Ending, Next, Unit};
 
 /// An event of a run, passed to [`Conductor::report`].

@@ -10,7 +10,7 @@ use kqps_host::Witness;
 use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Cell, GaugeFacts, SpeedFacts, Trial};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{Load, Pace};
 
 /// One reading of the gauge takes this long, which is enough to show a core's speed.
 const READING: Duration = Duration::from_millis(10);

@@ -8,10 +8,10 @@ use kqps_host::SubjectWatched;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;
 
-use crate::load::{Load, NoTrial};
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
-use crate::setup::Setup;
+use crate::player_setup::Setup;
+use crate::trial_request::{Load, NoTrial};
 
 /// A player with its target.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_verdict::search::{Goal, Probe};
 
-use crate::load::{Load, Pace, Played, counted};
+use crate::trial_request::{Load, Pace, Played, counted};
 
 /// The most seconds that a repeated trial sends: reasons show at once, and the other cells wait.
 const LONGEST_S: f64 = 1.0;

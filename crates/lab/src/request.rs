@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kqps_observation::Target;
 
 use crate::configured::Configured;
-use crate::running::{PlayerWish, Running};
+use crate::running_server::{PlayerWish, Running};
 use crate::study_file::StudyFile;
 
 /// The request for a new run.

@@ -7,7 +7,7 @@ use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, LATEST, Next, Probe, Start, bounds_found, next_trial};
 
-use crate::load::{Load, Pace, Played};
+use crate::trial_request::{Load, Pace, Played};
 
 /// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]

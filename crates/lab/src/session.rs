@@ -18,15 +18,15 @@ use crate::conduct::{Conducted, Conductor, Event};
 use crate::error::LabError;
 use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
-use crate::kept;
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
-use crate::rig::Rig;
+use crate::search_folder;
 use crate::subject::Definition;
 use crate::subject::remains;
+use crate::subject_launcher::Rig;
 
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
 /// present subjects, or a folder that is taken.
@@ -95,7 +95,7 @@ impl Session {
         // The lock on the store shows that no other kqps conducts this run, so these processes are left over.
         remains::end_all_under(folder.path());
         let run = store.run()?;
-        if run.study == kept::NAME {
+        if run.study == search_folder::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
         let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;

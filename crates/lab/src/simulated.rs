@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Trial, trial};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{Load, Pace};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {

@@ -2,7 +2,7 @@
 
 use kqps_observation::Trial;
 
-use crate::load::{Load, NoTrial};
+use crate::trial_request::{Load, NoTrial};
 
 /// A started subject. Dropping it stops the subject.
 pub trait RunningSubject {

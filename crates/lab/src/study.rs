@@ -8,8 +8,8 @@ use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
 use crate::echo_io;
-use crate::running::{self, PlayerWish, Running};
-use crate::setup::Setup;
+use crate::player_setup::Setup;
+use crate::running_server::{self, PlayerWish, Running};
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "default";
@@ -65,7 +65,7 @@ pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
     if given.running.iter().any(|running| !running.target.on_this_host) {
         match given.echo_target {
-            Some(echo) => layout.cells.push(running::echo_cell(echo, &subject_like(given))),
+            Some(echo) => layout.cells.push(running_server::echo_cell(echo, &subject_like(given))),
             None => {
                 layout.skipped.insert("player ceiling".into(), NO_ECHO_THERE.into());
             }

@@ -7,10 +7,10 @@ use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::rounds::{self, LATENCIES};
 use crate::search::{self, Wanted};
+use crate::trial_request::{Load, Pace, Played, counted};
 
 /// The trial that finds a ceiling.
 const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };

@@ -2,7 +2,7 @@
 
 use kqps_lab::comparison::Side;
 use kqps_lab::configured::{Configured, with_names_of_their_own};
-use kqps_lab::running::Running;
+use kqps_lab::running_server::Running;
 
 use super::Args;
 use crate::exit::bad_input;

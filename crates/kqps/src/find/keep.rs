@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
-use kqps_lab::kept::{Claimed, Kept, NAME};
+use kqps_lab::search_folder::{Claimed, Kept, NAME};
 use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::{Factors, Run, Target, Trial};

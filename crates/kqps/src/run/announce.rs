@@ -4,8 +4,8 @@ use std::path::Path;
 
 use kqps_lab::budget::Spending;
 use kqps_lab::layout::BUDGET_S;
+use kqps_lab::player_setup::Setup;
 use kqps_lab::session::Session;
-use kqps_lab::setup::Setup;
 use kqps_lab::words::{counted, time};
 use kqps_observation::Run;
 use kqps_observation::run::Role;

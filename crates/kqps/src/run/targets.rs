@@ -7,7 +7,7 @@ use std::time::Duration;
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
-use kqps_lab::running::{PlayerWish, Running};
+use kqps_lab::running_server::{PlayerWish, Running};
 use kqps_observation::Target;
 
 use crate::exit::bad_input;

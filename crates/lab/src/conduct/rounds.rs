@@ -14,9 +14,9 @@ use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
 use super::{Conducted, Conductor, Event, Place, seconds};
-use crate::load::{Load, NoTrial, Played};
 use crate::order;
 use crate::patience::Patience;
+use crate::trial_request::{Load, NoTrial, Played};
 use crate::unit::{self, Next, Unit};
 use member::Member;
 

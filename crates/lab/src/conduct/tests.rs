@@ -15,10 +15,10 @@ use kqps_observation as observation;
 use kqps_observation::CellLoad;
 
 use super::*;
-use crate::load::Load;
-use crate::running::Running;
+use crate::running_server::Running;
 use crate::simulated::Simulated;
 use crate::study::{self, Given};
+use crate::trial_request::Load;
 
 mod failing;
 

@@ -10,8 +10,8 @@ use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, Place, seconds};
-use crate::load::NoTrial;
 use crate::rounds;
+use crate::trial_request::NoTrial;
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this many times in succession is hopeless.

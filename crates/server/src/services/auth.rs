@@ -1,10 +1,10 @@
 //! The authoritative server. All workers of a process share its zones, which can be replaced while it runs.
 
 mod answer;
-mod keeper;
 mod loaded;
 mod settings;
 mod source;
+mod zone_keeper;
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::connections::ConnectionThread;
 use crate::error::ServeError;
 use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
 use crate::worker::threads::{self, StartConnections, Threads};
-use keeper::Keeper;
+use zone_keeper::Keeper;
 
 pub use loaded::{Changes, Faulty, ZonesLoaded};
 pub use settings::AuthSettings;

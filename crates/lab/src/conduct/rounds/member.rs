@@ -6,10 +6,10 @@ use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
 use super::super::{Conductor, Place};
-use crate::load::Load;
 use crate::patience::Patience;
 use crate::search;
 use crate::started::Play;
+use crate::trial_request::Load;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 

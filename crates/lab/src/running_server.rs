@@ -4,7 +4,7 @@
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Target};
 
-use crate::setup::Setup;
+use crate::player_setup::Setup;
 
 /// A server that already runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,15 +14,15 @@ use kqps_verdict::silence::silence;
 
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::load::{Load, NoTrial};
 use crate::materials::{Materials, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
 use crate::player::Player;
-use crate::setup::Setup;
+use crate::player_setup::Setup;
 use crate::started::{Play, RunningSubject};
 use crate::subject::definition::ReadyKind;
 use crate::subject::{Definition, Setting, StartError, Subject};
+use crate::trial_request::{Load, NoTrial};
 
 /// Everything that is needed to start the subject of any cell.
 pub(crate) struct Rig<'a> {

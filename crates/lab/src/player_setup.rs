@@ -11,7 +11,7 @@ use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, Io, LoadPlan, Plan, Sources, Stop, UdpPlan, Wire};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{Load, Pace};
 
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
