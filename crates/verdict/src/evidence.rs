@@ -102,13 +102,13 @@ fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
 
     fn played(trials: &[(f64, bool)]) -> Vec<Trial> {
         trials
             .iter()
             .map(|(rate_qps, spoiled)| {
-                let load = Load { intended_qps: Some(*rate_qps), ..Load::default() };
+                let load = LoadFacts { intended_qps: Some(*rate_qps), ..LoadFacts::default() };
                 let mut trial = Trial { load, ..Trial::default() };
                 trial.players.first.socket_drops = u64::from(*spoiled);
                 trial

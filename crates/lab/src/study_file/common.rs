@@ -6,7 +6,7 @@ use kqps_observation::factors::{FactorError, name};
 use kqps_verdict::steady::BINS;
 
 use super::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
-use crate::placement::CoreWish;
+use crate::placement::CoreRequest;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{did_you_mean, nearest};
@@ -34,7 +34,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
             let is_count = value.parse().is_ok_and(|number: u32| number >= 1);
             return right(is_count, name, value, "a number from 1 on");
         }
-        CORES => return CoreWish::read(value, 1).map(|_| ()),
+        CORES => return CoreRequest::read(value, 1).map(|_| ()),
         name::PLAYER_IO => return one_of(name, value, &PLAYER_IO),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ => {}

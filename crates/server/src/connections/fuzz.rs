@@ -11,7 +11,7 @@ use kqps_message::HEADER_BYTES;
 use super::connection::{Connection, Scratch, Turn};
 use super::counts::End;
 use super::frame::{LENGTH_BYTES, first_message};
-use super::keeper::Kept as _;
+use super::keeper::KeptConnection as _;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;

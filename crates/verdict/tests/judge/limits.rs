@@ -1,7 +1,7 @@
 //! Limits on the rate of responses: facts that show one, and facts that almost do.
 
 use kqps_observation::{Place, Trial};
-use kqps_verdict::warning::{Code, Effect, Setting, of_trial, rate_limited};
+use kqps_verdict::warning::{Code, Effect, Surroundings, of_trial, rate_limited};
 
 use crate::facts::{place, subject_busy, trial};
 
@@ -59,7 +59,7 @@ fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
         "{warning}"
     );
     let codes: Vec<Code> =
-        of_trial(&silent, &Setting::default()).iter().map(|warning| warning.code).collect();
+        of_trial(&silent, &Surroundings::default()).iter().map(|warning| warning.code).collect();
     assert_eq!(codes, [Code::SingleHost, Code::RateLimited]);
     subject_busy(&mut silent, 0.97);
     assert_eq!(rate_limited(&silent), None, "it may have been overloaded");

@@ -77,9 +77,9 @@ pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_
     if is_one_host(&verdict.subjects) {
         advised.retain(|one| one.action != Action::SecondHost);
     }
-    let left_open = caveats::of_run(run, verdict);
+    let caveats = caveats::of_run(run, verdict);
     let mut reasons = reasons_unprinted(verdict);
-    reasons.extend(left_open.iter().map(|reason| (reason.as_str(), None)));
+    reasons.extend(caveats.iter().map(|reason| (reason.as_str(), None)));
     let command = match folder {
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps run --why`".to_owned(),
