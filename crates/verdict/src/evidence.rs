@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn at_last_the_spoiled_trial_counts_that_nobody_made_anew() {
+    fn at_last_a_spoiled_trial_counts_if_it_was_not_made_anew() {
         let of = |trials: &[(f64, bool)]| {
             rates(&counted_at_last(&played(trials), |trial| (Purpose::Search, trial)))
         };

@@ -158,7 +158,7 @@ pub fn connection(bytes: &[u8]) {
     let (heard, rest, is_whole) = split(&rig.heard);
     for message in heard {
         let left = replies.get_mut(message).and_then(|left| left.checked_sub(1).map(|less| *left = less));
-        assert!(left.is_some(), "nobody asked for b\"{}\"", message.escape_ascii());
+        assert!(left.is_some(), "no query asked for b\"{}\"", message.escape_ascii());
     }
     assert!(is_whole);
     let Scratch { counts, transfers, .. } = &rig.scratch;

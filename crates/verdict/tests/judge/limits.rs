@@ -68,10 +68,10 @@ fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
     assert_eq!(rate_limited(&silent), None, "queries wait in a queue");
     silent.accounts.late = 0;
     silent.hosts.first.network.udp4.no_ports = 40_000;
-    assert_eq!(rate_limited(&silent), None, "nobody listened");
+    assert_eq!(rate_limited(&silent), None, "no process listened");
     silent.hosts.first.network.udp4.no_ports = 0;
     (silent.accounts.correct, silent.accounts.lost) = (0, 100_000);
-    assert_eq!(rate_limited(&silent), None, "it answers nobody");
+    assert_eq!(rate_limited(&silent), None, "it answers no query");
 }
 
 #[test]
