@@ -20,12 +20,12 @@ const WRITE: &str = "KQPS_WRITE_SCHEMAS";
 /// The name of each file, and its schema.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        ("comparison", of::<compare::Printed<'_>>()),
-        ("find-trial", of::<find::Printed<'_>>()),
+        ("comparison", of::<compare::PrintedComparison<'_>>()),
+        ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
         ("host", of::<host::HostOutput<'_>>()),
         ("probe", of::<Versioned<'_, probe::Probe>>()),
-        ("run", of::<run::Printed<'_>>()),
+        ("run", of::<run::PrintedRun<'_>>()),
         ("run-plan", of::<run::plan::Plan<'_>>()),
         ("server", of::<Versioned<'_, Report>>()),
         ("server-reloaded", of::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),

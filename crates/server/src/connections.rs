@@ -29,7 +29,7 @@ use mio::Waker;
 use serde::{Deserialize, Serialize};
 
 pub use counts::{End, TcpReport};
-pub use keeper::{Accepting, Keeper, Kept};
+pub use keeper::{Accepting, Keeper, KeptConnection};
 pub use output::Output;
 pub use slots::{Active, Slots};
 pub use stream::Stream;

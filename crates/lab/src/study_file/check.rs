@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use kqps_verdict::search::Preset;
 
-use super::possible::{self, Settings};
+use super::possible::{self, PossibleSettings};
 use super::values::{COMMON, ONE_PER_CORE};
-use super::{Experiment, Load, Published, StudyFile, common};
+use super::{Experiment, Published, RawLoad, StudyFile, common};
 use crate::echo_io;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -133,7 +133,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
 fn common_settings(
     study: &StudyFile,
     experiment: &Experiment,
-    settings: &Settings<'_>,
+    settings: &PossibleSettings<'_>,
 ) -> Result<(), TomlError> {
     let can_be_veth = |experiment: &Experiment| match possible::settings(study, experiment).get(name::PATH) {
         Some(words) => words.iter().any(|one| one.word() == question::Path::Veth.word()),
@@ -173,7 +173,11 @@ fn common_settings(
 }
 
 /// An exclusion must name a setting of the experiment, with a value that it can have.
-fn excluded(study: &StudyFile, experiment: &Experiment, settings: &Settings<'_>) -> Result<(), TomlError> {
+fn excluded(
+    study: &StudyFile,
+    experiment: &Experiment,
+    settings: &PossibleSettings<'_>,
+) -> Result<(), TomlError> {
     for (name, word) in experiment.exclude.iter().flatten() {
         known_factor(study, experiment, settings, name)?;
         let subjects = experiment.subjects.iter().map(String::as_str).filter(|_| name == SUBJECT);
@@ -235,7 +239,7 @@ fn unbundled(study: &StudyFile, factor: &str, value: &str) -> Result<(), TomlErr
 fn known_factor(
     study: &StudyFile,
     experiment: &Experiment,
-    settings: &Settings<'_>,
+    settings: &PossibleSettings<'_>,
     factor: &str,
 ) -> Result<(), TomlError> {
     if settings.contains_key(factor) || factor == SUBJECT {
@@ -252,7 +256,7 @@ fn known_factor(
 }
 
 /// Checks a load. An error names the key at fault.
-fn of_load(load: &Load) -> Result<(), (&'static str, String)> {
+fn of_load(load: &RawLoad) -> Result<(), (&'static str, String)> {
     let is_time = |seconds: f64| seconds > 0.0 && seconds <= SECONDS_MOST;
     let wrong = |key, what: &str| Err((key, what.to_string()));
     if load.search.is_none() && !load.latency_at_percent.is_empty() {

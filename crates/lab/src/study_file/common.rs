@@ -7,7 +7,7 @@ use kqps_player::Io;
 use kqps_verdict::steady::BINS;
 
 use super::values::{COMMON, ONE_PER_CORE};
-use crate::placement::CoreWish;
+use crate::placement::CoreRequest;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{did_you_mean, nearest};
@@ -32,7 +32,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
             let is_count = value.parse().is_ok_and(|number: u32| number >= 1);
             return right(is_count, name, value, "a number from 1 on");
         }
-        CORES => return CoreWish::read(value, 1).map(|_| ()),
+        CORES => return CoreRequest::read(value, 1).map(|_| ()),
         name::PLAYER_IO => return one_of(name, value, &Io::ALL.map(Io::name)),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ => {}
