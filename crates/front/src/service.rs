@@ -7,7 +7,7 @@ use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpOptions, UdpSocket};
 use kqps_server::error::ServeError;
 use kqps_server::model::Model;
-use kqps_server::service::{AfterHangUp, Running, Service, Task, Transports};
+use kqps_server::service::{AfterHangUp, RunningService, Service, Task, Transports};
 use kqps_server::setup::ServerSetup;
 use kqps_server::worker::threads::Threads;
 
@@ -66,7 +66,7 @@ impl Service for Front {
         Ok(short.into_iter().map(|note| format!("--backend-buffer: {note}")).collect())
     }
 
-    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
+    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
         let Self { settings, source } = *self;
         let Task { model, workers, listeners, .. } = task;
         let own_addresses = OwnAddresses::of(&workers, settings.tcp)?;
@@ -86,7 +86,7 @@ struct RunningFront {
     source: Box<dyn PolicySource>,
 }
 
-impl Running for RunningFront {
+impl RunningService for RunningFront {
     fn threads(&mut self) -> &mut Threads {
         &mut self.threads
     }

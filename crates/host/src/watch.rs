@@ -184,8 +184,8 @@ mod tests {
         assert_eq!((seen.side, seen.subject.unwrap().pid), (SubjectSide::There, 7));
         assert_eq!(seen.host.unreadable["subject pss"], "no");
 
-        let nobody = SubjectSeen { facts: None, ..subject };
-        let seen = join(player, nobody);
+        let unwatched = SubjectSeen { facts: None, ..subject };
+        let seen = join(player, unwatched);
         assert_eq!(seen.host.foreign_cpu_s, None);
         assert!(seen.host.unreadable[FOREIGN_CPU].contains("the subject is not watched"));
     }

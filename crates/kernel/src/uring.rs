@@ -4,7 +4,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -27,6 +27,8 @@ pub struct Ring {
     provided: Block<Provided>,
     buffers: Block<u8>,
     buffer_bytes: usize,
+    /// No other ring of this process has this number.
+    number: u32,
     tail: u16,
     mask: u16,
     /// Prevents sending the ring to another thread: the kernel would refuse calls of that thread, even those of
@@ -35,9 +37,13 @@ pub struct Ring {
 }
 
 /// A buffer of one ring. It belongs to the caller, and the kernel does not touch it, until it is used for a reply or
-/// given back.
+/// given back. Functions of another ring panic if they are called with it.
 #[derive(Debug)]
-pub struct Buffer(u16);
+pub struct Buffer {
+    /// The number of its ring.
+    ring: u32,
+    id: u16,
+}
 
 /// Space for one `BufRingEntry`.
 #[derive(Clone, Copy)]
@@ -100,6 +106,7 @@ impl Ring {
             // Most datagrams are short, so the ends of long buffers need no memory.
             buffers: Block::untouched(count * buffer_bytes),
             buffer_bytes,
+            number: unused_number()?,
             tail: 0,
             mask: buffers - 1,
             _stays: PhantomData,
@@ -113,7 +120,7 @@ impl Ring {
         // SAFETY: the block is page-aligned, as long as `buffers` entries, and lives as long as the ring.
         unsafe { all.ring.submitter().register_buf_ring_with_flags(provided, buffers, GROUP, 0) }
             .map_err(refused("provided buffer ring"))?;
-        (0..buffers).for_each(|index| all.give_back(Buffer(index)));
+        (0..buffers).for_each(|id| all.give_back(all.buffer(id)));
         Ok(all)
     }
 
@@ -176,13 +183,13 @@ impl Ring {
         let key = entry.user_data() as u32;
         Some(match entry.user_data() & !u64::from(u32::MAX) {
             RECEIVED => self.received(key, &entry),
-            SENT => Completion::Sent(Buffer(key as u16), outcome(entry.result())),
+            SENT => Completion::Sent(self.buffer(key as u16), outcome(entry.result())),
             _ => Completion::Woken,
         })
     }
 
     fn received(&mut self, key: u32, entry: &cqueue::Entry) -> Completion {
-        let buffer = cqueue::buffer_select(entry.flags()).map(Buffer);
+        let buffer = cqueue::buffer_select(entry.flags()).map(|id| self.buffer(id));
         match (buffer, outcome(entry.result())) {
             (Some(buffer), Ok(())) => {
                 Completion::Received { key, buffer, armed: cqueue::more(entry.flags()) }
@@ -246,11 +253,10 @@ impl Ring {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn reply(&mut self, socket: &UdpSocket, buffer: Buffer, bytes: usize) -> io::Result<()> {
+        let index = self.index(&buffer);
         assert!(PAYLOAD_AT + bytes <= self.buffer_bytes, "a reply lies within its query's buffer");
         let asked = self.asked(&buffer);
         let name_length = self.sender(&buffer).length();
-        let Buffer(id) = buffer;
-        let index = usize::from(id);
         let start = index * self.buffer_bytes;
         let payload = self.buffers.at(start + PAYLOAD_AT).cast();
         self.slices[index] = libc::iovec { iov_base: payload, iov_len: bytes };
@@ -263,9 +269,10 @@ impl Ring {
         header.msg_controllen = self.controls[index].write(None, asked.as_ref());
         let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), &raw const *header)
             .build()
-            .user_data(SENT | u64::from(id));
-        // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring. The caller gave
-        // up the handle, which is the only way to touch them before the kernel is done.
+            .user_data(SENT | u64::from(buffer.id));
+        // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring. The buffer is this
+        // ring's, as `index` checked. The caller gave up its handle, which is the only way to touch them before the
+        // kernel is done.
         unsafe { self.push(&entry) }
     }
 
@@ -273,16 +280,17 @@ impl Ring {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn give_back(&mut self, buffer: Buffer) {
-        let Buffer(id) = buffer;
+        let start = self.index(&buffer) * self.buffer_bytes;
         let base = self.provided.at(0).cast::<BufRingEntry>();
-        let address = self.buffers.at(usize::from(id) * self.buffer_bytes) as u64;
+        let address = self.buffers.at(start) as u64;
         // SAFETY: the mask keeps the entry within the block. The kernel reads entries only up to the tail, which
-        // moves after the entry was written; the tail is in bytes that no entry uses.
+        // moves after the entry was written; the tail is in bytes that no entry uses. The buffer that the entry offers
+        // to the kernel is this ring's, as `index` checked, and the caller gave up its only handle.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & self.mask));
             entry.set_addr(address);
             entry.set_len(self.buffer_bytes as u32);
-            entry.set_bid(id);
+            entry.set_bid(buffer.id);
             self.tail = self.tail.wrapping_add(1);
             let tail = BufRingEntry::tail(base).cast_mut();
             AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
@@ -291,7 +299,21 @@ impl Ring {
 
     #[inline]
     fn whole_mut(&mut self, buffer: &Buffer) -> &mut [u8] {
-        &mut self.buffers[usize::from(buffer.0) * self.buffer_bytes..][..self.buffer_bytes]
+        let start = self.index(buffer) * self.buffer_bytes;
+        &mut self.buffers[start..][..self.buffer_bytes]
+    }
+
+    /// The handle of a buffer that the kernel does not use.
+    #[inline]
+    fn buffer(&self, id: u16) -> Buffer {
+        Buffer { ring: self.number, id }
+    }
+
+    /// The index of a buffer. Panics if another ring owns it: the kernel may be using this ring's buffer of that index.
+    #[inline]
+    fn index(&self, buffer: &Buffer) -> usize {
+        assert!(buffer.ring == self.number, "a buffer of another ring");
+        usize::from(buffer.id)
     }
 
     /// Queues an entry. If the queue is full, submits it first.
@@ -321,6 +343,14 @@ impl Drop for Ring {
             self.buffers.leak();
         }
     }
+}
+
+/// Returns a number that no other ring of this process has or had. Numbers never begin again at 0, since buffers may
+/// outlive their ring.
+fn unused_number() -> io::Result<u32> {
+    static USED: AtomicU64 = AtomicU64::new(0);
+    let number = u32::try_from(USED.fetch_add(1, Ordering::Relaxed));
+    number.map_err(|_| io::Error::other("this process has already made 4,294,967,296 rings"))
 }
 
 /// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use io_uring::types::{CancelBuilder, Fd};
+use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 
 use crate::batch::SendBatch;
@@ -11,7 +11,8 @@ use crate::udp::UdpSocket;
 
 /// A ring that sends, and waits until the kernel has taken or refused every message.
 pub struct SendRing {
-    /// `None` after a failure: pending entries would point to a batch that is no longer borrowed.
+    /// `None` after a failure: pending entries point to a batch that was given up, and their completions would be taken
+    /// for those of a later batch.
     ring: Option<IoUring>,
 }
 
@@ -22,10 +23,11 @@ impl SendRing {
     }
 
     /// Sends all messages of a batch. Replaces `outcomes` with the outcome of each message, in order. If the call
-    /// itself fails, it closes the ring, which then sends nothing more.
+    /// itself fails, it closes the ring, which then sends nothing more, and discards the messages. The batch continues
+    /// in new memory. The old memory is never freed, since the kernel may still read it.
     pub fn send(
         &mut self,
-        batch: &SendBatch,
+        batch: &mut SendBatch,
         socket: &UdpSocket,
         outcomes: &mut Vec<io::Result<()>>,
     ) -> io::Result<()> {
@@ -35,10 +37,10 @@ impl SendRing {
     }
 
     /// Sends again those messages of a batch for which the socket had no room: those whose outcome in `outcomes` is
-    /// "would block".
+    /// "would block". Fails as [`Self::send`] does.
     pub fn send_rest(
         &mut self,
-        batch: &SendBatch,
+        batch: &mut SendBatch,
         socket: &UdpSocket,
         outcomes: &mut [io::Result<()>],
     ) -> io::Result<()> {
@@ -47,10 +49,10 @@ impl SendRing {
         };
         let sent = submit(ring, batch, socket, outcomes).and_then(|count| finish(ring, count, outcomes));
         if sent.is_err() {
-            // Closing the ring cancels pending operations but does not wait for that, and the batch may be freed
-            // next. Entries that were not submitted vanish with the ring.
-            let _ = ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+            // Entries that were not submitted vanish with the ring. Closing it cancels pending operations but does not
+            // wait for that, so the kernel may read the batch's memory for an unknown time.
             self.ring = None;
+            batch.leak();
         }
         sent
     }
@@ -73,8 +75,8 @@ fn submit(
             .flags(libc::MSG_DONTWAIT as u32)
             .build()
             .user_data(index as u64);
-        // SAFETY: the header and what it points to belong to the batch, which stays borrowed until every message has
-        // its completion or the ring, after a failure, is closed.
+        // SAFETY: the header and what it points to belong to the batch. `send_rest` borrows it mutably until every
+        // message has its completion. After a failure, `send_rest` makes this memory unreachable and never frees it.
         unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
         *outcome = Ok(());
         count += 1;
@@ -116,24 +118,49 @@ mod tests {
     use super::*;
     use crate::udp::{Peer, UdpOptions, Wait};
 
+    /// A ring that is not enabled yet, which refuses submissions.
+    fn failing() -> io::Result<SendRing> {
+        Ok(SendRing { ring: Some(IoUring::builder().setup_r_disabled().build(8)?) })
+    }
+
     #[test]
     fn a_ring_that_failed_sends_nothing_more() {
-        // A ring that is not enabled yet refuses submissions.
-        let Ok(ring) = IoUring::builder().setup_r_disabled().build(8) else {
+        let Ok(mut ring) = failing() else {
             skip(Capability::Uring, "this kernel offers no io_uring");
             return;
         };
-        let mut ring = SendRing { ring: Some(ring) };
         let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
         let (from, to) = (bind(), bind());
         let mut outcomes = Vec::new();
-        for expected in [Some(libc::EBADFD), None] {
+        // A closed ring does not touch the batch.
+        for (expected, messages_left) in [(Some(libc::EBADFD), 0), (None, 1)] {
             let mut batch = SendBatch::new(8, 64);
             batch.add(&to.local_addr().unwrap().into(), 3, None).copy_from_slice(b"one");
-            let error = ring.send(&batch, &from, &mut outcomes).unwrap_err();
+            let error = ring.send(&mut batch, &from, &mut outcomes).unwrap_err();
             assert_eq!(error.raw_os_error(), expected, "{error}");
             assert!(ring.ring.is_none(), "nothing is left that points to the batch");
+            assert_eq!(batch.messages(), messages_left);
         }
+    }
+
+    #[test]
+    fn no_later_batch_uses_the_memory_of_one_that_failed() {
+        let Ok(mut ring) = failing() else {
+            skip(Capability::Uring, "this kernel offers no io_uring");
+            return;
+        };
+        let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let target = socket.local_addr().unwrap().into();
+        let with_a_message = |mut batch: SendBatch| {
+            batch.add(&target, 3, None).copy_from_slice(b"one");
+            batch
+        };
+        let mut batch = with_a_message(SendBatch::new(8, 64));
+        let leaked = batch.headers().next();
+        assert!(ring.send(&mut batch, &socket, &mut Vec::new()).is_err());
+        let mut later = vec![with_a_message(batch)];
+        later.extend((0..64).map(|_| with_a_message(SendBatch::new(8, 64))));
+        assert!(later.iter().all(|batch| batch.headers().next() != leaked));
     }
 
     #[test]
@@ -147,7 +174,7 @@ mod tests {
         for _ in 0..2 {
             batch.add(&socket.local_addr().unwrap().into(), 3, None).copy_from_slice(b"two");
         }
-        assert!(ring.send(&batch, &socket, &mut Vec::new()).is_err());
+        assert!(ring.send(&mut batch, &socket, &mut Vec::new()).is_err());
         assert_eq!(socket.recv(&mut [0; 8], &mut Peer::default(), Wait::No).unwrap(), None);
     }
 
@@ -166,7 +193,7 @@ mod tests {
         batch.add(&target, 65_508, None).fill(0);
         batch.add(&target, 5, None).copy_from_slice(b"three");
         let mut outcomes = Vec::new();
-        ring.send(&batch, &from, &mut outcomes).unwrap();
+        ring.send(&mut batch, &from, &mut outcomes).unwrap();
         let errors: Vec<Option<i32>> =
             outcomes.iter().map(|outcome| outcome.as_ref().err().and_then(io::Error::raw_os_error)).collect();
         assert_eq!(errors, [None, Some(libc::EMSGSIZE), None]);
@@ -181,7 +208,7 @@ mod tests {
         for text in [b"1", b"2", b"3"] {
             batch.add(&target, 1, None).copy_from_slice(text);
         }
-        ring.send_rest(&batch, &from, &mut outcomes).unwrap();
+        ring.send_rest(&mut batch, &from, &mut outcomes).unwrap();
         assert!(outcomes[1].is_ok() && outcomes[2].is_err());
         let (mut buffer, mut peer) = ([0; 16], Peer::default());
         assert_eq!(to.recv(&mut buffer, &mut peer, Wait::ForOne).unwrap(), Some(1));

@@ -211,14 +211,14 @@ fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     for comparison in &compared.comparisons {
-        print::json(&Printed { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
+        print::json(&PrintedComparison { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
     }
     Ok(())
 }
 
 /// What `--json` prints of each comparison.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Printed<'a> {
+pub(crate) struct PrintedComparison<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]

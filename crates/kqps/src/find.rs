@@ -16,26 +16,26 @@ use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::gauged::{Cores, Gauges};
-use kqps_lab::load::{Load, NoTrial, Pace, Played};
 use kqps_lab::path::LaidPath;
 use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
-use kqps_lab::setup::Setup;
+use kqps_lab::player_setup::PlayerSetup;
+use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::percent;
-use kqps_verdict::rate::plain;
+use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
 use kqps_verdict::speed::usual_of;
-use kqps_verdict::warning::Setting;
+use kqps_verdict::warning::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{NotOfSearches, PlayerArgs, Queries, TIMEOUT, setting, watched};
+use crate::load::{NotOfSearches, PlayerArgs, Queries, TIMEOUT, surroundings, watched};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
@@ -158,9 +158,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
     let ended =
-        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_print(load))
+        kqps_lab::search::run(&goal, &Start::default(), &mut played, |request| search.play_and_print(request))
             .and_then(|bounds| {
-                kqps_lab::search::refine(&goal, &bounds, &mut played, |load| search.play_and_print(load))
+                kqps_lab::search::refine(&goal, &bounds, &mut played, |request| {
+                    search.play_and_print(request)
+                })
             });
     let keeping = search.keeping;
     let interrupted = match ended {
@@ -173,8 +175,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Err(error);
         }
     };
-    let setting = setting(&args.player, &plan, &subject);
-    let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
+    let surroundings = surroundings(&args.player, &plan, &subject);
+    let verdict = judged(&goal, surroundings, &played, &ceilings, interrupted);
     if args.json {
         print::json(&verdict)?;
     } else {
@@ -211,33 +213,33 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
-    fn play_and_print(&mut self, load: &Load) -> Result<Trial, Ended> {
-        let play = |load: &Load| self.trial(load);
+    fn play_and_print(&mut self, request: &TrialRequest) -> Result<Trial, Ended> {
+        let play = |request: &TrialRequest| self.trial(request);
         let trial = match &self.cores {
-            Some(cores) => self.gauges.play(cores, &self.subject.pids, load, play),
-            None => play(load),
+            Some(cores) => self.gauges.play(cores, &self.subject.pids, request, play),
+            None => play(request),
         };
         let trial = trial?;
         if self.json {
-            print_trial(&trial, load).map_err(Ended::Failed)?;
+            print_trial(&trial, request).map_err(Ended::Failed)?;
         }
-        if let Some(why) = unanswered(&trial, load).filter(|_| !trial.interrupted) {
+        if let Some(why) = unanswered(&trial, request).filter(|_| !trial.interrupted) {
             return Err(Ended::Failed(anyhow::Error::msg(why)));
         }
-        eprintln!("{}", words::trial_line(&trial, load.purpose, self.goal));
+        eprintln!("{}", words::trial_line(&trial, request.purpose, self.goal));
         if trial.interrupted {
             return Err(Ended::Interrupted);
         }
         if let Some(keeping) = &mut self.keeping {
-            keeping.add(load.purpose, &trial).map_err(Ended::Failed)?;
+            keeping.add(request.purpose, &trial).map_err(Ended::Failed)?;
         }
         Ok(trial)
     }
 
-    fn trial(&self, load: &Load) -> Result<Trial, Ended> {
+    fn trial(&self, request: &TrialRequest) -> Result<Trial, Ended> {
         let mut plan = self.player.plan.clone();
-        plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
-        if let Pace::Open { rate_qps } = load.pace {
+        plan.stop.after = Some(Duration::from_secs_f64(request.duration_s));
+        if let RequestedPace::Open { rate_qps } = request.pace {
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
         self.player.play(plan, self.subject, None, io::stderr().is_terminal())
@@ -284,14 +286,14 @@ impl Player<'_> {
 }
 
 /// Prints a trial as soon as it is over. An output that cannot be written ends the search.
-fn print_trial(trial: &Trial, load: &Load) -> anyhow::Result<()> {
-    print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
+fn print_trial(trial: &Trial, request: &TrialRequest) -> anyhow::Result<()> {
+    print::json(&PrintedTrial { trial, purpose: request.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
 
 /// The JSON object that `--json` prints of each trial, before the verdict.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Printed<'a> {
+pub(crate) struct PrintedTrial<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     purpose: Purpose,
@@ -326,7 +328,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
         return Err(bad_input(format!("--width {}%: expected 0.01% at least", percent::typed(goal.width))));
     }
     if goal.min_qps >= goal.max_qps {
-        let (min, max) = (plain(goal.min_qps), plain(goal.max_qps));
+        let (min, max) = (rate(goal.min_qps), rate(goal.max_qps));
         return Err(bad_input(format!("--min is {min}, and --max {max}: expected a --min below --max")));
     }
     if args.p99.is_some_and(|p99| p99 < Duration::from_micros(1)) {
@@ -346,30 +348,30 @@ fn are_here(targets: &[SocketAddr]) -> bool {
 
 /// The default timeout of an answer. On this host it is that of a study.
 fn usual_timeout(targets: &[SocketAddr]) -> Duration {
-    if are_here(targets) { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
+    if are_here(targets) { Duration::from_secs_f64(PlayerSetup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
 }
 
 /// Why the search has no target: the subject has ended, or nothing ever answered.
-fn unanswered(trial: &Trial, load: &Load) -> Option<String> {
-    let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
-        Pace::Open { rate_qps } => {
-            format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))
+fn unanswered(trial: &Trial, request: &TrialRequest) -> Option<String> {
+    let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match request.pace {
+        RequestedPace::Open { rate_qps } => {
+            format!("process {} ended during the trial at {} q/s", subject.pid, rate(rate_qps))
         }
-        Pace::Closed => format!("process {} ended during the overload trial", subject.pid),
+        RequestedPace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });
-    ended.or_else(|| silence(trial).filter(|_| load.purpose == Purpose::Ceiling))
+    ended.or_else(|| silence(trial).filter(|_| request.purpose == Purpose::Ceiling))
 }
 
 fn judged(
     goal: &Goal,
-    setting: Setting,
+    surroundings: Surroundings,
     played: &[Played],
     ceilings: &Ceilings,
     interrupted: bool,
 ) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
     let known = Known {
-        setting,
+        surroundings,
         player_qps: ceilings.player_qps(),
         echo_qps: ceilings.echo_qps(),
         echo: ceilings.echo_estimate(),

@@ -22,7 +22,7 @@ use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
 use kqps_verdict::silence::silence;
-use kqps_verdict::warning::{self, Setting, Warning};
+use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -126,11 +126,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let bar = io::stderr().is_terminal() && args.interval.is_none();
     let shown = ProgressDisplay { bar, every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
-    let setting = setting(&args.player, &plan, &subject);
-    let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
+    let surroundings = surroundings(&args.player, &plan, &subject);
+    let warnings = warning::of_trial(&trial, &surroundings).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
-    let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &setting));
+    let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &surroundings));
     if args.json {
         let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
         let (trial, warnings) = (&trial, &*warnings);
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             eprintln!("kqps: {why}");
         }
     } else {
-        print!("{}", words::words(&trial, &warnings, setting.workers));
+        print!("{}", words::words(&trial, &warnings, surroundings.workers));
     }
     for (_, said) in &failed {
         eprintln!("kqps: {said}");
@@ -165,12 +165,12 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
 
 /// The surroundings of a plan's trials, as far as they are known. A target with another address may still be
 /// on this host, so `one_host` stays unknown then, and the trials decide.
-pub(crate) fn setting(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Setting {
-    Setting {
+pub(crate) fn surroundings(args: &PlayerArgs, plan: &Plan, subject: &SubjectWatched) -> Surroundings {
+    Surroundings {
         one_host: plan.targets.iter().any(|&target| is_local(target)).then_some(true),
         subject_cpus: subject.cpus.clone(),
         workers: args.subject_workers,
-        ..Setting::default()
+        ..Surroundings::default()
     }
 }
 

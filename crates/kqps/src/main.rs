@@ -24,6 +24,8 @@ mod probe;
 mod report;
 mod run;
 #[cfg(test)]
+mod same_words;
+#[cfg(test)]
 mod schema;
 mod serve;
 mod signals;

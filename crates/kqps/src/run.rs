@@ -188,28 +188,28 @@ pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Res
 }
 
 fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
-    let mut wish = wish(args)?;
-    wish.folder = match &args.out {
+    let mut request = request(args)?;
+    request.folder = match &args.out {
         Some(folder) => named(folder)?,
-        None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
+        None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
     // Installing is no part of the measurement, and the budget does not pay for it.
     let installing = Instant::now();
-    let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
+    let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
     let missing = packages::missing(&definitions);
     if !missing.is_empty() {
-        session::check(&wish).map_err(input_or_not)?;
+        session::check(&request).map_err(input_or_not)?;
         install::missing(&missing, args.no_install)?;
     }
-    let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(input_or_not)?;
+    let (session, spending) = Session::begin(&request, began + installing.elapsed()).map_err(input_or_not)?;
     announce::begin(&session, &spending);
     Ok(session)
 }
 
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
-    let wish = wish(args)?;
-    let laid_out = lay_out(&wish).map_err(input_or_not)?;
-    print!("{}", plan::of(&wish, &laid_out, args.json)?);
+    let request = request(args)?;
+    let laid_out = lay_out(&request).map_err(input_or_not)?;
+    print!("{}", plan::of(&request, &laid_out, args.json)?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -224,7 +224,7 @@ fn input_or_not(error: LabError) -> anyhow::Error {
 }
 
 /// The user's request, with an empty folder, which the caller sets.
-fn wish(args: &Args) -> anyhow::Result<RunRequest> {
+fn request(args: &Args) -> anyhow::Result<RunRequest> {
     let records = args.records.unwrap_or(RECORDS);
     if !(1..=RECORDS_MAX).contains(&records) {
         return Err(bad_input(format!("--records {records}: expected 1 to {RECORDS_MAX}")));
@@ -311,7 +311,7 @@ fn print_verdict(
     conducted: Conducted,
 ) -> anyhow::Result<()> {
     if args.json {
-        let printed = Printed {
+        let printed = PrintedRun {
             schema: kqps_observation::SCHEMA,
             kind: "run",
             interrupted: conducted == Conducted::Interrupted,
@@ -327,7 +327,7 @@ fn print_verdict(
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Printed<'a> {
+pub(crate) struct PrintedRun<'a> {
     schema: u32,
     kind: &'static str,
     interrupted: bool,

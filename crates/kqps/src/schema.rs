@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_server::Report;
+use kqps_server::services::auth::ZonesLoaded;
 use kqps_verdict::judge::SearchVerdict;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -19,14 +20,15 @@ const WRITE: &str = "KQPS_WRITE_SCHEMAS";
 /// The name of each file, and its schema.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        ("comparison", of::<compare::Printed<'_>>()),
-        ("find-trial", of::<find::Printed<'_>>()),
+        ("comparison", of::<compare::PrintedComparison<'_>>()),
+        ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
         ("host", of::<host::HostOutput<'_>>()),
         ("probe", of::<Versioned<'_, probe::Probe>>()),
-        ("run", of::<run::Printed<'_>>()),
+        ("run", of::<run::PrintedRun<'_>>()),
         ("run-plan", of::<run::plan::Plan<'_>>()),
         ("server", of::<Versioned<'_, Report>>()),
+        ("server-reloaded", of::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
         ("server-ready", of::<Versioned<'_, serve::words::Ready<'_>>>()),
         ("store-cell", of::<Cell>()),
         ("store-run", of::<Run>()),

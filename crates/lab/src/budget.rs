@@ -44,7 +44,7 @@ pub struct Spending {
 /// The choices, the best first: the finer goal, then more starts, with or without latency by load. Fewer than
 /// six starts of the finer goal say less than six of the coarser one, because starts differ more than trials
 /// do. Two starts with latency say more than three without, but a second start comes before latency.
-const WISHES: [(&Cost, u32, bool); 10] = [
+const CHOICES: [(&Cost, u32, bool); 10] = [
     (&DEFAULT, 10, true),
     (&DEFAULT, 6, true),
     (&QUICK, 10, true),
@@ -60,7 +60,7 @@ const WISHES: [(&Cost, u32, bool); 10] = [
 /// The best way to spend `budget_s` seconds on `work`. It always has at least one block; `over_budget` says if
 /// that does not fit.
 pub fn plan(budget_s: f64, work: Work) -> Spending {
-    let mut candidates = WISHES
+    let mut candidates = CHOICES
         .iter()
         .map(|&(cost, blocks, latency)| spending(cost, blocks, latency && work.subjects > 0, work));
     candidates

@@ -5,7 +5,7 @@
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{CellLoad, Run};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{RequestedPace, TrialRequest};
 
 /// Number of cells between two canaries.
 pub const EVERY: usize = 6;
@@ -15,11 +15,11 @@ pub fn cell(run: &Run) -> Option<usize> {
     run.cells.iter().position(|cell| cell.role == Role::Canary && matches!(cell.load, CellLoad::Rates { .. }))
 }
 
-/// The load of a canary: the first rate of its cell, queries a second.
-pub fn load(run: &Run, canary: usize) -> Option<Load> {
+/// The request for a canary's trial: the first rate of its cell, queries a second.
+pub fn request(run: &Run, canary: usize) -> Option<TrialRequest> {
     match &run.cells[canary].load {
-        CellLoad::Rates { rates_qps, duration_s } => rates_qps.first().map(|&rate_qps| Load {
-            pace: Pace::Open { rate_qps },
+        CellLoad::Rates { rates_qps, duration_s } => rates_qps.first().map(|&rate_qps| TrialRequest {
+            pace: RequestedPace::Open { rate_qps },
             duration_s: *duration_s,
             purpose: Purpose::Canary,
         }),

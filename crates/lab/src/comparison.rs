@@ -17,10 +17,10 @@ use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
 use crate::materials::{Materials, file_name};
+use crate::player_setup::PlayerSetup;
 use crate::record;
-use crate::running::{PlayerWish, Running};
+use crate::running_server::{PlayerRequest, RunningServer};
 use crate::session::Session;
-use crate::setup::Setup;
 use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, programs, version};
 
@@ -36,7 +36,7 @@ pub enum Side {
     /// A subject that kqps starts.
     Started(Box<Configured>),
     /// A server that already runs.
-    Running(Running),
+    Running(RunningServer),
 }
 
 impl Side {
@@ -59,7 +59,7 @@ impl Side {
 
 /// A comparison to make.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ComparisonRequest {
     /// The folder of the run. It must not hold a run yet.
     pub folder: PathBuf,
     /// The subject that B is compared with.
@@ -79,7 +79,7 @@ pub struct Wish {
     /// The most queries outstanding, in a closed loop.
     pub window: u32,
     /// Further settings of the player.
-    pub player: PlayerWish,
+    pub player: PlayerRequest,
     /// Workers of each subject, each on a core of its own if there are enough.
     pub workers: u32,
     /// The seed of every random choice.
@@ -107,13 +107,13 @@ pub enum ComparisonError {
 }
 
 /// Makes the store of a comparison, and opens it as a run without trials. `began` is when its budget began.
-pub fn begin(wish: &Wish, began: Instant) -> Result<Session, ComparisonError> {
-    let sides = [&wish.a, &wish.b];
+pub fn begin(request: &ComparisonRequest, began: Instant) -> Result<Session, ComparisonError> {
+    let sides = [&request.a, &request.b];
     for definition in sides.iter().filter_map(|side| side.definition()) {
         must_be_installed(definition)?;
     }
-    make(wish)?;
-    Ok(Session::resume(&wish.folder, wish.kqps.clone())?.since(began))
+    make(request)?;
+    Ok(Session::resume(&request.folder, request.kqps.clone())?.since(began))
 }
 
 fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
@@ -128,16 +128,16 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
 }
 
 /// Writes everything that resuming the run needs.
-fn make(wish: &Wish) -> Result<(), ComparisonError> {
+fn make(request: &ComparisonRequest) -> Result<(), ComparisonError> {
     // Before anything is written, since the error may be the user's.
-    let run = plan(wish)?;
-    let (folder, claim) = claim(&wish.folder)?;
-    let definitions = [&wish.a, &wish.b].into_iter().filter_map(Side::definition);
+    let run = plan(request)?;
+    let (folder, claim) = claim(&request.folder)?;
+    let definitions = [&request.a, &request.b].into_iter().filter_map(Side::definition);
     for definition in definitions {
         let written = folder.write(&folder.definition(&definition.name), definition.text.as_bytes());
         written.map_err(LabError::from)?;
     }
-    if let Some(queries) = &wish.queries {
+    if let Some(queries) = &request.queries {
         Materials::keep(&folder, queries).map_err(LabError::from)?;
     }
     folder.write(&folder.study(), record::of(&run).as_bytes()).map_err(LabError::from)?;
@@ -146,16 +146,16 @@ fn make(wish: &Wish) -> Result<(), ComparisonError> {
 }
 
 /// The run before its first trial.
-fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
+fn plan(request: &ComparisonRequest) -> Result<Run, ComparisonError> {
     let mut fingerprint = fingerprint::read();
     let mut skipped = BTreeMap::new();
     let mut versions = Vec::new();
-    for side in [&wish.a, &wish.b] {
+    for side in [&request.a, &request.b] {
         let Some(definition) = side.definition() else {
             versions.push(None);
             continue;
         };
-        let version = version::ask(definition, &wish.kqps);
+        let version = version::ask(definition, &request.kqps);
         if let Err(error @ NoVersion::Unended { .. }) = &version {
             skipped.insert(format!("the version of {}", side.name()), error.to_string());
         }
@@ -171,33 +171,34 @@ fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
     Ok(Run {
         schema: kqps_observation::SCHEMA,
         study: NAME.into(),
-        command: wish.command.clone(),
+        command: request.command.clone(),
         started_unix_ms: unix_ms(),
-        kqps_version: wish.version.clone(),
+        kqps_version: request.version.clone(),
         goal: GOAL.into(),
-        budget_s: wish.budget_s,
-        blocks: wish.blocks,
-        seed: wish.seed,
+        budget_s: request.budget_s,
+        blocks: request.blocks,
+        seed: request.seed,
         fingerprint,
-        cells: cells(wish, &versions)?,
+        cells: cells(request, &versions)?,
         skipped,
         ..Run::default()
     })
 }
 
-fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, ComparisonError> {
+fn cells(request: &ComparisonRequest, versions: &[Option<String>]) -> Result<Vec<Cell>, ComparisonError> {
     let topology = Topology::read();
-    let cores = split(&topology, wish.player.cores(), wish.workers as usize);
+    let cores = split(&topology, request.player.cores(), request.workers as usize);
     let mut factors = Factors::default();
-    factors.set_player(wish.player.setup(Setup { window: wish.window, ..Setup::MANY_FLOWS }).factors());
-    factors.set_rounds(wish.rounds);
-    match &wish.queries {
+    let setup = PlayerSetup { window: request.window, ..PlayerSetup::MANY_FLOWS };
+    factors.set_player(request.player.setup(setup).factors());
+    factors.set_rounds(request.rounds);
+    match &request.queries {
         Some(file) => factors.set_file(&file_name(file)),
-        None => factors.set_records(wish.records),
+        None => factors.set_records(request.records),
     }
     let like = Cell {
-        load: wish.load.clone(),
-        workers: wish.workers,
+        load: request.load.clone(),
+        workers: request.workers,
         player_cpus: cores.player_cpus,
         factors,
         ..Cell::default()
@@ -212,10 +213,10 @@ fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, Comparis
         cell.factors.set_compared_as(part);
         Ok(cell)
     };
-    let a = cell(&wish.a, &versions[0], ComparedAs::A)?;
-    let mut again = cell(&wish.a, &versions[0], ComparedAs::Again)?;
+    let a = cell(&request.a, &versions[0], ComparedAs::A)?;
+    let mut again = cell(&request.a, &versions[0], ComparedAs::Again)?;
     again.name += " again";
-    let b = cell(&wish.b, &versions[1], ComparedAs::B)?;
+    let b = cell(&request.b, &versions[1], ComparedAs::B)?;
     Ok(vec![a, again, b])
 }
 
@@ -237,7 +238,7 @@ mod tests {
                 ..builtin::echo()
             })))
         };
-        let wish = Wish {
+        let request = ComparisonRequest {
             folder: PathBuf::new(),
             a: side("sh", "1.2"),
             b: side("cat", "1.3"),
@@ -247,7 +248,7 @@ mod tests {
             load: CellLoad::Closed(1.0),
             rounds: 4,
             window: 8,
-            player: PlayerWish::default(),
+            player: PlayerRequest::default(),
             workers: 1,
             seed: 1,
             records: 10,
@@ -255,7 +256,7 @@ mod tests {
             kqps: PathBuf::from("kqps"),
             version: "0".into(),
         };
-        let run = plan(&wish).unwrap();
+        let run = plan(&request).unwrap();
         let versions: Vec<_> = run.cells.iter().map(|cell| cell.version.as_deref()).collect();
         assert_eq!(versions, [Some("1.2"), Some("1.2"), Some("1.3")]);
         let binaries = &run.fingerprint.binaries;

@@ -17,11 +17,11 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
-use crate::load::NoTrial;
 use crate::order;
 use crate::patience::Patience;
 use crate::reasons;
 use crate::started::Play;
+use crate::trial_request::NoTrial;
 use crate::unit::{Ending, Next, Unit};
 
 /// An event of a run, passed to [`Conductor::report`].
@@ -208,19 +208,19 @@ impl Conductor<'_> {
 
     /// Plays the canary once, if it is due.
     fn canary(&mut self, run: &mut Run, canary: Option<usize>, block: u32) -> Result<Conducted, StoreError> {
-        let Some((cell, load)) = canary.and_then(|cell| Some((cell, canary::load(run, cell)?))) else {
+        let Some((cell, request)) = canary.and_then(|cell| Some((cell, canary::request(run, cell)?))) else {
             return Ok(Conducted::Whole);
         };
         let start = self.store.next_start()?;
         (self.report)(&Event::Start { cell: &run.cells[cell], start });
         let patience = self.patience(run, cell, block, &[cell]);
-        let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&load));
+        let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&request));
         let outcome = match played {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
             Ok(trial) => Outcome::Measured(Box::new(trial)),
         };
-        self.commit(run, Place { cell, block, start }, load.purpose, outcome)?;
+        self.commit(run, StartKey { cell, block, start }, request.purpose, outcome)?;
         Ok(Conducted::Whole)
     }
 
@@ -245,36 +245,37 @@ impl Conductor<'_> {
     fn commit(
         &mut self,
         run: &mut Run,
-        place: Place,
+        key: StartKey,
         purpose: Purpose,
         outcome: Outcome,
     ) -> Result<u64, StoreError> {
         let number = self.store.next_number()?;
         let trial = RunTrial {
             number,
-            cell: place.cell as u32,
-            block: place.block,
-            start: place.start,
+            cell: key.cell as u32,
+            block: key.block,
+            start: key.start,
             purpose,
             outcome,
         };
         self.store.commit(&trial)?;
-        (self.report)(&Event::Trial { cell: &run.cells[place.cell], trial: &trial });
+        (self.report)(&Event::Trial { cell: &run.cells[key.cell], trial: &trial });
         run.trials.push(trial);
         Ok(number)
     }
 }
 
 fn is_for_reasons(next: &Next) -> bool {
-    matches!(next, Next::Trial(load) if load.purpose.is_for_reasons())
+    matches!(next, Next::Trial(request) if request.purpose.is_for_reasons())
 }
 
 fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
+/// One start of a subject: its cell, its block, and its number in the run.
 #[derive(Clone, Copy)]
-struct Place {
+struct StartKey {
     cell: usize,
     block: u32,
     start: u64,

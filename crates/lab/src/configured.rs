@@ -2,16 +2,16 @@
 //! with factors that every subject has.
 
 use kqps_host::Topology;
-use kqps_observation::factors::name;
+use kqps_observation::factors::name::{self, CORES, IO, WORKERS};
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
 use crate::materials::Wanted;
-use crate::placement::{CoreWish, Placement, place};
+use crate::placement::{CoreRequest, Placement, place};
 use crate::study_file::common;
-use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
+use crate::study_file::values::{COMMON, ONE_PER_CORE};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 
@@ -95,12 +95,12 @@ impl Configured {
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
         let factors = like.factors.with(&self.factors);
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
-        let wish = match self.factors.word(CORES) {
-            Some(word) => CoreWish::read(word, topology.cores.len())?,
-            None => CoreWish::Count(workers.max(1) as usize),
+        let request = match self.factors.word(CORES) {
+            Some(word) => CoreRequest::read(word, topology.cores.len())?,
+            None => CoreRequest::Count(workers.max(1) as usize),
         };
         let senders = factors.player().senders.map_or(1, |senders| senders as usize);
-        let mut places = place(topology, &wish, senders, Placement::All)?;
+        let mut places = place(topology, &request, senders, Placement::All)?;
         let placed =
             places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
         let io = self.factors.word(IO).filter(|_| self.definition.takes_io());

@@ -10,7 +10,7 @@ use kqps_host::Witness;
 use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Cell, GaugeFacts, SpeedFacts, Trial};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{RequestedPace, TrialRequest};
 
 /// One reading of the gauge takes this long, which is enough to show a core's speed.
 const READING: Duration = Duration::from_millis(10);
@@ -80,13 +80,13 @@ impl Gauges {
         &self,
         cores: &Cores,
         subject_pids: &[u32],
-        load: &Load,
-        play: impl FnOnce(&Load) -> Result<Trial, E>,
+        request: &TrialRequest,
+        play: impl FnOnce(&TrialRequest) -> Result<Trial, E>,
     ) -> Result<Trial, E> {
         let gauged = self.reference(cores).and_then(|reference| Ok((reference, cores.read()?)));
-        let Ok((reference_turns_per_s, before)) = gauged else { return play(load) };
+        let Ok((reference_turns_per_s, before)) = gauged else { return play(request) };
         let scale = before.of(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
-        let (scaled, wanted_qps) = scaled(load, scale);
+        let (scaled, wanted_qps) = scaled(request, scale);
         // Without the right to real-time priority, there is no witness.
         let witness =
             (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched, subject_pids).ok()).flatten();
@@ -132,14 +132,15 @@ impl Gauges {
 
 /// The load as it is played on cores with `scale` times the reference speed, and the requested rate if that
 /// differs. A rate that a study names is played as it is named.
-fn scaled(load: &Load, scale: f64) -> (Load, Option<f64>) {
+fn scaled(request: &TrialRequest, scale: f64) -> (TrialRequest, Option<f64>) {
     let is_sought =
-        matches!(load.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine | Purpose::Latency);
-    match load.pace {
-        Pace::Open { rate_qps } if is_sought && scale.is_finite() && scale > 0.0 => {
-            (Load { pace: Pace::Open { rate_qps: rate_qps * scale }, ..*load }, Some(rate_qps))
+        matches!(request.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine | Purpose::Latency);
+    match request.pace {
+        RequestedPace::Open { rate_qps } if is_sought && scale.is_finite() && scale > 0.0 => {
+            let pace = RequestedPace::Open { rate_qps: rate_qps * scale };
+            (TrialRequest { pace, ..*request }, Some(rate_qps))
         }
-        _ => (*load, None),
+        _ => (*request, None),
     }
 }
 
@@ -149,11 +150,12 @@ mod tests {
 
     #[test]
     fn what_is_sought_is_played_at_the_speed_that_there_is_and_what_is_named_as_named() {
-        let load = |purpose| Load { pace: Pace::Open { rate_qps: 1000.0 }, duration_s: 0.5, purpose };
-        let (played, wanted_qps) = scaled(&load(Purpose::Search), 0.8);
-        assert_eq!((played.pace, wanted_qps), (Pace::Open { rate_qps: 800.0 }, Some(1000.0)));
+        let pace = RequestedPace::Open { rate_qps: 1000.0 };
+        let request = |purpose| TrialRequest { pace, duration_s: 0.5, purpose };
+        let (played, wanted_qps) = scaled(&request(Purpose::Search), 0.8);
+        assert_eq!((played.pace, wanted_qps), (RequestedPace::Open { rate_qps: 800.0 }, Some(1000.0)));
         for named in [Purpose::Rate, Purpose::Canary, Purpose::Reasons { of: 7 }] {
-            assert_eq!(scaled(&load(named), 0.8), (load(named), None));
+            assert_eq!(scaled(&request(named), 0.8), (request(named), None));
         }
     }
 
@@ -173,8 +175,9 @@ mod tests {
         let one = RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome };
         let cores = Cores::of_cell(&cell).unwrap();
         let gauges = Gauges::of_trials(&[cell], &[one]);
-        let load = Load { pace: Pace::Open { rate_qps: 1000.0 }, duration_s: 0.1, purpose: Purpose::Search };
-        let played = gauges.play(&cores, &[], &load, |_| Ok::<_, ()>(Trial::default())).unwrap();
+        let pace = RequestedPace::Open { rate_qps: 1000.0 };
+        let request = TrialRequest { pace, duration_s: 0.1, purpose: Purpose::Search };
+        let played = gauges.play(&cores, &[], &request, |_| Ok::<_, ()>(Trial::default())).unwrap();
         let speed = played.speed.expect("the first core can be gauged");
         assert_eq!((speed.reference_turns_per_s, speed.wanted_qps), (123.0, Some(1000.0)));
         assert!(speed.speed().unwrap() > 1.0, "and it is faster than that");

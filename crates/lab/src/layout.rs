@@ -132,7 +132,7 @@ fn default_study(
 ) -> Result<LaidOut, LabError> {
     let topology = Topology::read();
     let split = split(&topology, request.player.cores(), 1);
-    let mut given = study::Given {
+    let mut input = study::DefaultStudyInput {
         lacking,
         topology,
         subjects: subjects.found.clone(),
@@ -147,7 +147,7 @@ fn default_study(
         zone_records: request.records,
         latency: false,
     };
-    let cells = study::layout(&given).cells;
+    let cells = study::layout(&input).cells;
     let measured = cells.iter().filter(|cell| cell.role == Role::Subject).count();
     let work = Work {
         ceilings: (cells.len() - measured) as u32,
@@ -157,8 +157,8 @@ fn default_study(
         records: materials::records_of(&cells),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
-    given.latency = spending.latency;
-    let study::Layout { cells, mut skipped } = study::layout(&given);
+    input.latency = spending.latency;
+    let study::Layout { cells, mut skipped } = study::layout(&input);
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
     enough(request, &spending)?;
@@ -194,7 +194,7 @@ fn study_file(
     lacking: BTreeMap<String, String>,
 ) -> Result<LaidOut, LabError> {
     let definitions = subjects.definitions();
-    let mut given = HostOffer {
+    let mut offer = HostOffer {
         topology: Topology::read(),
         lacking,
         definitions: [("echo".to_string(), builtin::echo())].into(),
@@ -202,10 +202,10 @@ fn study_file(
         absent: subjects.absent,
     };
     for (configured, version) in subjects.found {
-        given.versions.extend(version.map(|version| (configured.name.clone(), version)));
-        given.definitions.insert(configured.name, configured.definition);
+        offer.versions.extend(version.map(|version| (configured.name.clone(), version)));
+        offer.definitions.insert(configured.name, configured.definition);
     }
-    let mut layout = cells::lay_out(study, &given)?;
+    let mut layout = cells::lay_out(study, &offer)?;
     layout.skipped.extend(subjects.without_version);
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();

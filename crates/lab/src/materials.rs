@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_that_nobody_knows_is_refused() {
+    fn an_unknown_recipe_is_refused() {
         let wanted = Wanted { recipe: Some("windows-mxi".into()), ..Wanted::default() };
         let error = wanted.recipe(1).unwrap_err();
         assert!(error.to_string().contains("windows-mix"), "{error}");

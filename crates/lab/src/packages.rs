@@ -55,7 +55,7 @@ pub fn install(
     interrupts: &Interrupts,
     mut announce: impl FnMut(&str),
 ) -> Vec<(String, String)> {
-    let policy = match Policy::set(Path::new("/usr/sbin/policy-rc.d")) {
+    let policy = match NoServices::begin() {
         Ok(policy) => policy,
         Err(error) => {
             let reason = format!("services cannot be kept from starting: {error}");
@@ -100,18 +100,26 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     Err(format!("apt-get {} failed: {}", arguments[0], last.trim()))
 }
 
+/// The program that Debian asks before it starts a newly installed service.
+const POLICY_PATH: &str = "/usr/sbin/policy-rc.d";
+
 /// As long as it lives, installed packages start no service.
 #[derive(Debug)]
-struct Policy {
+pub struct NoServices {
     /// Our policy file, which is removed at the end; `None` if the host has a policy of its own, which stays.
     ours: Option<(PathBuf, Unfinished)>,
 }
 
 /// `invoke-rc.d` reads status 101 as "this action is not allowed".
 const POLICY: &str =
-    "#!/bin/sh\n# Written by kqps while it installs name servers, and removed afterwards.\nexit 101\n";
+    "#!/bin/sh\n# Written by kqps while it installs packages, and removed afterwards.\nexit 101\n";
 
-impl Policy {
+impl NoServices {
+    /// Forbids services, unless the host has a policy of its own, which stays.
+    pub fn begin() -> io::Result<Self> {
+        Self::set(Path::new(POLICY_PATH))
+    }
+
     fn ours(path: &Path) -> Self {
         Self { ours: Some((path.into(), Unfinished::at(path))) }
     }
@@ -132,7 +140,7 @@ impl Policy {
     }
 }
 
-impl Drop for Policy {
+impl Drop for NoServices {
     fn drop(&mut self) {
         if let Some((path, _)) = &self.ours {
             // The error has no reader. The next run finds the file and removes it as its own.
@@ -150,15 +158,15 @@ mod tests {
     fn only_our_own_policy_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy-rc.d");
-        drop(Policy::set(&path).unwrap());
+        drop(NoServices::set(&path).unwrap());
         assert!(!path.exists());
 
         fs::write(&path, POLICY).unwrap();
-        drop(Policy::set(&path).unwrap());
+        drop(NoServices::set(&path).unwrap());
         assert!(!path.exists(), "a policy that was left behind is removed");
 
         fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
-        drop(Policy::set(&path).unwrap());
+        drop(NoServices::set(&path).unwrap());
         assert!(path.exists());
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// The cores that a study requests for a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CoreWish {
+pub enum CoreRequest {
     /// This many, the best that the topology offers.
     Count(usize),
     /// These cores, by number.
@@ -42,7 +42,7 @@ pub struct Placed {
     pub player_cpus: Vec<u32>,
 }
 
-impl CoreWish {
+impl CoreRequest {
     /// Reads the words of a study: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3` or
     /// `every set of 1..4`. The word `cores` at the end of a range stands for the number `cores`.
     ///
@@ -57,8 +57,8 @@ impl CoreWish {
             }
         };
         if let Some(list) = word.strip_prefix("cores ") {
-            let cpus = cpu_list::parse(list).ok().filter(|cpus| !cpus.is_empty());
-            let mut cpus = cpus.ok_or_else(|| Self::expected(word))?;
+            let cpus = cpu_list::parse(list).map_err(|error| format!("{}: {error}", Self::expected(word)))?;
+            let mut cpus = Some(cpus).filter(|cpus| !cpus.is_empty()).ok_or_else(|| Self::expected(word))?;
             cpus.sort_unstable();
             return Ok(Self::These(cpus));
         }
@@ -91,20 +91,20 @@ impl CoreWish {
 /// The core that is missing on this machine.
 pub fn place(
     topology: &Topology,
-    wish: &CoreWish,
+    request: &CoreRequest,
     player_cores: usize,
     placement: Placement,
 ) -> Result<Vec<Placed>, String> {
-    match wish {
-        CoreWish::Count(count) => {
+    match request {
+        CoreRequest::Count(count) => {
             let split = split(topology, player_cores, *count);
             Ok(vec![Placed { subject_cpus: split.subject_cpus, player_cpus: split.player_cpus }])
         }
-        CoreWish::These(cpus) => match cpus.iter().find(|&&cpu| core(topology, cpu).is_none()) {
+        CoreRequest::These(cpus) => match cpus.iter().find(|&&cpu| core(topology, cpu).is_none()) {
             Some(missing) => Err(format!("core {missing} is not available on this machine")),
             None => Ok(vec![beside(topology, cpus.clone(), player_cores)]),
         },
-        CoreWish::EverySet(least, most) => {
+        CoreRequest::EverySet(least, most) => {
             let cpus: Vec<u32> = topology.cores.iter().map(|core| core.cpu).collect();
             let mut placed: Vec<Placed> = (*least..=(*most).min(cpus.len()))
                 .flat_map(|size| sets::of_size(&cpus, size))
@@ -120,8 +120,8 @@ pub fn place(
 }
 
 /// The part of a request that is left out because there are too many sets, in words; `None` if nothing is.
-pub fn left_out(topology: &Topology, wish: &CoreWish) -> Option<String> {
-    let CoreWish::EverySet(least, most) = wish else { return None };
+pub fn left_out(topology: &Topology, request: &CoreRequest) -> Option<String> {
+    let CoreRequest::EverySet(least, most) = request else { return None };
     let cores = topology.cores.len();
     sets::left_out(cores, *least..=(*most).min(cores))
 }
@@ -207,38 +207,38 @@ mod tests {
         Topology { cores: (0..8).map(core).collect(), ..Topology::default() }
     }
 
-    fn subjects(wish: &CoreWish, placement: Placement) -> Vec<Vec<u32>> {
-        let placed = place(&paired(), wish, 1, placement).unwrap();
+    fn subjects(request: &CoreRequest, placement: Placement) -> Vec<Vec<u32>> {
+        let placed = place(&paired(), request, 1, placement).unwrap();
         assert!(placed.iter().all(|one| one.player_cpus.iter().all(|cpu| !one.subject_cpus.contains(cpu))));
         placed.into_iter().map(|one| one.subject_cpus).collect()
     }
 
     #[test]
-    fn wishes_are_read() {
-        assert_eq!(CoreWish::read("3", 8), Ok(CoreWish::Count(3)));
-        assert_eq!(CoreWish::read("cores 5,0-2", 8), Ok(CoreWish::These(vec![0, 1, 2, 5])));
-        assert_eq!(CoreWish::read("each core", 8), Ok(CoreWish::EverySet(1, 1)));
-        assert_eq!(CoreWish::read("every pair", 8), Ok(CoreWish::EverySet(2, 2)));
-        assert_eq!(CoreWish::read("every set of 3..cores", 8), Ok(CoreWish::EverySet(3, 8)));
+    fn requests_are_read() {
+        assert_eq!(CoreRequest::read("3", 8), Ok(CoreRequest::Count(3)));
+        assert_eq!(CoreRequest::read("cores 5,0-2", 8), Ok(CoreRequest::These(vec![0, 1, 2, 5])));
+        assert_eq!(CoreRequest::read("each core", 8), Ok(CoreRequest::EverySet(1, 1)));
+        assert_eq!(CoreRequest::read("every pair", 8), Ok(CoreRequest::EverySet(2, 2)));
+        assert_eq!(CoreRequest::read("every set of 3..cores", 8), Ok(CoreRequest::EverySet(3, 8)));
         for wrong in ["", "0", "every", "every set of 0"] {
-            assert!(CoreWish::read(wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
+            assert!(CoreRequest::read(wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
         }
         for list in ["", "3-1", "x", "1,1", "0-4294967295"] {
             let wrong = format!("cores {list}");
-            assert!(CoreWish::read(&wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
+            assert!(CoreRequest::read(&wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
         }
     }
 
     #[test]
     fn all_sets_are_all_and_distinct_ones_differ_in_what_they_share() {
-        assert_eq!(subjects(&CoreWish::EverySet(2, 2), Placement::All).len(), 28);
-        assert_eq!(subjects(&CoreWish::EverySet(1, 3), Placement::All).len(), 8 + 28 + 56);
+        assert_eq!(subjects(&CoreRequest::EverySet(2, 2), Placement::All).len(), 28);
+        assert_eq!(subjects(&CoreRequest::EverySet(1, 3), Placement::All).len(), 8 + 28 + 56);
         // The player is on core 0, or on core 1 if the subject has core 0. One core: the player's neighbour in
         // the cache, or another.
-        assert_eq!(subjects(&CoreWish::EverySet(1, 1), Placement::Distinct), [vec![0], vec![2]]);
+        assert_eq!(subjects(&CoreRequest::EverySet(1, 1), Placement::Distinct), [vec![0], vec![2]]);
         // Two cores: the player's neighbour and another; a pair that shares a cache; two that share none.
         assert_eq!(
-            subjects(&CoreWish::EverySet(2, 2), Placement::Distinct),
+            subjects(&CoreRequest::EverySet(2, 2), Placement::Distinct),
             [vec![0, 1], vec![0, 2], vec![2, 4]]
         );
     }
@@ -251,7 +251,7 @@ mod tests {
             count: 9,
             ..Default::default()
         });
-        let placed = place(&topology, &CoreWish::EverySet(1, 1), 1, Placement::Distinct).unwrap();
+        let placed = place(&topology, &CoreRequest::EverySet(1, 1), 1, Placement::Distinct).unwrap();
         let cpus: Vec<u32> = placed.iter().map(|one| one.subject_cpus[0]).collect();
         assert_eq!(
             cpus,
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn a_subject_on_all_cores_shares_one_with_the_player() {
-        let placed = place(&paired(), &CoreWish::EverySet(8, 8), 1, Placement::All).unwrap();
+        let placed = place(&paired(), &CoreRequest::EverySet(8, 8), 1, Placement::All).unwrap();
         assert_eq!((placed.len(), placed[0].player_cpus.len()), (1, 1));
-        assert!(place(&paired(), &CoreWish::EverySet(9, 9), 1, Placement::All).unwrap().is_empty());
+        assert!(place(&paired(), &CoreRequest::EverySet(9, 9), 1, Placement::All).unwrap().is_empty());
         assert!(
-            place(&paired(), &CoreWish::These(vec![8]), 1, Placement::All).unwrap_err().contains("core 8")
+            place(&paired(), &CoreRequest::These(vec![8]), 1, Placement::All).unwrap_err().contains("core 8")
         );
     }
 }

@@ -16,8 +16,8 @@ use kqps_observation::Trial;
 use kqps_player::Plan;
 use serde::{Deserialize, Serialize};
 
-use crate::load::NoTrial;
 use crate::path::LaidPath;
+use crate::trial_request::NoTrial;
 
 /// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const SLACK: Duration = Duration::from_secs(20);

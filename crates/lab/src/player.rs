@@ -1,4 +1,4 @@
-//! The player of a cell: what is asked of it for a load.
+//! The player of a cell: what is asked of it for a trial.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,10 +8,10 @@ use kqps_host::SubjectWatched;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;
 
-use crate::load::{Load, NoTrial};
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
-use crate::setup::Setup;
+use crate::player_setup::PlayerSetup;
+use crate::trial_request::{NoTrial, TrialRequest};
 
 /// A player with its target.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Player<'a> {
     /// Whether answers are checked against the expectations of the file.
     pub checks: bool,
     /// Sockets, window, timeout and further settings.
-    pub setup: Setup,
+    pub setup: PlayerSetup,
     /// The player's cores.
     pub cpus: &'a [u32],
     /// The process ID of the subject; `None` if its process is to be found by its sockets.
@@ -42,15 +42,15 @@ pub struct Player<'a> {
 
 impl Player<'_> {
     /// Plays one trial in a process of its own, which the main thread must start.
-    pub fn play(&self, load: &Load) -> Result<Trial, NoTrial> {
+    pub fn play(&self, request: &TrialRequest) -> Result<Trial, NoTrial> {
         let Self { kqps, path, interrupts, .. } = *self;
-        let request = self.request(load).map_err(NoTrial::failed)?;
-        let played = PlayerProgram { kqps, path, interrupts }.play(&request)?;
+        let message = self.message(request).map_err(NoTrial::failed)?;
+        let played = PlayerProgram { kqps, path, interrupts }.play(&message)?;
         if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
     }
 
     /// The message that asks for a trial.
-    fn request(&self, load: &Load) -> Result<PlayRequest, String> {
+    fn message(&self, request: &TrialRequest) -> Result<PlayRequest, String> {
         let mut subject = match self.subject_pid {
             Some(pid) => SubjectWatched::of_processes(vec![pid], self.targets[0].ip()),
             None => SubjectWatched::found(self.targets),
@@ -60,7 +60,7 @@ impl Player<'_> {
         }
         let check = if self.checks { None } else { Some(Check::Off) };
         Ok(PlayRequest {
-            plan: self.setup.plan(load, self.targets, self.cpus, &subject)?,
+            plan: self.setup.plan(request, self.targets, self.cpus, &subject)?,
             queries: QueryFile { check, ..QueryFile::of(self.queries) },
             is_allowed: self.is_allowed,
             subject,

@@ -7,7 +7,7 @@ use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_verdict::search::{Goal, Probe};
 
-use crate::load::{Load, Pace, Played, counted};
+use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The most seconds that a repeated trial sends: reasons show at once, and the other cells wait.
 const LONGEST_S: f64 = 1.0;
@@ -27,7 +27,7 @@ pub(crate) fn are_asked(run: &Run, cell: usize) -> bool {
 
 /// The load of the trial that lost most, for a repetition. A search crosses its bounds on purpose, so of its
 /// trials only those at its upper bound count, if it found one.
-pub(crate) fn repeated(goal: &Goal, played: &[Played], upper_qps: Option<f64>) -> Option<Load> {
+pub(crate) fn repeated(goal: &Goal, played: &[Played], upper_qps: Option<f64>) -> Option<TrialRequest> {
     let is_of_interest = |one: &&&Played| match (one.purpose, upper_qps) {
         (Purpose::Closed | Purpose::Rate, None) => true,
         (Purpose::Search, Some(bound_qps)) => {
@@ -45,13 +45,13 @@ fn is_lossy(one: &Played) -> bool {
     accounts.lost > LOST_LEAST.max(accounts.sent / LOST_SHARE)
 }
 
-fn again(one: &Played) -> Load {
+fn again(one: &Played) -> TrialRequest {
     let load = &one.trial.load;
     let pace = match (load.mode, load.intended_qps) {
-        (LoadMode::Open, Some(rate_qps)) => Pace::Open { rate_qps },
-        _ => Pace::Closed,
+        (LoadMode::Open, Some(rate_qps)) => RequestedPace::Open { rate_qps },
+        _ => RequestedPace::Closed,
     };
     // The measured duration differs a little from the requested one.
     let duration_s = (load.duration_s.min(LONGEST_S) * 1e3).round() / 1e3;
-    Load { pace, duration_s, purpose: Purpose::Reasons { of: one.number } }
+    TrialRequest { pace, duration_s, purpose: Purpose::Reasons { of: one.number } }
 }

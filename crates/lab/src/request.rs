@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kqps_observation::Target;
 
 use crate::configured::Configured;
-use crate::running::{PlayerWish, Running};
+use crate::running_server::{PlayerRequest, RunningServer};
 use crate::study_file::StudyFile;
 
 /// The request for a new run.
@@ -19,13 +19,13 @@ pub struct RunRequest {
     /// the reason. In a study, each has the name that the study gives it, and no settings of its own.
     pub subjects: Vec<Configured>,
     /// Servers that already run: either all on this host, or none.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningServer>,
     /// The echo that runs beside the servers on another host.
     pub echo_target: Option<Target>,
     /// The user's query file, which all cells then play.
     pub queries: Option<PathBuf>,
     /// The user's settings of the player.
-    pub player: PlayerWish,
+    pub player: PlayerRequest,
     /// The I/O models of the echo for the default study; empty for all.
     pub models: Vec<String>,
     /// The budget, seconds; `None` for as long as the study takes.

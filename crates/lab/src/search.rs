@@ -7,13 +7,13 @@ use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, LATEST, Next, Probe, Start, bounds_found, next_trial};
 
-use crate::load::{Load, Pace, Played};
+use crate::trial_request::{Played, RequestedPace, TrialRequest};
 
 /// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
     /// A trial under this load.
-    Trial(Load),
+    Trial(TrialRequest),
     /// The search is over, with this result.
     Done(Bounds),
 }
@@ -32,10 +32,10 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
     }
     match next_trial(goal, start, &probes) {
         Next::Overload { duration_s } => {
-            Wanted::Trial(Load { pace: Pace::Closed, duration_s, purpose: Purpose::Ceiling })
+            Wanted::Trial(TrialRequest { pace: RequestedPace::Closed, duration_s, purpose: Purpose::Ceiling })
         }
         Next::Trial { rate_qps, duration_s, purpose } => {
-            Wanted::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose })
+            Wanted::Trial(TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose })
         }
         // The result rests on the trials that count in the end, as in the verdict. A spoiled trial counts if
         // there was no time to repeat it.
@@ -60,14 +60,14 @@ pub fn run<E>(
     goal: &Goal,
     start: &Start,
     played: &mut Vec<Played>,
-    mut play: impl FnMut(&Load) -> Result<Trial, E>,
+    mut play: impl FnMut(&TrialRequest) -> Result<Trial, E>,
 ) -> Result<Bounds, E> {
     loop {
         match wanted(goal, start, played) {
             Wanted::Done(bounds) => return Ok(bounds),
-            Wanted::Trial(load) => {
-                let trial = play(&load)?;
-                played.push(Played { number: 0, purpose: load.purpose, trial });
+            Wanted::Trial(request) => {
+                let trial = play(&request)?;
+                played.push(Played { number: 0, purpose: request.purpose, trial });
             }
         }
     }
@@ -75,9 +75,10 @@ pub fn run<E>(
 
 /// A trial that refines the estimate, after `played` such trials. `None` once the estimate is as close as the
 /// goal asks.
-pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> {
+pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<TrialRequest> {
     let rate_qps = estimate::load_beside(goal, estimate, played)?;
-    Some(Load { pace: Pace::Open { rate_qps }, duration_s: goal.final_s, purpose: Purpose::Refine })
+    let pace = RequestedPace::Open { rate_qps };
+    Some(TrialRequest { pace, duration_s: goal.final_s, purpose: Purpose::Refine })
 }
 
 /// A completed search may spend this share of its time again to refine its estimate.
@@ -94,7 +95,7 @@ pub fn refine<E>(
     goal: &Goal,
     found: &Bounds,
     played: &mut Vec<Played>,
-    mut play: impl FnMut(&Load) -> Result<Trial, E>,
+    mut play: impl FnMut(&TrialRequest) -> Result<Trial, E>,
 ) -> Result<(), E> {
     let spent_s = |played: &[Played]| -> f64 {
         played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
@@ -104,9 +105,9 @@ pub fn refine<E>(
     while found.futile.is_none() && spent_s(played) + goal.final_s + BESIDE_S <= limit_s {
         let facts: Vec<_> = played.iter().map(Played::facts).collect();
         let estimate = estimate::of_search(goal, &facts, Speed::Reference);
-        let Some(load) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
-        let trial = play(&load)?;
-        played.push(Played { number: 0, purpose: load.purpose, trial });
+        let Some(request) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
+        let trial = play(&request)?;
+        played.push(Played { number: 0, purpose: request.purpose, trial });
         made += 1;
     }
     Ok(())
@@ -124,7 +125,7 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 123_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
         let (lower_qps, upper_qps) = (bounds.lower_qps.unwrap(), bounds.upper_qps.unwrap());
         assert!(lower_qps <= 123_500.0 && upper_qps >= 122_500.0, "{bounds:?}");
         assert!((upper_qps - lower_qps) / upper_qps <= goal.width * 1.01);
@@ -135,10 +136,10 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut whole = Vec::new();
-        let at_once = run(&goal, &Start::default(), &mut whole, |load| subject.play(load)).unwrap();
+        let at_once = run(&goal, &Start::default(), &mut whole, |request| subject.play(request)).unwrap();
 
         let mut left = whole[..4].to_vec();
-        let resumed = run(&goal, &Start::default(), &mut left, |load| subject.play(load)).unwrap();
+        let resumed = run(&goal, &Start::default(), &mut left, |request| subject.play(request)).unwrap();
         assert_eq!(resumed, at_once);
         assert_eq!(left.len(), whole.len());
     }
@@ -148,13 +149,13 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut whole = Vec::new();
-        run(&goal, &Start::default(), &mut whole, |load| subject.play(load)).unwrap();
+        run(&goal, &Start::default(), &mut whole, |request| subject.play(request)).unwrap();
         // From each trial on, the player spoils all of them, until the time ends during a repetition.
         for first in 1..whole.len() {
             let (mut played, mut count) = (Vec::new(), 0);
-            let found = run(&goal, &Start::default(), &mut played, |load| {
+            let found = run(&goal, &Start::default(), &mut played, |request| {
                 count += 1;
-                subject.play(load).map(|mut trial| {
+                subject.play(request).map(|mut trial| {
                     trial.players.first.socket_drops = u64::from(count > first);
                     trial
                 })
@@ -170,9 +171,9 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
         let searched = played.len();
-        refine(&goal, &bounds, &mut played, |load| subject.play(load)).unwrap();
+        refine(&goal, &bounds, &mut played, |request| subject.play(request)).unwrap();
         let (before, more) = played.split_at(searched);
         let took_s = |trials: &[Played]| -> f64 {
             trials.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
@@ -185,7 +186,7 @@ mod tests {
         assert!(loads.iter().any(|qps| *qps < 50e3) && loads.iter().any(|qps| *qps > 50e3), "{loads:?}");
         let found = |played: &[Played]| match wanted(&goal, &Start::default(), played) {
             Wanted::Done(bounds) => bounds,
-            Wanted::Trial(load) => panic!("{load:?}"),
+            Wanted::Trial(request) => panic!("{request:?}"),
         };
         assert_eq!(found(&played), found(&played[..searched]), "the bounds are those of the search");
     }
@@ -195,12 +196,12 @@ mod tests {
         let goal = Goal { limit_s: 8.0, ..Preset::Quick.goal() };
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
         let futile = Bounds { futile: Some(Futile::Silent), ..bounds.clone() };
         let searched = played.len();
-        refine(&goal, &futile, &mut played, |load| subject.play(load)).unwrap();
+        refine(&goal, &futile, &mut played, |request| subject.play(request)).unwrap();
         assert_eq!(played.len(), searched);
-        refine(&goal, &bounds, &mut played, |load| subject.play(load)).unwrap();
+        refine(&goal, &bounds, &mut played, |request| subject.play(request)).unwrap();
         let took_s: f64 =
             played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum();
         assert!(took_s <= 8.0 * LATEST, "{took_s} s");

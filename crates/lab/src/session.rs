@@ -18,15 +18,15 @@ use crate::conduct::{Conducted, Conductor, Event};
 use crate::error::LabError;
 use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
-use crate::kept;
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
-use crate::rig::Rig;
+use crate::search_folder;
 use crate::subject::Definition;
 use crate::subject::remains;
+use crate::subject_launcher::SubjectLauncher;
 
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
 /// present subjects, or a folder that is taken.
@@ -95,7 +95,7 @@ impl Session {
         // The lock on the store shows that no other kqps conducts this run, so these processes are left over.
         remains::end_all_under(folder.path());
         let run = store.run()?;
-        if run.study == kept::NAME {
+        if run.study == search_folder::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
         let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;
@@ -133,7 +133,7 @@ impl Session {
         if self.run.finished_unix_ms.is_some() {
             return Ok(Conducted::Whole);
         }
-        let rig = Rig {
+        let launcher = SubjectLauncher {
             folder: &self.folder,
             cells: self.run.cells.clone(),
             path: self.run.question.as_ref().map_or(Kind::default(), |question| question.path),
@@ -143,7 +143,7 @@ impl Session {
             interrupts,
             gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),
         };
-        let mut start = |cell: usize, start: u64, patience: Patience| rig.start(cell, start, patience);
+        let mut start = |cell: usize, start: u64, patience: Patience| launcher.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);
         let reasons = kqps_kernel::probe::probe_one("drop-reasons");
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };

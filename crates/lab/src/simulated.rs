@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Trial, trial};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{RequestedPace, TrialRequest};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
@@ -25,21 +25,21 @@ impl Default for Simulated {
 impl Simulated {
     // A `Result`, so that it can replace a player that may fail.
     #[allow(clippy::unnecessary_wraps)]
-    pub(crate) fn play(&self, load: &Load) -> Result<Trial, Infallible> {
-        let (mode, rate_qps) = match load.pace {
-            Pace::Open { rate_qps } => (LoadMode::Open, rate_qps),
-            Pace::Closed => (LoadMode::Closed, self.knee_qps),
+    pub(crate) fn play(&self, request: &TrialRequest) -> Result<Trial, Infallible> {
+        let (mode, rate_qps) = match request.pace {
+            RequestedPace::Open { rate_qps } => (LoadMode::Open, rate_qps),
+            RequestedPace::Closed => (LoadMode::Closed, self.knee_qps),
         };
-        let intended = (rate_qps * load.duration_s).round() as u64;
-        let correct = ((rate_qps.min(self.knee_qps)) * load.duration_s).round() as u64;
+        let intended = (rate_qps * request.duration_s).round() as u64;
+        let correct = ((rate_qps.min(self.knee_qps)) * request.duration_s).round() as u64;
         let mut played = Trial {
-            load: trial::Load {
+            load: trial::LoadFacts {
                 mode,
                 intended_qps: (mode == LoadMode::Open).then_some(rate_qps),
                 offered_qps: rate_qps,
-                answered_qps: correct as f64 / load.duration_s,
-                duration_s: load.duration_s,
-                ..trial::Load::default()
+                answered_qps: correct as f64 / request.duration_s,
+                duration_s: request.duration_s,
+                ..trial::LoadFacts::default()
             },
             accounts: Accounts {
                 intended,

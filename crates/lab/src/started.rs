@@ -2,12 +2,12 @@
 
 use kqps_observation::Trial;
 
-use crate::load::{Load, NoTrial};
+use crate::trial_request::{NoTrial, TrialRequest};
 
 /// A started subject. Dropping it stops the subject.
 pub trait RunningSubject {
     /// Plays one load at the subject.
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial>;
+    fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial>;
 
     /// CPU seconds that the subject has used so far; `None` if that is not known.
     fn cpu_s(&self) -> Option<f64> {
@@ -15,9 +15,9 @@ pub trait RunningSubject {
     }
 }
 
-impl<F: FnMut(&Load) -> Result<Trial, NoTrial>> RunningSubject for F {
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
-        self(load)
+impl<F: FnMut(&TrialRequest) -> Result<Trial, NoTrial>> RunningSubject for F {
+    fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
+        self(request)
     }
 }
 

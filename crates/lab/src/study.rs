@@ -8,8 +8,8 @@ use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
 use crate::echo_io;
-use crate::running::{self, PlayerWish, Running};
-use crate::setup::Setup;
+use crate::player_setup::PlayerSetup;
+use crate::running_server::{self, PlayerRequest, RunningServer};
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "default";
@@ -22,7 +22,7 @@ const LATENCY_AT: [u32; 4] = [25, 50, 75, 90];
 
 /// The input of the default study.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct DefaultStudyInput {
     /// Capability → the reason why the host lacks it.
     pub lacking: BTreeMap<String, String>,
     /// The topology, for subjects that ask for more than one core.
@@ -30,13 +30,13 @@ pub struct Given {
     /// The subjects that can be started, each with its version if known.
     pub subjects: Vec<(Configured, Option<String>)>,
     /// Servers that already run.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningServer>,
     /// The echo that runs beside the servers on another host.
     pub echo_target: Option<Target>,
     /// The name of the user's query file; `None` if queries are generated.
     pub queries: Option<String>,
     /// The user's settings of the player.
-    pub player: PlayerWish,
+    pub player: PlayerRequest,
     /// The version of the reference echo.
     pub echo_version: Option<String>,
     /// The player's cores.
@@ -61,28 +61,28 @@ pub struct Layout {
 }
 
 /// Lays out the default study. Echoes on this host are ceilings only of subjects on this host.
-pub fn layout(given: &Given) -> Layout {
+pub fn layout(input: &DefaultStudyInput) -> Layout {
     let mut layout = Layout::default();
-    if given.running.iter().any(|running| !running.target.on_this_host) {
-        match given.echo_target {
-            Some(echo) => layout.cells.push(running::echo_cell(echo, &subject_like(given))),
+    if input.running.iter().any(|running| !running.target.on_this_host) {
+        match input.echo_target {
+            Some(echo) => layout.cells.push(running_server::echo_cell(echo, &subject_like(input))),
             None => {
                 layout.skipped.insert("player ceiling".into(), NO_ECHO_THERE.into());
             }
         }
     } else {
-        echoes(given, &mut layout);
+        echoes(input, &mut layout);
     }
-    let like = subject_like(given);
-    for (configured, version) in &given.subjects {
-        match configured.cell(&given.topology, version.clone(), &like) {
+    let like = subject_like(input);
+    for (configured, version) in &input.subjects {
+        match configured.cell(&input.topology, version.clone(), &like) {
             Ok(cell) => layout.cells.push(cell),
             Err(reason) => {
                 layout.skipped.insert(configured.name.clone(), reason);
             }
         }
     }
-    layout.cells.extend(given.running.iter().map(|running| running.cell(&like)));
+    layout.cells.extend(input.running.iter().map(|running| running.cell(&like)));
     layout
 }
 
@@ -91,11 +91,11 @@ const NO_ECHO_THERE: &str = "no echo runs beside the server, so nothing shows th
     grade is at best C. Start `kqps serve echo --io segment --listen ADDR:PORT` there, and give --echo-target ADDR:PORT";
 
 /// Adds the player's own ceiling, and the echo under each requested model.
-fn echoes(given: &Given, layout: &mut Layout) {
-    let wanted = |model: &&str| given.models.is_empty() || given.models.iter().any(|name| name == model);
+fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
+    let wanted = |model: &&str| input.models.is_empty() || input.models.iter().any(|name| name == model);
     let mut models = Vec::new();
     for model in echo_io::models().filter(wanted) {
-        match echo_io::why_not(model, &given.lacking) {
+        match echo_io::why_not(model, &input.lacking) {
             None => models.push(model),
             Some(reason) => {
                 layout.skipped.insert(format!("echo {model}"), reason);
@@ -103,51 +103,51 @@ fn echoes(given: &Given, layout: &mut Layout) {
         }
     }
     // The player has one ceiling, whatever other echoes are requested.
-    let cheapest = echo_io::cheapest(&given.lacking);
+    let cheapest = echo_io::cheapest(&input.lacking);
     layout.cells.push(Cell {
         name: "player ceiling".into(),
         role: Role::PlayerCeiling,
-        ..echo(given, cheapest)
+        ..echo(input, cheapest)
     });
-    layout.cells.extend(models.iter().map(|model| echo(given, model)));
+    layout.cells.extend(models.iter().map(|model| echo(input, model)));
 }
 
-fn echo(given: &Given, model: &str) -> Cell {
+fn echo(input: &DefaultStudyInput, model: &str) -> Cell {
     Cell {
         name: format!("echo {model}"),
         role: Role::EchoCeiling,
         subject: "echo".into(),
-        version: given.echo_version.clone(),
+        version: input.echo_version.clone(),
         io: model.into(),
         workers: WORKERS,
-        player_cpus: given.player_cpus.clone(),
-        subject_cpus: given.subject_cpus.clone(),
-        factors: factors(given),
+        player_cpus: input.player_cpus.clone(),
+        subject_cpus: input.subject_cpus.clone(),
+        factors: factors(input),
         ..Cell::default()
     }
 }
 
 /// The factors of the player's settings and of its queries.
-fn factors(given: &Given) -> Factors {
+fn factors(input: &DefaultStudyInput) -> Factors {
     let mut factors = Factors::default();
-    factors.set_player(given.player.setup(Setup::MANY_FLOWS).factors());
-    match &given.queries {
+    factors.set_player(input.player.setup(PlayerSetup::MANY_FLOWS).factors());
+    match &input.queries {
         Some(name) => factors.set_file(name),
-        None => factors.set_records(given.zone_records),
+        None => factors.set_records(input.zone_records),
     }
     factors
 }
 
 /// The cell with the common properties of all subjects.
-fn subject_like(given: &Given) -> Cell {
-    let mut factors = factors(given);
-    if given.latency {
+fn subject_like(input: &DefaultStudyInput) -> Cell {
+    let mut factors = factors(input);
+    if input.latency {
         factors.set_latency_at(&LATENCY_AT);
     }
     Cell {
         workers: WORKERS,
-        player_cpus: given.player_cpus.clone(),
-        subject_cpus: given.subject_cpus.clone(),
+        player_cpus: input.player_cpus.clone(),
+        subject_cpus: input.subject_cpus.clone(),
         factors,
         ..Cell::default()
     }
@@ -167,7 +167,8 @@ mod tests {
         let kqps_auth = builtin::servers().into_iter().find(|one| one.name == "kqps-auth").unwrap();
         let subjects = vec![(Configured::plain(kqps_auth), Some("4.6.1".into()))];
         let topology = Topology::read();
-        let layout = layout(&Given { subjects, topology, latency: true, ..Given::default() });
+        let layout =
+            layout(&DefaultStudyInput { subjects, topology, latency: true, ..DefaultStudyInput::default() });
         assert_eq!(layout.cells.len(), 1 + echo_io::models().count() + 1);
         assert!(layout.skipped.is_empty());
         assert_eq!(
@@ -179,20 +180,20 @@ mod tests {
         assert_eq!(last.factors.latency_at_percent(), LATENCY_AT);
     }
 
-    fn running(on_this_host: bool) -> Running {
+    fn running(on_this_host: bool) -> RunningServer {
         let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
-        Running { name: "theirs".into(), target }
+        RunningServer { name: "theirs".into(), target }
     }
 
     #[test]
     fn a_server_on_this_host_is_measured_beside_the_echoes_here() {
-        let given = Given {
+        let input = DefaultStudyInput {
             running: vec![running(true)],
             models: vec!["mmsg".into()],
             queries: Some("theirs.queries".into()),
-            ..Given::default()
+            ..DefaultStudyInput::default()
         };
-        let layout = layout(&given);
+        let layout = layout(&input);
         assert_eq!(names(&layout), ["player ceiling", "echo mmsg", "theirs"]);
         assert!(
             layout.cells.iter().all(|cell| cell.factors.dataset().file.as_deref() == Some("theirs.queries"))
@@ -203,13 +204,14 @@ mod tests {
 
     #[test]
     fn a_server_elsewhere_has_the_echo_there_as_the_ceiling_or_none() {
-        let wish = PlayerWish { senders: Some(2), timeout_s: Some(1.5) };
-        let without = Given { running: vec![running(false)], player: wish, ..Given::default() };
+        let player = PlayerRequest { senders: Some(2), timeout_s: Some(1.5) };
+        let without =
+            DefaultStudyInput { running: vec![running(false)], player, ..DefaultStudyInput::default() };
         let layout_without = layout(&without);
         assert_eq!(names(&layout_without), ["theirs"]);
         assert!(layout_without.skipped["player ceiling"].contains("--echo-target"));
         let echo = Target { address: "192.0.2.1:5301".parse().unwrap(), on_this_host: false };
-        let with = layout(&Given { echo_target: Some(echo), ..without });
+        let with = layout(&DefaultStudyInput { echo_target: Some(echo), ..without });
         assert_eq!(names(&with), ["player ceiling, echo at 192.0.2.1:5301", "theirs"]);
         let [ceiling, theirs] = &with.cells[..] else { panic!() };
         assert_eq!((ceiling.role, ceiling.target), (Role::PlayerCeiling, Some(echo)));
@@ -220,7 +222,10 @@ mod tests {
 
     #[test]
     fn only_the_models_that_are_wanted_are_measured() {
-        let layout = layout(&Given { models: vec!["mmsg".into(), "poll".into()], ..Given::default() });
+        let layout = layout(&DefaultStudyInput {
+            models: vec!["mmsg".into(), "poll".into()],
+            ..DefaultStudyInput::default()
+        });
         assert_eq!(names(&layout), ["player ceiling", "echo poll", "echo mmsg"]);
         assert_eq!(layout.cells[0].io, "segment");
     }
@@ -229,7 +234,7 @@ mod tests {
     fn what_the_host_lacks_is_skipped_with_its_reason() {
         let lacking =
             [("uring", "forbidden"), ("gro", "too old")].map(|(a, b)| (a.to_string(), b.to_string()));
-        let layout = layout(&Given { lacking: lacking.into(), ..Given::default() });
+        let layout = layout(&DefaultStudyInput { lacking: lacking.into(), ..DefaultStudyInput::default() });
         assert!(!names(&layout).contains(&"echo segment"));
         assert_eq!(layout.skipped["echo segment"], "no gro: too old");
         assert_eq!(layout.skipped["echo uring"], "no uring: forbidden");

@@ -48,7 +48,7 @@ pub struct StudyFile {
     pub repetitions: u32,
     /// The load of the cells.
     #[serde(default)]
-    pub load: Load,
+    pub load: RawLoad,
     /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
     #[serde(default)]
     pub canary_qps: Option<f64>,
@@ -91,7 +91,7 @@ pub struct Experiment {
     pub placement: Option<Placement>,
     /// The load, if it differs from the study's.
     #[serde(default)]
-    pub load: Option<Load>,
+    pub load: Option<RawLoad>,
     /// Settings of all its cells.
     #[serde(default)]
     pub fixed: IndexMap<String, Word>,
@@ -118,10 +118,10 @@ pub struct Experiment {
     pub published: Vec<Published>,
 }
 
-/// The load of cells: exactly one of closed loop, rates and search.
+/// The load of cells as the file has it: exactly one of closed loop, rates and search.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
+#[serde(deny_unknown_fields, expecting = "struct Load")] // the words of errors about other values
+pub struct RawLoad {
     /// Seconds of one closed-loop trial.
     #[serde(default)]
     pub closed_s: Option<f64>,

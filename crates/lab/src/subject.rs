@@ -38,7 +38,7 @@ pub use zones::Zone;
 
 /// The parameters of a subject's start.
 #[derive(Clone, Debug)]
-pub struct Setting<'a> {
+pub struct LaunchSetting<'a> {
     /// The path at whose end the subject is started. It listens on ports that are chosen for it.
     pub path: &'a LaidPath,
     /// The folder of its configuration, its state and its output. It is made.
@@ -147,7 +147,7 @@ impl Subject {
     /// If it does not become ready. Nothing of it is then left running.
     pub fn start(
         definition: &Definition,
-        setting: &Setting<'_>,
+        setting: &LaunchSetting<'_>,
         interrupts: &Interrupts,
     ) -> Result<Self, StartError> {
         Self::start_within(definition, setting, interrupts, None)
@@ -157,7 +157,7 @@ impl Subject {
     /// allows.
     pub fn start_within(
         definition: &Definition,
-        setting: &Setting<'_>,
+        setting: &LaunchSetting<'_>,
         interrupts: &Interrupts,
         share: Option<Duration>,
     ) -> Result<Self, StartError> {
@@ -244,7 +244,7 @@ impl Subject {
     }
 }
 
-impl Setting<'_> {
+impl LaunchSetting<'_> {
     fn values(&self, first: SocketAddr) -> Values {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         Values::default()

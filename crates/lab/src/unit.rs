@@ -7,13 +7,14 @@ use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::rounds::{self, LATENCIES};
 use crate::search::{self, Wanted};
+use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The trial that finds a ceiling.
-const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
+const CEILING: TrialRequest =
+    TrialRequest { pace: RequestedPace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
 
 /// Seconds of an echo's trial beside others. It only gives a rate. The shorter it is, the less the host changes
 /// meanwhile.
@@ -23,7 +24,7 @@ const BESIDE_OTHERS_S: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// A trial under this load.
-    Trial(Load),
+    Trial(TrialRequest),
     /// The unit is over.
     Over(Ending),
 }
@@ -128,8 +129,9 @@ impl Unit {
         match (self.role, &self.load) {
             (Role::PlayerCeiling | Role::EchoCeiling, _) => self.next_of_closed(CEILING),
             (_, CellLoad::Closed(duration_s)) => {
-                let load = Load { pace: Pace::Closed, duration_s: *duration_s, purpose: Purpose::Closed };
-                self.next_of_closed(load)
+                let pace = RequestedPace::Closed;
+                let request = TrialRequest { pace, duration_s: *duration_s, purpose: Purpose::Closed };
+                self.next_of_closed(request)
             }
             (_, CellLoad::Rates { rates_qps, duration_s }) => self.next_of_rates(rates_qps, *duration_s),
             (_, CellLoad::Search) => self.next_of_search(),
@@ -161,11 +163,11 @@ impl Unit {
 
     /// The trial of an echo beside the searches that are compared with it. It is short, so that the host
     /// changes little between the two, but lasts a sufficient multiple of the echo's latency.
-    pub(crate) fn ceiling_beside(&self) -> Load {
+    pub(crate) fn ceiling_beside(&self) -> TrialRequest {
         let least_us = self.played.iter().filter_map(|one| one.trial.latency_us.min).min();
         let latency_s = least_us.map_or(0.0, |us| us as f64 / 1e6);
         let duration_s = (LATENCIES * latency_s).clamp(BESIDE_OTHERS_S, CEILING.duration_s);
-        Load { duration_s, ..CEILING }
+        TrialRequest { duration_s, ..CEILING }
     }
 
     /// Whether it searches for a rate, which takes a varying number of trials; other loads have a fixed one.
@@ -174,10 +176,10 @@ impl Unit {
     }
 
     /// In a start with several trials, a spoiled one is not repeated, unless no other counts.
-    fn next_of_closed(&self, load: Load) -> Next {
+    fn next_of_closed(&self, request: TrialRequest) -> Next {
         let counted = counted(&self.played);
         if counted.is_empty() || self.played.len() < self.rounds {
-            return Next::Trial(load);
+            return Next::Trial(request);
         }
         let rates_qps: Vec<f64> = counted.iter().map(|one| one.trial.load.answered_qps).collect();
         Next::Over(Ending::Closed(median_interval(&rates_qps).map_or(0.0, |of| of.median)))
@@ -188,22 +190,25 @@ impl Unit {
         let counted = counted(&self.played).len();
         let made = if self.rounds > 1 && counted > 0 { self.played.len() } else { counted };
         match rates_qps.get(made / self.rounds) {
-            Some(&rate_qps) => Next::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose }),
+            Some(&rate_qps) => {
+                let pace = RequestedPace::Open { rate_qps };
+                Next::Trial(TrialRequest { pace, duration_s, purpose })
+            }
             None => Next::Over(Ending::Played),
         }
     }
 
     fn next_of_search(&self) -> Next {
         let bounds = match search::wanted(&self.goal, &self.start, &self.played) {
-            Wanted::Trial(load) if !self.is_cut => return Next::Trial(load),
+            Wanted::Trial(request) if !self.is_cut => return Next::Trial(request),
             Wanted::Trial(_) => search::so_far(&self.goal, &self.played),
             Wanted::Done(bounds) => bounds,
         };
         let measured = counted(&self.played).iter().filter(|one| one.purpose == Purpose::Latency).count();
         let share = self.latency_at.get(measured);
         match share.and_then(|share| Some((share, self.figure_qps(&bounds)?))) {
-            Some((share, figure_qps)) => Next::Trial(Load {
-                pace: Pace::Open { rate_qps: (figure_qps * share).round().max(1.0) },
+            Some((share, figure_qps)) => Next::Trial(TrialRequest {
+                pace: RequestedPace::Open { rate_qps: (figure_qps * share).round().max(1.0) },
                 duration_s: self.goal.final_s,
                 purpose: Purpose::Latency,
             }),
@@ -275,14 +280,14 @@ mod tests {
     fn play(run: &mut Run, block: u32, subject: Simulated, most: usize) -> Next {
         let goal = Preset::Quick.goal();
         for _ in 0..most {
-            let Next::Trial(load) = Unit::of(run, &goal, 0, block).next() else { break };
-            let trial = subject.play(&load).unwrap();
+            let Next::Trial(request) = Unit::of(run, &goal, 0, block).next() else { break };
+            let trial = subject.play(&request).unwrap();
             run.trials.push(RunTrial {
                 number: run.trials.len() as u64 + 1,
                 cell: 0,
                 block,
                 start: u64::from(block) + 1,
-                purpose: load.purpose,
+                purpose: request.purpose,
                 outcome: Outcome::Measured(Box::new(trial)),
             });
         }

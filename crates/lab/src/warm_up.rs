@@ -4,7 +4,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{RequestedPace, TrialRequest};
 
 /// The longest warm-up of any cell, seconds.
 const LONGEST_S: f64 = 60.0;
@@ -37,13 +37,13 @@ impl WarmUp {
 
     /// The next trial of the warm-up, after the last one if there was one. `None` if the subject is warm or the
     /// time is over. Time that is too short for a judgement is not used.
-    pub fn next(&mut self, last: Option<&Trial>) -> Option<Load> {
+    pub fn next(&mut self, last: Option<&Trial>) -> Option<TrialRequest> {
         let is_steady = |trial| steadiness(full_bins(trial)) == Steadiness::Steady;
         if self.left_s < self.step_s || last.is_some_and(is_steady) {
             return None;
         }
         self.left_s -= self.step_s;
-        Some(Load { pace: Pace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
+        Some(TrialRequest { pace: RequestedPace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
     }
 }
 
@@ -73,20 +73,20 @@ mod tests {
     fn played(cell: &Cell, rate: impl Fn(u64) -> u64) -> Vec<f64> {
         let (mut warm_up, mut last, mut seconds) = (WarmUp::of(cell), None, Vec::new());
         let mut at_s = 0;
-        while let Some(load) = warm_up.next(last.as_ref()) {
+        while let Some(request) = warm_up.next(last.as_ref()) {
             let bin = |number| Interval { at_s: number, sent: 0, correct: rate(at_s + number) };
             let mut trial =
-                Trial { intervals: (1..=load.duration_s as u64).map(bin).collect(), ..Trial::default() };
-            trial.load.duration_s = load.duration_s;
-            at_s += load.duration_s as u64;
-            seconds.push(load.duration_s);
+                Trial { intervals: (1..=request.duration_s as u64).map(bin).collect(), ..Trial::default() };
+            trial.load.duration_s = request.duration_s;
+            at_s += request.duration_s as u64;
+            seconds.push(request.duration_s);
             last = Some(trial);
         }
         seconds
     }
 
     #[test]
-    fn without_a_wish_it_is_short_and_without_a_subject_there_is_none() {
+    fn without_a_request_it_is_short_and_without_a_subject_there_is_none() {
         assert_eq!(played(&cell(None), |_| 1000), [SHORT_S]);
         let ceiling = Cell { role: Role::EchoCeiling, ..cell(Some("60s")) };
         assert!(played(&ceiling, |_| 1000).is_empty());

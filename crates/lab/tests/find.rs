@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use fastrand::Rng;
-use kqps_lab::load::{Load, Pace};
 use kqps_lab::search::{refine, run};
+use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_verdict::estimate::{Speed, of_search};
 use kqps_verdict::search::{Preset, Start};
@@ -26,17 +26,17 @@ fn figure(seed: u64) -> f64 {
     let capacity_qps = 60_000.0 * 4f64.powf(rng.f64());
     let host = Host::new(&mut rng, Kind { changes_speed: false, stands_still: true });
     let mut stage = Stage::new(rng, host, 1.0);
-    let mut play = |load: &Load| -> Result<Trial, Infallible> {
-        let wanted_qps = match load.pace {
-            Pace::Open { rate_qps } => Some(rate_qps),
-            Pace::Closed => None,
+    let mut play = |request: &TrialRequest| -> Result<Trial, Infallible> {
+        let wanted_qps = match request.pace {
+            RequestedPace::Open { rate_qps } => Some(rate_qps),
+            RequestedPace::Closed => None,
         };
-        Ok(stage.play(capacity_qps, wanted_qps, load.duration_s))
+        Ok(stage.play(capacity_qps, wanted_qps, request.duration_s))
     };
     let mut played = Vec::new();
     let Ok(found) = run(&goal, &Start::default(), &mut played, &mut play);
     let Ok(()) = refine(&goal, &found, &mut played, &mut play);
-    let facts: Vec<_> = played.iter().map(kqps_lab::load::Played::facts).collect();
+    let facts: Vec<_> = played.iter().map(kqps_lab::trial_request::Played::facts).collect();
     let estimate = of_search(&goal, &facts, Speed::Reference).expect("the trials bound a rate");
     estimate.interval().median / capacity_qps
 }

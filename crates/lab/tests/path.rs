@@ -14,7 +14,7 @@ use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
 use kqps_lab::path::{LaidPath, VethPath};
-use kqps_lab::subject::{Definition, Setting, Subject, Zone};
+use kqps_lab::subject::{Definition, LaunchSetting, Subject, Zone};
 use kqps_skips::{Capability, skip};
 
 /// A path, if this process has the rights to lay one.
@@ -100,7 +100,7 @@ within_s = 1
         program = std::env::current_exe().unwrap().display()
     );
     let definition = Definition::read("fake.toml", &definition).unwrap();
-    let setting = Setting {
+    let setting = LaunchSetting {
         path: &path,
         folder: &folder.path().join("fake"),
         zones: &[Zone::new("bench.test.", "/nonexistent/zone")],

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, remains};
+use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, remains};
 use tempfile::TempDir;
 
 const ZONE: &str = "\
@@ -36,7 +36,7 @@ impl Rig {
     }
 
     fn start(&self, definition: &Definition) -> Result<Subject, StartError> {
-        let setting = Setting {
+        let setting = LaunchSetting {
             path: &LaidPath::Loopback,
             folder: &self.folder.path().join(&definition.name),
             zones: &[Zone::new("bench.test.", self.folder.path().join("zone"))],
@@ -252,7 +252,7 @@ fn one_that_is_dropped_leaves_nothing() {
 fn the_user_may_end_the_wait_for_it() {
     let rig = Rig::new();
     let definition = fake("silent", "", 600.0);
-    let setting = Setting {
+    let setting = LaunchSetting {
         path: &LaidPath::Loopback,
         folder: &rig.folder.path().join("fake"),
         zones: &[Zone::new("bench.test.", rig.folder.path().join("zone"))],

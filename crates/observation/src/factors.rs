@@ -42,6 +42,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::cpu_list;
 pub use read::FactorError;
 use values::Values;
 pub use values::{ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice};
@@ -82,10 +83,14 @@ impl Factors {
         Ok(())
     }
 
-    /// Sets a factor that is a word by nature, such as a setting of the subject.
-    pub fn set_word(&mut self, name: &str, word: impl Into<String>) {
-        debug_assert!(!name::has_value(name), "`{name}` has a value, which `set` reads");
-        self.words.insert(name.to_owned(), word.into());
+    /// Sets the cores of the subject.
+    pub fn set_cores(&mut self, cpus: &[u32]) {
+        self.words.insert(name::CORES.to_owned(), cpu_list::write(cpus));
+    }
+
+    /// Sets how the workers of an echo share sockets.
+    pub fn set_sockets(&mut self, word: &str) {
+        self.words.insert(name::SOCKETS.to_owned(), word.to_owned());
     }
 
     /// Replaces the settings of the player.
@@ -309,7 +314,8 @@ mod tests {
         set.set_latency_at(&[50, 90]);
         set.set_rounds(4);
         set.set_compared_as(ComparedAs::B);
-        set.set_word("cores", "1,2");
+        set.set_cores(&[1, 2]);
+        set.set_sockets("shared");
         assert_eq!(set.player().io, None, "the player's settings are replaced");
         assert_eq!(Factors::read(set.words().clone()).unwrap(), set);
         let other = read(&[("dataset.records", "7"), ("sockets", "reuseport")]).unwrap();
@@ -333,11 +339,16 @@ mod tests {
             ("path", "wire", "one of loopback, veth"),
             ("path.queues", "4097", "a number of queues from 1 to 4096"),
             ("path.txqueuelen", "", "a number of packets"),
-            ("path.rps_cpus", "3-2", "cores, such as 0,2-3"),
+            (
+                "path.rps_cpus",
+                "3-2",
+                "cores, such as 0,2-3 (expected a list such as 0,2-5, found `3-2`)",
+            ),
             ("path.gro", "yes", "one of on, off"),
             ("steady", "forever", "a duration such as 60s or 1m"),
             ("latency_at_percent", "50 100", "percents from 1 to 99"),
             ("latency_at_percent", "half", "percents from 1 to 99"),
+            ("latency_at_percent", "", "percents from 1 to 99"),
             ("rounds", "1.5", "a number from 1 on"),
             ("compared_as", "c", "one of a, a again, b"),
             ("host.nice", "20", "a number from -20 to 19"),
@@ -356,6 +367,16 @@ mod tests {
         for name in ["player.windw", "dataset.record", "path.queue", "path.sysctl.kernel.panic", "host.nicer"]
         {
             assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));
+        }
+    }
+
+    #[test]
+    fn names_with_a_meaning_are_reserved() {
+        for name in ["path", "rounds", "player.io", "dataset.x", "steady", "cores", "subject", "player_io"] {
+            assert!(name::is_reserved(name), "{name}");
+        }
+        for name in ["sockets", "workers", "io", "threads", "player", "pathological"] {
+            assert!(!name::is_reserved(name), "{name}");
         }
     }
 

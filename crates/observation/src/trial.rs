@@ -45,7 +45,7 @@ pub struct Trial {
     /// The facts of the dataset.
     pub dataset: DatasetFacts,
     /// The load that was played.
-    pub load: Load,
+    pub load: LoadFacts,
     /// The fate of every query.
     pub accounts: Accounts,
     /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`], [`UNSENT_IDS`] or [`UNSENT_CONNECTIONS`]. Sums to `accounts.unsent`. Empty in
@@ -210,7 +210,7 @@ pub struct DatasetFacts {
 
 /// The load of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Load {
+pub struct LoadFacts {
     /// Open or closed loop.
     pub mode: LoadMode,
     /// The arrivals of an open loop: `even` or `poisson`.

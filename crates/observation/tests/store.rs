@@ -216,7 +216,7 @@ fn records_of_the_first_schema_stay_readable() {
 }
 
 #[test]
-fn a_folder_that_is_claimed_for_a_store_is_nobody_elses() {
+fn a_folder_that_is_claimed_for_a_store_cannot_be_claimed_again() {
     let folder = TempDir::new().unwrap();
     let path = store_in(&folder);
     let claim = Claim::new(&path).unwrap();

@@ -9,7 +9,7 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
+    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
     UNSENT_WINDOW,
 };
 use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, Trial};
@@ -210,7 +210,7 @@ fn response_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     by_name(rcodes.map(|(code, count)| (rcode::RcodeName(code).to_string(), count)))
 }
 
-fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
+fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     let plan = played.plan;
     let longest =
         |of: fn(&ThreadResult) -> u64| played.results.iter().map(of).max().unwrap_or(0) as f64 / 1e9;
@@ -225,7 +225,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
     let correct_in_time = played.results.iter().map(|result| result.correct_in_time).sum();
     // The replies to the last window of a closed loop make no room for another query.
     let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
-    Load {
+    LoadFacts {
         mode,
         arrivals,
         outstanding,
@@ -244,7 +244,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> Load {
     }
 }
 
-fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &Load, socket_drops: u64) -> PlayerFacts {
+fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &LoadFacts, socket_drops: u64) -> PlayerFacts {
     let sockets = played.plan.flows();
     let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
@@ -298,7 +298,7 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
 /// window was not the limit.
-fn window_not_filled(load: &Load, sockets: usize) -> Option<String> {
+fn window_not_filled(load: &LoadFacts, sockets: usize) -> Option<String> {
     let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
     let mean = load.outstanding_mean?;
     let ids = sockets as u64 * IDS;

@@ -3,8 +3,8 @@
 use askama::Template;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
+use kqps_verdict::caveats;
 use kqps_verdict::judge::RunVerdict;
-use kqps_verdict::left_open;
 
 use crate::format;
 use crate::prose::Prose;
@@ -23,7 +23,7 @@ const OF_FIND: &str = "kqps find";
 /// outside is escaped where it appears, and its control characters appear as numbers.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
-    common_reasons.extend(left_open::of_run(run, verdict));
+    common_reasons.extend(caveats::of_run(run, verdict));
     let page = Page {
         run,
         headline: headline(run, verdict),

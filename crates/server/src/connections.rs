@@ -29,7 +29,7 @@ use mio::Waker;
 use serde::{Deserialize, Serialize};
 
 pub use counts::{End, TcpReport};
-pub use keeper::{Accepting, Keeper, Kept};
+pub use keeper::{Accepting, Keeper, KeptConnection};
 pub use output::Output;
 pub use slots::{Active, Slots};
 pub use stream::Stream;
@@ -50,10 +50,10 @@ pub struct Limits {
     /// How long a connection may make no progress: no whole query arrives, and the client reads little or nothing of
     /// its replies.
     pub idle: Duration,
-    /// The maximum number of connections of each process, at least 1. A further connection displaces the connection
+    /// The maximum number of connections of the thread that has these limits, at least 1. A further connection displaces the connection
     /// that has been idle longest. If none is idle, the further connection is closed.
     pub connections: usize,
-    /// The maximum number of connections of one client, at least 1. A client is an IPv4 address, or the first 64
+    /// The maximum number of connections of one client to that thread, at least 1. A client is an IPv4 address, or the first 64
     /// bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
     /// sockets.
     pub per_client: usize,

@@ -13,7 +13,7 @@ use kqps_kernel::signal::{Signals, ignores_hang_ups};
 use crate::error::ServeError;
 use crate::processes::{self, Processes};
 use crate::report::Ended;
-use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
+use crate::service::{AfterHangUp, Description, RunningService, Service, Task, Transports};
 use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
 use crate::setup::{Listeners, ServerSetup, Sockets};
@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 enum Workers {
-    Here(Box<dyn Running>),
+    Here(Box<dyn RunningService>),
     Processes(Processes),
 }
 
@@ -145,7 +145,7 @@ fn notes(setup: &ServerSetup, service: &dyn Service, receiver: &UdpSocket) -> io
 /// Serves with the threads of this process until a signal to end, until the time is over, or until a thread has
 /// ended. Calls `reloaded` after every reload. Then stops all threads and adds up their counts.
 fn serve(
-    running: &mut dyn Running,
+    running: &mut dyn RunningService,
     signals: &Signals,
     until: Deadline,
     reloaded: &mut dyn FnMut(ZonesLoaded),
@@ -155,7 +155,7 @@ fn serve(
 }
 
 fn wait_for_the_end(
-    running: &mut dyn Running,
+    running: &mut dyn RunningService,
     signals: &Signals,
     until: Deadline,
     reloaded: &mut dyn FnMut(ZonesLoaded),

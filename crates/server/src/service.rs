@@ -46,7 +46,7 @@ pub trait Service {
     }
 
     /// Starts all threads of one process. Returns when they can answer. A signal to end interrupts loading.
-    fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn Running>, ServeError>;
+    fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn RunningService>, ServeError>;
 }
 
 /// The ways by which queries arrive, besides datagrams.
@@ -97,7 +97,7 @@ pub enum Description {
 }
 
 /// The running threads of a service in one process.
-pub trait Running {
+pub trait RunningService {
     /// The threads.
     fn threads(&mut self) -> &mut Threads;
 
@@ -137,7 +137,7 @@ pub enum AfterHangUp {
 }
 
 /// Threads that share nothing.
-impl Running for Threads {
+impl RunningService for Threads {
     fn threads(&mut self) -> &mut Threads {
         self
     }

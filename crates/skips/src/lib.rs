@@ -34,7 +34,7 @@ pub struct Skip {
 }
 
 /// Reports that the calling test, or a part of it, is not tried. Panics if the file that [`FILE`] names cannot be
-/// written, since nobody would then see the skip.
+/// written, since no summary would then show the skip.
 #[track_caller]
 pub fn skip(capability: Capability, reason: impl fmt::Display) {
     let reason = reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ");

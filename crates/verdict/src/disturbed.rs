@@ -89,14 +89,14 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
-    use kqps_observation::trial::{Load, LoadMode};
+    use kqps_observation::trial::{LoadFacts, LoadMode};
 
     use super::*;
 
     fn trial(rate_qps: f64, late_us: &[u64]) -> Trial {
         let stalls = late_us.iter().map(|&late_us| Stall { cpu: 1, at_ns: 5, late_us }).collect();
         let stalls = StallFacts { period_us: 2_000, cores: vec![1], stalls, ..StallFacts::default() };
-        let load = Load { intended_qps: Some(rate_qps), duration_s: 0.5, ..Load::default() };
+        let load = LoadFacts { intended_qps: Some(rate_qps), duration_s: 0.5, ..LoadFacts::default() };
         Trial { load, stalls: Some(stalls), ..Trial::default() }
     }
 

@@ -102,13 +102,13 @@ fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
 
     fn played(trials: &[(f64, bool)]) -> Vec<Trial> {
         trials
             .iter()
             .map(|(rate_qps, spoiled)| {
-                let load = Load { intended_qps: Some(*rate_qps), ..Load::default() };
+                let load = LoadFacts { intended_qps: Some(*rate_qps), ..LoadFacts::default() };
                 let mut trial = Trial { load, ..Trial::default() };
                 trial.players.first.socket_drops = u64::from(*spoiled);
                 trial
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn at_last_the_spoiled_trial_counts_that_nobody_made_anew() {
+    fn at_last_a_spoiled_trial_counts_if_it_was_not_made_anew() {
         let of = |trials: &[(f64, bool)]| {
             rates(&counted_at_last(&played(trials), |trial| (Purpose::Search, trial)))
         };

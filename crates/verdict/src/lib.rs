@@ -9,6 +9,7 @@
 
 pub mod advice;
 pub mod bottleneck;
+pub mod caveats;
 pub mod compare;
 pub mod disturbed;
 pub mod estimate;
@@ -17,7 +18,6 @@ pub mod figure;
 pub mod grade;
 pub mod interval;
 pub mod judge;
-pub mod left_open;
 pub mod percent;
 pub mod rate;
 pub mod search;

@@ -156,7 +156,7 @@ pub fn moments(run: &Run) -> Vec<Moment> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::run::{Outcome, Purpose};
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
     use kqps_observation::{Cell, CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 
     use super::*;
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_standstill_that_is_cut_out_spoils_a_trial_in_part() {
         let mut withheld = trial(0, 100.0, 100.0);
-        withheld.load = Load { intended_qps: Some(2e5), duration_s: 0.5, ..Load::default() };
+        withheld.load = LoadFacts { intended_qps: Some(2e5), duration_s: 0.5, ..LoadFacts::default() };
         let stalls = vec![Stall { cpu: 1, at_ns: 101_000_000, late_us: 3_000 }];
         withheld.stalls =
             Some(StallFacts { period_us: 2_300, cores: vec![1], stalls, ..StallFacts::default() });

@@ -123,7 +123,7 @@ pub fn bad_ratio(trial: &Trial) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
     use kqps_observation::{Accounts, Stall, StallFacts};
 
     use super::*;
@@ -134,7 +134,7 @@ mod tests {
         let lost = 300 + lost_elsewhere;
         let mishap = |at_10ms, bad, lag_us| Mishap { at_10ms, intended: 1000, bad, lag_us };
         Trial {
-            load: Load { intended_qps: Some(1e5), duration_s: 0.5, ..Load::default() },
+            load: LoadFacts { intended_qps: Some(1e5), duration_s: 0.5, ..LoadFacts::default() },
             accounts: Accounts { intended: 50_000, correct: 50_000 - u64::from(lost), ..Accounts::default() },
             stalls: Some(StallFacts { period_us: 2_000, cores: vec![1], ..StallFacts::default() }),
             mishaps: vec![mishap(10, 300, 0), mishap(40, lost_elsewhere, 0)],

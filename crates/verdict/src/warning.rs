@@ -196,7 +196,7 @@ impl fmt::Display for Warning {
 
 /// What is known of a trial's surroundings beside its own record. Unknown facts are not judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
+pub struct Surroundings {
     /// Whether player and subject run on one host. With `None`, this is known only for loopback targets and for
     /// subjects that were watched.
     pub one_host: Option<bool>,
@@ -209,18 +209,18 @@ pub struct Setting {
 }
 
 /// The warnings that one trial's record causes, in the order of METHOD's table.
-pub fn of_trial(trial: &Trial, setting: &Setting) -> Vec<Warning> {
-    let of_player = if setting.ceiling { None } else { player_limited(trial) };
+pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
+    let of_player = if surroundings.ceiling { None } else { player_limited(trial) };
     [
         of_player,
         lagging(trial),
         send_failed(trial),
         client_drops(trial),
-        shared_cores(trial, setting),
-        subject_cores(trial, setting),
-        single_host(trial, setting),
-        noisy_host([trial], setting),
-        uneven(trial, setting),
+        shared_cores(trial, surroundings),
+        subject_cores(trial, surroundings),
+        single_host(trial, surroundings),
+        noisy_host([trial], surroundings),
+        uneven(trial, surroundings),
         wrong_answers(trial),
         rate_limited(trial),
         unexplained_loss(trial),

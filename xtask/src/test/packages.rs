@@ -1,8 +1,6 @@
 //! The Debian packages that tests use. Missing ones are installed if that is allowed. No service is started.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use kqps_lab::packages::NoServices;
 use kqps_proofs::shell;
 
 /// A package, and the sign of its presence, no matter how it was installed.
@@ -55,13 +54,6 @@ const PACKAGES: &[Package] = &[
 /// The folder of libraries, with a subfolder for each architecture.
 const LIBRARIES: &str = "/usr/lib";
 
-/// The program that Debian asks before it starts a newly installed service.
-const POLICY: &str = "/usr/sbin/policy-rc.d";
-
-/// Our own policy. Status 101 is "forbidden by policy" (invoke-rc.d(8)). By the comment, a later run
-/// recognises its own file after a power cut.
-const FORBID: &str = "#!/bin/sh\n# Made by `cargo xtask test`, which removes it again.\nexit 101\n";
-
 /// Installs the missing packages. If that is not allowed, it prints their names, and the tests that need
 /// them report it again.
 pub(super) fn install() -> Result<()> {
@@ -82,7 +74,8 @@ pub(super) fn install() -> Result<()> {
         return Ok(());
     }
     eprintln!("installing {list}");
-    let _quiet = NoServices::begin()?;
+    let _uninterrupted = Uninterrupted::begin()?;
+    let _quiet = NoServices::begin().context("services cannot be kept from starting")?;
     shell::run(apt_get().arg("update"))?;
     shell::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(&missing))
 }
@@ -115,50 +108,28 @@ fn apt_get() -> Command {
     command
 }
 
-/// While it lives, no package may start a service. A policy of the host's own stays unchanged. An interrupt
-/// ends apt-get but not this program, so that the policy is removed in any case.
-struct NoServices {
-    ours: bool,
+/// While it lives, an interrupt ends apt-get but not this program, so that what forbids services is removed in any case.
+struct Uninterrupted {
     handlers: Vec<signal_hook::SigId>,
 }
 
-impl NoServices {
+impl Uninterrupted {
     fn begin() -> Result<Self> {
         let ignored = Arc::new(AtomicBool::new(false));
         let handlers = [SIGINT, SIGTERM]
             .into_iter()
             .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ignored)))
             .collect::<Result<_, _>>()?;
-        // From here on the drop below cleans up, whatever happens.
-        let mut guard = Self { ours: false, handlers };
-        guard.ours = forbid(Path::new(POLICY))?;
-        Ok(guard)
+        Ok(Self { handlers })
     }
 }
 
-impl Drop for NoServices {
+impl Drop for Uninterrupted {
     fn drop(&mut self) {
-        if self.ours
-            && let Err(error) = fs::remove_file(POLICY)
-        {
-            eprintln!("cannot remove {POLICY}, which this command made: {error}");
-        }
         for handler in self.handlers.drain(..) {
             signal_hook::low_level::unregister(handler);
         }
     }
-}
-
-/// Puts our policy at `path`, unless there is another one. Returns whether the policy there is ours.
-fn forbid(path: &Path) -> Result<bool> {
-    match fs::read(path) {
-        Ok(found) => return Ok(found == FORBID.as_bytes()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-    fs::write(path, FORBID).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -175,16 +146,5 @@ mod tests {
             fs::write(libraries.path().join(folder).join("libbindbackend.so"), "").unwrap();
             assert!(has_library(libraries.path(), "pdns/libbindbackend.so"), "{folder}");
         }
-    }
-
-    #[test]
-    fn a_policy_of_the_hosts_own_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("policy-rc.d");
-        assert!(forbid(&path).unwrap(), "none was there, so ours was put there");
-        assert!(forbid(&path).unwrap(), "ours is known again");
-        fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
-        assert!(!forbid(&path).unwrap(), "another one is not ours");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "#!/bin/sh\nexit 0\n");
     }
 }

@@ -1,4 +1,5 @@
-//! Docs that drifted: every path in them must exist, also in drawn trees, and the map must name every crate.
+//! Docs that drifted: every path in them must exist, also in drawn trees, every link must lead to a heading, and the map must
+//! name every crate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,6 +41,11 @@ pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
                 .filter(|path| !here.exists(path))
                 .map(|path| format!("{} names {path}, which is not there", doc.display())),
         );
+        for link in links(&text) {
+            if !leads_somewhere(doc, &text, &link)? {
+                found.push(format!("{} links to {link}, which is not there", doc.display()));
+            }
+        }
         if doc == Path::new(MAP) {
             found.extend(
                 here.crates
@@ -101,6 +107,35 @@ fn is_path(quoted: &str) -> bool {
     quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c)) && !quoted.contains("NAME")
 }
 
+/// The targets of all links in a text, without those to other hosts.
+fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    targets.filter(|target| !target.contains("://")).map(str::to_owned).collect()
+}
+
+/// Whether a link of this document leads to a file or a folder and, if it is one of a document, to a heading of it.
+fn leads_somewhere(doc: &Path, text: &str, link: &str) -> Result<bool> {
+    let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = workspace::root().join(doc.parent().unwrap_or(Path::new(""))).join(path);
+    let there = match path {
+        "" => text.to_owned(),
+        _ if !target.exists() => return Ok(false),
+        _ if heading.is_empty() => return Ok(true),
+        _ => fs::read_to_string(&target).with_context(|| format!("cannot read {}", target.display()))?,
+    };
+    Ok(headings(&there).any(|anchor| anchor == heading))
+}
+
+/// The anchors of all headings of a document: lower case, with hyphens for blanks and without other marks.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))).map(
+        |heading| {
+            let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+        },
+    )
+}
+
 /// Every folder and file in a tree drawn with `├──` and `└──`, as a path below the tree's first line. A
 /// parent's children are indented by four columns.
 fn drawn_paths(text: &str) -> Vec<String> {
@@ -128,6 +163,16 @@ mod tests {
     fn a_drawn_tree_is_read_as_paths() {
         let tree = "kqps/\n├── README.md   words\n├── crates/\n│   ├── message/   bytes\n│   └── kqps/\n└── xtask/\n";
         assert_eq!(drawn_paths(tree), ["README.md", "crates", "crates/message", "crates/kqps", "xtask"]);
+    }
+
+    #[test]
+    fn a_link_leads_to_a_heading() {
+        let text = "# The first one\n## `kqps run`, and what it prints\n[a](#the-first-one) [b](https://a.test/#x) [c](B.md#d)";
+        assert_eq!(headings(text).collect::<Vec<_>>(), ["the-first-one", "kqps-run-and-what-it-prints"]);
+        assert_eq!(links(text), ["#the-first-one", "B.md#d"]);
+        let leads = |link: &str| leads_somewhere(Path::new("docs/A.md"), text, link).unwrap();
+        assert!(leads("#the-first-one") && leads("METHOD.md#the-accounts") && leads("../README.md"));
+        assert!(!leads("#none") && !leads("METHOD.md#none") && !leads("NONE.md"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ struct Id {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum UsedBy {
     #[default]
-    Nobody,
+    Neither,
     Player,
     Relay,
 }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::net::IpAddr;
 
 use kqps_server::connections::frame::FRAME_BYTES;
-use kqps_server::connections::{Active, End, Kept, Output, Stream};
+use kqps_server::connections::{Active, End, KeptConnection, Output, Stream};
 use mio::event::Source as _;
 use mio::{Interest, Registry, Token};
 
@@ -58,7 +58,7 @@ impl Active for Connection {
     }
 }
 
-impl Kept for Connection {
+impl KeptConnection for Connection {
     fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,

@@ -1,6 +1,7 @@
 //! Sending a batch of messages from one buffer.
 
 use std::io;
+use std::mem;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::{Headers, send_headers};
@@ -19,6 +20,13 @@ impl SendBatch {
     /// Allocates room for `messages` messages of `bytes` bytes in total. Both must be at least 1.
     pub fn new(messages: usize, bytes: usize) -> Self {
         Self { headers: Headers::new(messages), buffer: Block::new(bytes), messages: 0, used_bytes: 0 }
+    }
+
+    /// Discards all messages and continues in other memory of the same size. The old memory is never freed: the kernel
+    /// may still read it.
+    pub(crate) fn leak(&mut self) {
+        let successor = Self::new(self.headers.len(), self.buffer.len());
+        mem::forget(mem::replace(self, successor));
     }
 
     /// Discards all messages.

@@ -1,5 +1,7 @@
 //! Rings on real loopback sockets.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use kqps_skips::{Capability, skip};
 
 use super::*;
@@ -57,6 +59,51 @@ fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
         assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(3));
         assert_eq!((buffer[0], from.address), (byte, peer.address));
     }
+}
+
+/// Whether a call panics because a buffer belongs to another ring.
+fn is_refused<T>(call: impl FnOnce() -> T) -> bool {
+    let panic = catch_unwind(AssertUnwindSafe(call)).err();
+    panic.is_some_and(|cause| cause.downcast_ref::<&str>() == Some(&"a buffer of another ring"))
+}
+
+#[test]
+fn a_ring_refuses_the_buffers_of_another_ring() {
+    let (Ok(mut ring), Ok(mut other)) = (Ring::new(4, 512), Ring::new(4, 512)) else {
+        skip(Capability::Uring, "this kernel offers no io_uring");
+        return;
+    };
+    let server = bind(UdpOptions::default());
+    let client = bind(UdpOptions::default());
+    let peer = Peer { address: server.local_addr().unwrap().into(), asked: None };
+    for text in [b"one", b"two", b"six"] {
+        client.send(text, &peer).unwrap();
+    }
+    ring.receive(&server, 7).unwrap();
+    let mut buffers = Vec::new();
+    while buffers.len() < 3 {
+        ring.submit_and_wait().unwrap();
+        while let Some(completion) = ring.completion() {
+            match completion {
+                Completion::Received { key, buffer, armed } => {
+                    buffers.push(buffer);
+                    if !armed {
+                        ring.receive(&server, key).unwrap();
+                    }
+                }
+                unexpected => panic!("{unexpected:?}"),
+            }
+        }
+    }
+    let [first, second, third] = <[Buffer; 3]>::try_from(buffers).unwrap();
+    assert!(is_refused(|| other.payload(&first).len()));
+    assert!(is_refused(|| other.slot(&first).1));
+    assert!(is_refused(|| other.sender(&first)));
+    assert!(is_refused(|| other.arrived_ns(&first)));
+    assert!(is_refused(|| other.asked(&first)));
+    assert!(is_refused(|| other.reply(&server, second, 3)));
+    assert!(is_refused(|| other.give_back(third)));
+    assert_eq!(ring.payload(&first), b"one");
 }
 
 #[test]

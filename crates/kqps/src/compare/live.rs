@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
+use kqps_lab::comparison::{self, ComparisonError, ComparisonRequest, Side};
 use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
@@ -85,8 +85,8 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
 }
 
 fn begin(args: &Args) -> anyhow::Result<Session> {
-    let wish = wish(args)?;
-    let session = comparison::begin(&wish, Instant::now()).map_err(|error| match error {
+    let request = request(args)?;
+    let session = comparison::begin(&request, Instant::now()).map_err(|error| match error {
         ComparisonError::Subject { .. } | ComparisonError::Cores { .. } => bad_input(error),
         ComparisonError::Lab(error) => error.into(),
     })?;
@@ -95,7 +95,7 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
         eprintln!("Left out: {what}: {reason}.");
     }
     let (a, b) = (&run.cells[0].name, &run.cells[2].name);
-    let extent = Extent { blocks: wish.blocks, rounds: wish.rounds, trial_s: trial_s(&wish.load) };
+    let extent = Extent { blocks: request.blocks, rounds: request.rounds, trial_s: trial_s(&request.load) };
     eprintln!(
         "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; each start has {} of {}; about {}.",
         counted(extent.blocks.into(), "block"),
@@ -117,7 +117,7 @@ fn trial_s(load: &CellLoad) -> f64 {
     }
 }
 
-fn wish(args: &Args) -> anyhow::Result<Wish> {
+fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
     let live = &args.live;
     let Extent { blocks, rounds, trial_s: duration_s } = Extent::of(live)?;
     let load = match live.rate {
@@ -131,7 +131,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         return Err(bad_input("--senders and --timeout are for servers that run already, named by --target"));
     }
     let player = targets::player(live.senders, live.timeout)?;
-    Ok(Wish {
+    Ok(ComparisonRequest {
         folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
         a,
         b,

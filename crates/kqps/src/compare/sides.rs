@@ -2,7 +2,7 @@
 
 use kqps_lab::comparison::Side;
 use kqps_lab::configured::{Configured, with_names_of_their_own};
-use kqps_lab::running::Running;
+use kqps_lab::running_server::RunningServer;
 
 use super::Args;
 use crate::exit::bad_input;
@@ -14,7 +14,7 @@ enum Word {
     Command(String),
     /// A subject that kqps starts, with its settings.
     Subject(Box<Configured>),
-    Running(Running),
+    Running(RunningServer),
 }
 
 pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
@@ -27,7 +27,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
         }
     };
     let started = named_apart(&words)?;
-    let running: Vec<Running> = words.iter().filter_map(Word::running).cloned().collect();
+    let running: Vec<RunningServer> = words.iter().filter_map(Word::running).cloned().collect();
     targets::check(&running, &started, args.live.queries.as_deref())?;
     let mut started = started.into_iter();
     let [a, b] = words.map(|word| match word {
@@ -46,7 +46,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
 /// Reads the address of a running server as `kqps run --target` does.
 fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
     let target = targets::resolve(text, &args.live.allow_target)?;
-    Ok(Word::Running(Running { name: target.address.to_string(), target }))
+    Ok(Word::Running(RunningServer { name: target.address.to_string(), target }))
 }
 
 /// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's
@@ -83,7 +83,7 @@ impl Word {
         }
     }
 
-    fn running(&self) -> Option<&Running> {
+    fn running(&self) -> Option<&RunningServer> {
         match self {
             Self::Running(running) => Some(running),
             _ => None,

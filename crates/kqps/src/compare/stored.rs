@@ -5,6 +5,7 @@ use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::folder::store_in;
+use kqps_observation::factors::name::{CORES, IO, PLAYER, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
 use kqps_verdict::compare::{self, Case, figures_of};
@@ -166,20 +167,20 @@ fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
         factors.map(|(factor, value)| (factor.clone(), value.clone())).collect()
     };
     let given = |factors: &[&str]| factors.contains(&name);
-    let brings_workers = given(&["workers", "processes", "threads", "cores"]);
+    let brings_workers = given(&[WORKERS, PROCESSES, THREADS, CORES]);
     a.experiment == b.experiment
         && a.load == b.load
         && a.role == b.role
         && others(a) == others(b)
-        && (given(&["subject"]) || a.subject == b.subject)
-        && (given(&["subject", "io"]) || a.io == b.io)
+        && (given(&[SUBJECT]) || a.subject == b.subject)
+        && (given(&[SUBJECT, IO]) || a.io == b.io)
         && (brings_workers || (a.workers == b.workers && a.subject_cpus == b.subject_cpus))
-        && (name.starts_with("player") || a.player_cpus == b.player_cpus)
+        && (name.starts_with(PLAYER) || a.player_cpus == b.player_cpus)
 }
 
 /// The factors in which any two cells differ, as a list for a message.
 fn known_factors(cells: &[(usize, &Cell)]) -> String {
-    let built_in = ["subject", "io", "workers", "cores"].map(str::to_owned);
+    let built_in = [SUBJECT, IO, WORKERS, CORES].map(str::to_owned);
     let mut names: Vec<String> =
         cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned()).collect();
     names.extend(built_in);

@@ -10,9 +10,9 @@ use kqps_files::unfinished::Unfinished;
 use kqps_host::SubjectWatched;
 use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
-use kqps_lab::load::{Load, Pace};
 use kqps_lab::play::PlayerProgram;
-use kqps_lab::subject::{Setting, Subject, Zone, builtin};
+use kqps_lab::subject::{LaunchSetting, Subject, Zone, builtin};
+use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::LoadPlan;
@@ -118,7 +118,7 @@ fn against(
 ) -> Result<Trial, Ended> {
     let (folder, _unfinished) = Unfinished::made(tempfile::tempdir).map_err(failed)?;
     let PlayerProgram { kqps, path, interrupts } = player.program;
-    let setting = Setting {
+    let setting = LaunchSetting {
         path,
         folder: folder.path(),
         zones: &[Zone::new(".", "")],
@@ -133,12 +133,13 @@ fn against(
     plan.targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
-    let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
+    let (pace, duration_s) = (RequestedPace::Closed, DURATION.as_secs_f64());
+    let request = TrialRequest { pace, duration_s, purpose: Purpose::Ceiling };
     let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
     let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
     let cores = Cores::of(&plan.cpus, cpus);
-    let play = |_: &Load| player.play(plan, &subject, Some(Check::Off), false);
-    let trial = gauges.play(&cores, &subject.pids, &load, play);
+    let play = |_: &TrialRequest| player.play(plan, &subject, Some(Check::Off), false);
+    let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();
     trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })
 }

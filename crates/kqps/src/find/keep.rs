@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
-use kqps_lab::kept::{Claimed, Kept, NAME};
+use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
 use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::{Factors, Run, Target, Trial};
@@ -24,7 +24,7 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
 
 /// A stored search, with the index of the subject's cell.
 pub(super) struct Keeping {
-    kept: Kept,
+    search: SearchFolder,
     subject: u32,
 }
 
@@ -50,27 +50,27 @@ impl Keeping {
         let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
         let subject = cells.len() as u32;
         cells.push(of_subject(interface, plan, watched));
-        let mut kept = claimed.begin(run(goal, cells))?;
+        let mut search = claimed.begin(run(goal, cells))?;
         for (cell, (measured, _)) in (0..).zip(&echoes) {
-            kept.add(cell, Purpose::Ceiling, &measured.trial)?;
+            search.add(cell, Purpose::Ceiling, &measured.trial)?;
         }
-        Ok(Self { kept, subject })
+        Ok(Self { search, subject })
     }
 
     pub(super) fn add(&mut self, purpose: Purpose, trial: &Trial) -> anyhow::Result<()> {
-        Ok(self.kept.add(self.subject, purpose, trial)?)
+        Ok(self.search.add(self.subject, purpose, trial)?)
     }
 
     /// Writes the page and prints its path, whether the search is over, was interrupted, or failed for the
     /// given reason.
     pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
         if let Some(error) = failed {
-            self.kept.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
+            self.search.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
         }
         if is_over {
-            self.kept.finish()?;
+            self.search.finish()?;
         }
-        let (folder, run) = (self.kept.folder(), self.kept.run());
+        let (folder, run) = (self.search.folder(), self.search.run());
         let report = folder.report();
         folder.write(&report, kqps_report::page(run, &judge(run)).as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())

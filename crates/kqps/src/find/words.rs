@@ -122,15 +122,15 @@ fn goal(goal: &Goal, timeout: Duration) -> String {
 }
 
 /// The checks that a search does not make.
-const LEFT_OPEN: &str = "No steady state was waited for, no canary was played, and nothing was measured against itself \
-                         (`kqps compare` does that).";
+const CAVEATS: &str = "No steady state was waited for, no canary was played, and nothing was measured against itself \
+                       (`kqps compare` does that).";
 
 /// The advice, and with `--why` all reasons.
 fn reasons(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let actions = verdict.advice.iter().map(|advice| advice.map(|advice| advice.action));
-    let left_open = verdict.figure_qps.map(|_| (LEFT_OPEN, None));
-    let all: Reasons<'_> = verdict.reasons.iter().map(String::as_str).zip(actions).chain(left_open).collect();
+    let caveats = verdict.figure_qps.map(|_| (CAVEATS, None));
+    let all: Reasons<'_> = verdict.reasons.iter().map(String::as_str).zip(actions).chain(caveats).collect();
     let command = match searched.folder {
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps find --why`".to_owned(),
@@ -156,7 +156,7 @@ fn with(interface: &Interface) -> String {
 mod tests {
     use super::*;
     use kqps_observation::Accounts;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
     use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
 
@@ -166,7 +166,7 @@ mod tests {
             let intended = load_qps as u64;
             let correct = intended - lost - wrong;
             let accounts = Accounts { intended, sent: intended, correct, lost, wrong, ..Accounts::default() };
-            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            let load = LoadFacts { intended_qps: Some(load_qps), duration_s: 1.0, ..LoadFacts::default() };
             Trial { load, accounts, ..Trial::default() }
         };
         let trials: Vec<Trial> = [(100_000.0, 0), (102_000.0, 9_000)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use kqps_observation::Trial;
-use kqps_verdict::warning::{self, Code, Effect, Setting, Warning};
+use kqps_verdict::warning::{self, Code, Effect, Surroundings, Warning};
 
 use crate::value::{parse_duration, parse_share};
 
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
 }
 
 impl Condition {
-    pub(super) fn judge(&self, trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
+    pub(super) fn judge(&self, trial: &Trial, warnings: &[Warning], surroundings: &Surroundings) -> Outcome {
         let accounts = &trial.accounts;
         match self.wanted {
             Wanted::Loss(_) | Wanted::Wrong(_) if accounts.sent == 0 => {
@@ -49,7 +49,7 @@ impl Condition {
             Wanted::Loss(most) => loss(trial, most),
             Wanted::Wrong(most) => above(accounts.wrong, accounts.sent, most, "answered wrongly"),
             Wanted::Latency(most) => latency(trial, most),
-            Wanted::Noise => noise(trial, warnings, setting),
+            Wanted::Noise => noise(trial, warnings, surroundings),
         }
     }
 }
@@ -98,7 +98,7 @@ fn latency(trial: &Trial, most: Duration) -> Outcome {
     }
 }
 
-fn noise(trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
+fn noise(trial: &Trial, warnings: &[Warning], surroundings: &Surroundings) -> Outcome {
     let spoils = |warning: &&Warning| {
         let is_grave = matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
         let is_of_server = matches!(warning.code, Code::WrongAnswers | Code::RateLimited);
@@ -106,7 +106,7 @@ fn noise(trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
     };
     match warnings.iter().find(spoils) {
         Some(warning) => Outcome::Holds(warning.to_string()),
-        None if warning::is_noise_known(trial, setting) => Outcome::Passes,
+        None if warning::is_noise_known(trial, surroundings) => Outcome::Passes,
         None => {
             Outcome::Unknown("it takes a load of more than a second to show what else ran on the host".into())
         }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn outcome(condition: &str, trial: &Trial) -> Outcome {
-        condition.parse::<Condition>().unwrap().judge(trial, &[], &Setting::default())
+        condition.parse::<Condition>().unwrap().judge(trial, &[], &Surroundings::default())
     }
 
     fn holds(condition: &str, trial: &Trial) -> bool {
@@ -210,9 +210,9 @@ mod tests {
         let trial = Trial { accounts, ..Trial::default() };
         let Outcome::Holds(seen) = outcome("loss:30%", &trial) else { panic!() };
         assert_eq!(seen, "400 of 1000 queries were lost, late or slipped (40.000 %)");
-        let warnings = warning::of_trial(&trial, &Setting::default());
+        let warnings = warning::of_trial(&trial, &Surroundings::default());
         assert!(warnings.iter().any(|warning| warning.code == Code::RateLimited), "{warnings:?}");
-        let noise = "noise".parse::<Condition>().unwrap().judge(&trial, &warnings, &Setting::default());
+        let noise = "noise".parse::<Condition>().unwrap().judge(&trial, &warnings, &Surroundings::default());
         assert!(matches!(noise, Outcome::Unknown(_)), "{noise:?}");
     }
 
@@ -229,8 +229,8 @@ mod tests {
     #[test]
     fn noise_is_a_warning_of_the_player_or_the_host() {
         let of = |trial: &Trial| {
-            let warnings = warning::of_trial(trial, &Setting::default());
-            "noise".parse::<Condition>().unwrap().judge(trial, &warnings, &Setting::default())
+            let warnings = warning::of_trial(trial, &Surroundings::default());
+            "noise".parse::<Condition>().unwrap().judge(trial, &warnings, &Surroundings::default())
         };
         // 1,000 of 2,000 queries were not sent, which is noise. Wrong answers alone are not.
         assert!(matches!(of(&trial()), Outcome::Holds(_)));

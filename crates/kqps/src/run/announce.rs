@@ -4,8 +4,8 @@ use std::path::Path;
 
 use kqps_lab::budget::Spending;
 use kqps_lab::layout::BUDGET_S;
+use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::session::Session;
-use kqps_lab::setup::Setup;
 use kqps_lab::words::{counted, time};
 use kqps_observation::Run;
 use kqps_observation::run::Role;
@@ -51,7 +51,7 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
 /// The timeout of the subjects. It is the same for all, unless a study sets it.
 fn timeout_s(run: &Run) -> f64 {
     let subject = run.cells.iter().find(|cell| cell.role == Role::Subject);
-    subject.map_or(Setup::MANY_FLOWS, Setup::of).timeout_s
+    subject.map_or(PlayerSetup::MANY_FLOWS, PlayerSetup::of).timeout_s
 }
 
 fn budget_words(run: &Run) -> String {

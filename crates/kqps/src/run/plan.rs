@@ -31,11 +31,11 @@ pub(crate) struct Plan<'a> {
 }
 
 /// The whole output, as text or as JSON.
-pub(super) fn of(wish: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
+pub(super) fn of(request: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
     let LaidOut { cells, skipped, spending, .. } = laid_out;
     let canary = cells.iter().position(|cell| cell.role == Role::Canary);
     let of_block = |block| {
-        let order = order::of_block(wish.seed, block, cells.len());
+        let order = order::of_block(request.seed, block, cells.len());
         let is_last = block + 1 == spending.blocks;
         canary.map_or_else(|| order.clone(), |canary| canary::played_order(&order, canary, is_last))
     };
@@ -44,7 +44,7 @@ pub(super) fn of(wish: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::R
         let plan = Plan {
             schema: kqps_observation::SCHEMA,
             kind: "plan",
-            seed: wish.seed,
+            seed: request.seed,
             blocks: spending.blocks,
             goal: spending.goal,
             estimate_s: spending.estimate_s,
@@ -54,11 +54,11 @@ pub(super) fn of(wish: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::R
         };
         return Ok(print::to_json(&plan)? + "\n");
     }
-    Ok(in_words(wish, laid_out, &order))
+    Ok(in_words(request, laid_out, &order))
 }
 
 /// The question, the cells, what is left out, the order of each block, and the duration.
-fn in_words(wish: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
+fn in_words(request: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
     let LaidOut { cells, skipped, question, spending, .. } = laid_out;
     let mut text = String::new();
     if let Some(question) = question {
@@ -82,14 +82,14 @@ fn in_words(wish: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> Stri
     {
         let _ = writeln!(text, "\nThe goal of a search is {}.", goal(&preset.goal()));
     }
-    let budget = wish.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s)));
+    let budget = request.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s)));
     let _ = writeln!(
         text,
         "\n{}, {}, goal `{}`, seed {}: about {}{}.",
         counted(cells.len() as u64, "cell"),
         counted(spending.blocks.into(), "block"),
         spending.goal,
-        wish.seed,
+        request.seed,
         time(spending.estimate_s),
         budget.unwrap_or_default()
     );

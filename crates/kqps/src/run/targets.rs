@@ -7,7 +7,7 @@ use std::time::Duration;
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
-use kqps_lab::running::{PlayerWish, Running};
+use kqps_lab::running_server::{PlayerRequest, RunningServer};
 use kqps_observation::Target;
 
 use crate::exit::bad_input;
@@ -69,10 +69,10 @@ pub(crate) struct TargetArgs {
 /// Servers that run already, and the load for them.
 #[derive(Default)]
 pub(super) struct Targets {
-    pub(super) running: Vec<Running>,
+    pub(super) running: Vec<RunningServer>,
     pub(super) echo: Option<Target>,
     pub(super) queries: Option<PathBuf>,
-    pub(super) player: PlayerWish,
+    pub(super) player: PlayerRequest,
 }
 
 impl TargetArgs {
@@ -95,7 +95,7 @@ impl TargetArgs {
                 Some(name) => checked(name)?,
                 None => target.address.to_string(),
             };
-            running.push(Running { name, target });
+            running.push(RunningServer { name, target });
         }
         let echo = self.echo_target.as_ref().map(|url| resolve(url, &self.allow_target)).transpose()?;
         if let (Some(echo), Some(first)) = (echo, running.first())
@@ -119,7 +119,7 @@ impl TargetArgs {
 }
 
 /// The player for servers that run already. An error if a value is out of range.
-pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow::Result<PlayerWish> {
+pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow::Result<PlayerRequest> {
     if let Some(senders) = senders.filter(|senders| !(1..=SENDERS_MOST).contains(senders)) {
         return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
     }
@@ -127,7 +127,7 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
         let (given_s, most_s) = (timeout.as_secs_f64(), TIMEOUT_MOST.as_secs());
         return Err(bad_input(format!("--timeout {given_s}s: expected more than 0, and {most_s}s at most")));
     }
-    Ok(PlayerWish {
+    Ok(PlayerRequest {
         senders: senders.map(|senders| senders as u32),
         timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
     })
@@ -153,7 +153,7 @@ fn checked(name: &str) -> anyhow::Result<String> {
 
 /// Checks that all servers can be measured side by side, with the same queries.
 pub(crate) fn check(
-    running: &[Running],
+    running: &[RunningServer],
     started: &[Configured],
     queries: Option<&Path>,
 ) -> anyhow::Result<()> {

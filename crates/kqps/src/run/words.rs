@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use kqps_observation::Cell;
     use kqps_observation::run::{CellLoad, Purpose};
-    use kqps_observation::trial::{Load, LoadMode};
+    use kqps_observation::trial::{LoadFacts, LoadMode};
     use kqps_observation::{Accounts, RunTrial, Trial};
     use kqps_verdict::judge::judge;
     use kqps_verdict::speed::Spoiled;
@@ -163,7 +163,12 @@ mod tests {
 
     #[test]
     fn what_was_not_looked_for_is_printed_once() {
-        let load = Load { mode: LoadMode::Closed, answered_qps: 1_000.0, duration_s: 1.0, ..Load::default() };
+        let load = LoadFacts {
+            mode: LoadMode::Closed,
+            answered_qps: 1_000.0,
+            duration_s: 1.0,
+            ..LoadFacts::default()
+        };
         let run = |cells: u32| Run {
             goal: "quick".into(),
             cells: vec![Cell { load: CellLoad::Closed(1.0), ..Cell::default() }; cells as usize],
@@ -196,7 +201,7 @@ mod tests {
             let intended = load_qps as u64;
             let accounts =
                 Accounts { intended, sent: intended, correct: intended - lost, lost, ..Accounts::default() };
-            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            let load = LoadFacts { intended_qps: Some(load_qps), duration_s: 1.0, ..LoadFacts::default() };
             let outcome = Outcome::Measured(Box::new(Trial { load, accounts, ..Trial::default() }));
             RunTrial { number, cell: 0, block, start: u64::from(block) + 1, purpose, outcome }
         };

@@ -23,7 +23,10 @@ pub(super) struct Connections {
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     tcp_connections: Option<u32>,
 
-    /// Connections of one client at one time, to each process or worker of a front; more are closed (default: 1024)
+    /// Connections of one client to each thread that serves them; more are closed (default: 1024)
+    ///
+    /// One thread of each process serves connections, with --listeners reuseport one for each worker, and in a front
+    /// each worker.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     tcp_per_client: Option<u32>,
 }

@@ -42,7 +42,7 @@ struct Front<'a> {
 /// The line of `--json` after a reload. `result` is a [`ZonesLoaded`] or a [`Front`].
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "reloaded")]
-struct Reloaded<'a, T: Serialize> {
+pub(crate) struct Reloaded<'a, T: Serialize> {
     #[serde(flatten)]
     result: &'a T,
 }

@@ -10,7 +10,7 @@ use std::thread;
 use kqps_kernel::affinity;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
+use kqps_lab::subject::{Definition, LaunchSetting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use kqps_recipe::{LIST, Recipe, recipe_names};
 use kqps_skips::{Capability, skip};
@@ -103,7 +103,7 @@ fn name_servers_answer_as_the_recipes_expect() {
 
 fn answers_rightly(recipe: &str, server: &Definition, materials: &Materials) {
     let program = &server.name;
-    let setting = Setting {
+    let setting = LaunchSetting {
         path: &LaidPath::Loopback,
         folder: &materials.folder.path().join(program),
         zones: &materials.zones,

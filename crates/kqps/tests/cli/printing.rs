@@ -127,7 +127,7 @@ fn a_load_and_a_search_end_as_they_must_when_their_output_is_lost() {
         for more in [&[][..], &["--json"]] {
             useless.expect(bench.load(&["-Q", "200", "-l", "0.1s"]).args(more));
         }
-        // It ends after the first trial that nobody reads.
+        // It ends after the first trial that no process reads.
         let mut search =
             kqps(&["find", &bench.echo.address, "--goal", "quick", "--no-ceiling", "--json", "-d"]);
         useless.expect(search.arg(bench.queries()));

@@ -7,7 +7,7 @@ use kqps_lab::study_file::offer::HostOffer;
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
-use kqps_observation::trial::{Load, LoadMode};
+use kqps_observation::trial::{LoadFacts, LoadMode};
 use kqps_observation::{Run, RunTrial, Trial};
 use kqps_verdict::judge::judge;
 
@@ -23,8 +23,12 @@ fn run(study: &StudyFile) -> Run {
         ..HostOffer::default()
     };
     let layout = lay_out(study, &given).unwrap();
-    let load =
-        Load { mode: LoadMode::Closed, answered_qps: ANSWERED_QPS, duration_s: 1.0, ..Load::default() };
+    let load = LoadFacts {
+        mode: LoadMode::Closed,
+        answered_qps: ANSWERED_QPS,
+        duration_s: 1.0,
+        ..LoadFacts::default()
+    };
     let trial = Trial { load, ..Trial::default() };
     let is_played = |cell: &kqps_observation::Cell| {
         cell.role == Role::Subject && matches!(cell.load, CellLoad::Closed(_))

@@ -115,15 +115,15 @@ fn a_server_of_this_host_is_measured_and_goes_on_running() {
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reasons = verdict["verdict"]["subjects"][0]["reasons"].to_string();
     assert!(reasons.contains("single-host") || reasons.contains("relative only"), "{reasons}");
-    assert_eq!(server.child.try_wait().unwrap(), None, "nobody stopped it");
+    assert_eq!(server.child.try_wait().unwrap(), None, "nothing stopped it");
     assert!(out.join("report.html").exists());
 }
 
 #[test]
 fn a_server_that_does_not_answer_is_named_and_refused() {
     let bench = Bench::new();
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let url = format!("udp://{}", nobody.local_addr().unwrap());
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("udp://{}", silent.local_addr().unwrap());
     let out = bench.out("out");
     let mut command =
         kqps(&["run", "--budget", "25s", "--echo", "mmsg", "--target", &url, "-d", &bench.queries()]);

@@ -13,7 +13,7 @@ const STUDY: &str = r#"
 name = "tiny"
 title = "A tiny study"
 question = "Does it work?"
-source = "nobody, never"
+source = "a test"
 repetitions = 2
 load = { closed_s = 0.1 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin, programs, version};
+use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, builtin, programs, version};
 use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
@@ -55,7 +55,7 @@ impl Rig {
         // Deeper than the longest path of a socket (107 bytes, unix(7)).
         let deep = self.folder.path().join("deep/".repeat(24));
         let folder = deep.join(format!("{}-{}", definition.name, self.starts));
-        let setting = Setting {
+        let setting = LaunchSetting {
             path: &LaidPath::Loopback,
             folder: &folder,
             zones: &[Zone::new("bench.test.", self.zone())],

@@ -35,7 +35,7 @@ const LOAD_RECORD_S: f64 = 1e-5;
 /// spoiled trial.
 const UNHURRIED: f64 = 1.6;
 
-/// The same for an echo, which is ready at once.
+/// Starting, warming up and stopping an echo, which is ready at once.
 const ECHO_START_S: f64 = 0.5;
 
 /// The time of a fixed rate beyond its duration: the player's begin, and a drain if queries were lost.

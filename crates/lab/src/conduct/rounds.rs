@@ -13,10 +13,10 @@ use kqps_observation::store::StoreError;
 use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
-use super::{Conducted, Conductor, Event, Place, seconds};
-use crate::load::{Load, NoTrial, Played};
+use super::{Conducted, Conductor, Event, StartKey, seconds};
 use crate::order;
 use crate::patience::Patience;
+use crate::trial_request::{NoTrial, Played, TrialRequest};
 use crate::unit::{self, Next, Unit};
 use member::Member;
 
@@ -69,8 +69,8 @@ impl<'a> Conductor<'a> {
                 return Ok(Conducted::Interrupted);
             }
         }
-        while let Some((at, load)) = self.turn(run, &mut group)? {
-            if self.trial(run, &mut group, at, &load)? == Conducted::Interrupted {
+        while let Some((at, request)) = self.turn(run, &mut group)? {
+            if self.trial(run, &mut group, at, &request)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
         }
@@ -138,10 +138,10 @@ impl<'a> Conductor<'a> {
         let start = self.store.next_start()?.max(group.newest + 1);
         group.newest = start;
         (self.report)(&Event::Start { cell: &run.cells[cell], start });
-        let place = Place { cell, block, start };
+        let key = StartKey { cell, block, start };
         let patience = self.patience(run, cell, block, rest);
         let started = (self.start)(cell, start, patience);
-        let mut member = Member::new(place, unit, &run.cells[cell]);
+        let mut member = Member::new(key, unit, &run.cells[cell]);
         match started {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             // Two servers of a kind may need the same file, socket or memory.
@@ -171,82 +171,88 @@ impl<'a> Conductor<'a> {
         patience: Patience,
     ) -> Result<Conducted, StoreError> {
         while !(member.warmed.is_some() && patience.is_over())
-            && let Some(load) = member.warm_up.next(member.warmed.as_ref())
+            && let Some(request) = member.warm_up.next(member.warmed.as_ref())
         {
             let Some(play) = &mut member.play else { break };
-            match play.play(&load) {
+            match play.play(&request) {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
                 Err(NoTrial::Failed { reason, output }) => {
-                    self.fail(run, member, load.purpose, (reason, output))?;
+                    self.fail(run, member, request.purpose, (reason, output))?;
                 }
                 Ok(trial) => {
                     member.warmed = Some(trial.clone());
-                    self.commit(run, member.place, load.purpose, Outcome::Measured(Box::new(trial)))?;
+                    self.commit(run, member.key, request.purpose, Outcome::Measured(Box::new(trial)))?;
                 }
             }
         }
         Ok(Conducted::Whole)
     }
 
-    /// The member whose turn it is, and its load. Of the members that need a trial, it is the one with the
+    /// The member whose turn it is, and its trial. Of the members that need a trial, it is the one with the
     /// fewest in this block; among equals, the seed decides. An echo has further trials as long as a search
     /// runs that is compared with it.
-    fn turn(&mut self, run: &mut Run, group: &mut Group<'a>) -> Result<Option<(usize, Load)>, StoreError> {
+    fn turn(
+        &mut self,
+        run: &mut Run,
+        group: &mut Group<'a>,
+    ) -> Result<Option<(usize, TrialRequest)>, StoreError> {
         let mut wanted = Vec::new();
         for member in &mut group.members {
             wanted.push(self.wants(run, member, &group.patience)?);
         }
-        let searching =
-            wanted.iter().zip(&group.members).filter(|(load, member)| member.is_searching(load.as_ref()));
+        let searching = wanted
+            .iter()
+            .zip(&group.members)
+            .filter(|(request, member)| member.is_searching(request.as_ref()));
         let ceilings: BTreeSet<usize> =
-            searching.filter_map(|(_, member)| ceiling_of(run, member.place.cell)).collect();
-        let mut first: Option<((usize, u64), usize, Load)> = None;
-        for (at, (member, load)) in group.members.iter_mut().zip(wanted).enumerate() {
-            if load.is_none() {
+            searching.filter_map(|(_, member)| ceiling_of(run, member.key.cell)).collect();
+        let mut first: Option<((usize, u64), usize, TrialRequest)> = None;
+        for (at, (member, request)) in group.members.iter_mut().zip(wanted).enumerate() {
+            if request.is_none() {
                 self.end(run, member);
             }
-            let is_ceiling = member.play.is_some() && ceilings.contains(&member.place.cell);
+            let is_ceiling = member.play.is_some() && ceilings.contains(&member.key.cell);
             let as_ceiling = is_ceiling.then(|| member.unit.ceiling_beside());
             let trials = member.unit.trials();
-            let rank = (trials, order::draw(run.seed, group.block, trials, member.place.cell));
-            if let Some(load) = load.or(as_ceiling)
+            let rank = (trials, order::draw(run.seed, group.block, trials, member.key.cell));
+            if let Some(request) = request.or(as_ceiling)
                 && first.as_ref().is_none_or(|(before, ..)| rank < *before)
             {
-                first = Some((rank, at, load));
+                first = Some((rank, at, request));
             }
         }
-        Ok(first.map(|(_, at, load)| (at, load)))
+        Ok(first.map(|(_, at, request)| (at, request)))
     }
 
-    /// Plays a load at one member, while all others must be idle.
+    /// Plays a trial at one member, while all others must be idle.
     fn trial(
         &mut self,
         run: &mut Run,
         group: &mut Group<'a>,
         at: usize,
-        load: &Load,
+        request: &TrialRequest,
     ) -> Result<Conducted, StoreError> {
         let idle = quiet::Idle::of(run, &group.members, at);
         let member = &mut group.members[at];
         let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
-        match play.play(load) {
+        match play.play(request) {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Failed { reason, output }) => {
-                self.fail(run, member, load.purpose, (reason, output))?;
+                self.fail(run, member, request.purpose, (reason, output))?;
             }
             Ok(mut trial) => {
                 trial.beside = idle.beside(&group.members);
                 let restless = idle.restless(&trial);
                 let member = &mut group.members[at];
                 let outcome = Outcome::Measured(Box::new(trial.clone()));
-                let number = self.commit(run, member.place, load.purpose, outcome)?;
-                member.unit.add(Played { number, purpose: load.purpose, trial });
+                let number = self.commit(run, member.key, request.purpose, outcome)?;
+                member.unit.add(Played { number, purpose: request.purpose, trial });
                 self.report_so_far(run, group);
                 for (at, why) in restless.into_iter().rev() {
                     group.members[at].restless += 1;
                     if group.members[at].restless >= RESTLESS_MOST {
                         let member = group.members.remove(at);
-                        self.leave_alone(run, group, member.place.cell, &why)?;
+                        self.leave_alone(run, group, member.key.cell, &why)?;
                     }
                 }
             }
@@ -292,12 +298,12 @@ impl<'a> Conductor<'a> {
         } else {
             member.unit.fail(reason.clone());
         }
-        self.commit(run, member.place, purpose, Outcome::Failed { reason, output }).map(drop)
+        self.commit(run, member.key, purpose, Outcome::Failed { reason, output }).map(drop)
     }
 
     /// Reports how a member ended.
     fn end(&mut self, run: &Run, member: &mut Member<'a>) {
-        let Place { cell, block, .. } = member.place;
+        let StartKey { cell, block, .. } = member.key;
         if let Next::Over(ending) = member.unit.next()
             && !std::mem::replace(&mut member.is_reported, true)
         {

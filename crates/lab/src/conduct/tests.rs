@@ -15,10 +15,10 @@ use kqps_observation as observation;
 use kqps_observation::CellLoad;
 
 use super::*;
-use crate::load::Load;
-use crate::running::Running;
+use crate::running_server::RunningServer;
 use crate::simulated::Simulated;
-use crate::study::{self, Given};
+use crate::study::{self, DefaultStudyInput};
+use crate::trial_request::TrialRequest;
 
 mod failing;
 
@@ -27,8 +27,9 @@ const BLOCKS: u32 = 3;
 /// A run of the default study with three subjects, before its first trial.
 fn plan() -> Run {
     let target = observation::Target { address: "127.0.0.1:53".parse().unwrap(), on_this_host: true };
-    let running = ["swift", "slow", "broken"].map(|name| Running { name: name.into(), target }).to_vec();
-    let layout = study::layout(&Given { running, latency: true, ..Given::default() });
+    let running =
+        ["swift", "slow", "broken"].map(|name| RunningServer { name: name.into(), target }).to_vec();
+    let layout = study::layout(&DefaultStudyInput { running, latency: true, ..DefaultStudyInput::default() });
     Run { goal: "quick".into(), blocks: BLOCKS, seed: 7, cells: layout.cells, ..Run::default() }
 }
 
@@ -66,9 +67,9 @@ fn conduct_with(
     let cells = run.cells.clone();
     let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
         let subject = subject(&cells[cell])?;
-        Ok(Box::new(move |load: &Load| {
-            before_trial(load.purpose)?;
-            Ok(subject.play(load).unwrap_or_else(|never| match never {}))
+        Ok(Box::new(move |request: &TrialRequest| {
+            before_trial(request.purpose)?;
+            Ok(subject.play(request).unwrap_or_else(|never| match never {}))
         }))
     };
     let goal = Preset::Quick.goal();

@@ -9,9 +9,9 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::compare::Pairing;
 
-use super::{Conducted, Conductor, Event, Place, seconds};
-use crate::load::NoTrial;
+use super::{Conducted, Conductor, Event, StartKey, seconds};
 use crate::rounds;
+use crate::trial_request::NoTrial;
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this many times in succession is hopeless.
@@ -63,8 +63,8 @@ impl Conductor<'_> {
                 Err(NoTrial::Failed { reason, output }) => (reason, output),
             };
             let start = self.store.next_start()?;
-            let place = Place { cell, block: 0, start };
-            self.commit(run, place, Purpose::WarmUp, Outcome::Failed { reason, output })?;
+            let key = StartKey { cell, block: 0, start };
+            self.commit(run, key, Purpose::WarmUp, Outcome::Failed { reason, output })?;
             return Ok(Some(Conducted::Whole));
         }
         if is_new {
@@ -105,8 +105,8 @@ impl Conductor<'_> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
-        let load = WarmUp::of(&Cell::default()).next(None);
-        load.map(|load| play.play(&load)).transpose()
+        let request = WarmUp::of(&Cell::default()).next(None);
+        request.map(|request| play.play(&request)).transpose()
     }
 
     /// Leaves out the rest of a comparison if one side is hopeless. Returns whether it did.

@@ -7,7 +7,7 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
 
 use super::offer::HostOffer;
-use super::values::{CORES, Settings};
+use super::values::FactorWords;
 use crate::echo_io;
 use crate::subject::Definition;
 
@@ -17,30 +17,27 @@ const CANARY_IO: &str = "blocking";
 /// Seconds of a canary's trial.
 const CANARY_S: f64 = 0.5;
 
-/// The factor of the echo that says how its workers share sockets.
-const SOCKETS: &str = "sockets";
-
 /// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
 /// their I/O model, workers, way of sharing sockets and cores. The ceilings come first.
-pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
+pub(super) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
     let mut ceilings: Vec<Cell> = Vec::new();
     for cell in cells.iter() {
-        let setup = Settings::from(surroundings(cell));
+        let setup = FactorWords::from(surroundings(cell));
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
-            let io = echo_io::cheapest(&given.lacking);
+            let io = echo_io::cheapest(&offer.lacking);
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
             let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
                 name,
                 role: Role::PlayerCeiling,
                 io: io.into(),
-                ..echo_beside(given, cell)
+                ..echo_beside(offer, cell)
             });
         }
-        let is_echo = cell.subject == "echo" || echo_io::why_not(&cell.io, &given.lacking).is_some();
-        let sockets = sockets(given, cell);
+        let is_echo = cell.subject == "echo" || echo_io::why_not(&cell.io, &offer.lacking).is_some();
+        let sockets = sockets(offer, cell);
         let key = (cell.io.clone(), cell.workers, sockets.clone(), cell.subject_cpus.clone(), setup);
         if !is_echo && echoes.insert(key) {
             let plain = echo_name(cell, &sockets);
@@ -51,8 +48,8 @@ pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
             let before = ceilings.iter().filter(is_alike).count();
             let name = if before == 0 { plain } else { format!("{plain} ({})", before + 1) };
             let (io, workers) = (cell.io.clone(), cell.workers);
-            let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) };
-            echo.factors.set_word(SOCKETS, sockets);
+            let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(offer, cell) };
+            echo.factors.set_sockets(&sockets);
             ceilings.push(echo);
         }
     }
@@ -61,25 +58,25 @@ pub(super) fn add(given: &HostOffer, cells: &mut Vec<Cell>) {
 }
 
 /// Adds the echo at a fixed rate as the canary.
-pub(super) fn add_canary(given: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>) {
+pub(super) fn add_canary(offer: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>) {
     let Some(first) = cells.first() else { return };
     let canary = Cell {
         name: "canary".into(),
         role: Role::Canary,
         load: CellLoad::Rates { rates_qps: vec![rate_qps], duration_s: CANARY_S },
         io: CANARY_IO.into(),
-        ..echo_beside(given, first)
+        ..echo_beside(offer, first)
     };
     cells.push(canary);
 }
 
 /// An echo with one worker on the cores of a cell, with the same player.
-fn echo_beside(given: &HostOffer, cell: &Cell) -> Cell {
+fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
-    factors.set_word(CORES, cpu_list::write(&cell.subject_cpus));
+    factors.set_cores(&cell.subject_cpus);
     Cell {
         subject: "echo".into(),
-        version: given.versions.get("echo").cloned(),
+        version: offer.versions.get("echo").cloned(),
         workers: 1,
         player_cpus: cell.player_cpus.clone(),
         subject_cpus: cell.subject_cpus.clone(),
@@ -95,7 +92,7 @@ fn surroundings(cell: &Cell) -> Factors {
 }
 
 /// `player ceiling, sockets 8, window 500`, with the cores if the player has others in other cells.
-fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
+fn player_name(setup: &FactorWords, cpus: Option<&Vec<u32>>) -> String {
     let shown = setup.iter().filter(|(_, value)| *value != question::Path::Loopback.word());
     let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
     let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
@@ -104,8 +101,8 @@ fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
 
 /// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
 /// shares with none.
-fn sockets(given: &HostOffer, cell: &Cell) -> String {
-    let definition = given.definitions.values().find(|definition| definition.name == cell.subject);
+fn sockets(offer: &HostOffer, cell: &Cell) -> String {
+    let definition = offer.definitions.values().find(|definition| definition.name == cell.subject);
     match definition {
         Some(definition) if cell.workers > 1 => {
             definition.echo_sockets(&definition.settings_among(cell.factors.words()))

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::factors::{FactorError, name};
+use kqps_observation::factors::{FactorError, name::{self, CORES, IO, SUBJECT}};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
 use super::offer::HostOffer;
-use super::values::{self, CORES, IO, ONE_PER_CORE, SUBJECT, Settings};
-use super::{Experiment, Load, Published, StudyFile, Word};
+use super::values::{self, FactorWords, ONE_PER_CORE};
+use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::echo_io;
 use crate::materials::Wanted;
-use crate::placement::{self, CoreWish, Placed, place};
+use crate::placement::{self, CoreRequest, Placed, place};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::TomlError;
@@ -35,7 +35,7 @@ pub struct StudyLayout {
 /// # Errors
 ///
 /// A mistake in the file that shows only with the machine and the subjects.
-pub fn lay_out(study: &StudyFile, given: &HostOffer) -> Result<StudyLayout, TomlError> {
+pub fn lay_out(study: &StudyFile, offer: &HostOffer) -> Result<StudyLayout, TomlError> {
     let question = Question {
         title: study.title.clone(),
         question: study.question.clone(),
@@ -45,12 +45,12 @@ pub fn lay_out(study: &StudyFile, given: &HostOffer) -> Result<StudyLayout, Toml
     };
     let mut layout = StudyLayout { question, ..StudyLayout::default() };
     for experiment in &study.experiments {
-        let asked = Matrix { study, experiment, given }.lay_out(&mut layout)?;
+        let asked = Matrix { study, experiment, offer }.lay_out(&mut layout)?;
         layout.question.experiments.push(asked);
     }
-    ceilings::add(given, &mut layout.cells);
+    ceilings::add(offer, &mut layout.cells);
     if let Some(rate_qps) = study.canary_qps {
-        ceilings::add_canary(given, rate_qps, &mut layout.cells);
+        ceilings::add_canary(offer, rate_qps, &mut layout.cells);
     }
     Ok(layout)
 }
@@ -58,19 +58,19 @@ pub fn lay_out(study: &StudyFile, given: &HostOffer) -> Result<StudyLayout, Toml
 struct Matrix<'a> {
     study: &'a StudyFile,
     experiment: &'a Experiment,
-    given: &'a HostOffer,
+    offer: &'a HostOffer,
 }
 
 impl Matrix<'_> {
     fn lay_out(&self, layout: &mut StudyLayout) -> Result<question::Experiment, TomlError> {
-        let cores = self.given.topology.cores.len();
+        let cores = self.offer.topology.cores.len();
         let mut factors: Vec<(String, Vec<String>)> = Vec::new();
         for (factor, words) in &self.experiment.factors {
             factors.push((factor.clone(), values::values(factor, words, cores)));
         }
         let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for subject in &self.experiment.subjects {
-            if let Some(reason) = self.given.absent.get(subject).cloned() {
+            if let Some(reason) = self.offer.absent.get(subject).cloned() {
                 layout.skipped.insert(format!("{}: {SUBJECT}={subject}", self.experiment.name), reason);
                 continue;
             }
@@ -101,13 +101,13 @@ impl Matrix<'_> {
         layout: &mut StudyLayout,
     ) -> Result<Vec<Cell>, TomlError> {
         let settings = self.settings(subject, combination);
-        let cores = self.given.topology.cores.len();
+        let cores = self.offer.topology.cores.len();
         if self.experiment.exclude.iter().any(|excluded| agrees(&settings, excluded, cores)) {
             return Ok(Vec::new());
         }
         let wrong = |error: FactorError| self.study.wrong_key(error.name(), error.to_string());
         let factors = Factors::read(settings.clone()).map_err(wrong)?;
-        let definition = &self.given.definitions[subject];
+        let definition = &self.offer.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
         if let Err(error) = self.check_zones(definition, &factors)? {
             layout.skipped.insert(name, error.to_string());
@@ -119,16 +119,16 @@ impl Matrix<'_> {
                 Ok(Vec::new())
             }
             Ok(places) => {
-                if let Some(why) = placement::left_out(&self.given.topology, &self.wish(&factors)?) {
+                if let Some(why) = placement::left_out(&self.offer.topology, &self.core_request(&factors)?) {
                     layout.skipped.insert(format!("{name}, other cores"), why);
                 }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
                     let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
-                    Cell { name, ..self.cell(subject, definition, &factors, placed) }
+                    Ok(Cell { name, ..self.cell(subject, definition, &factors, placed)? })
                 };
-                Ok(places.into_iter().map(of_place).collect())
+                places.into_iter().map(of_place).collect()
             }
         }
     }
@@ -145,10 +145,10 @@ impl Matrix<'_> {
     }
 
     /// The settings of one combination, including those of bundles.
-    fn settings(&self, subject: &str, combination: &[(String, String)]) -> Settings {
-        let Self { study, experiment, given } = *self;
-        let cores = given.topology.cores.len();
-        let mut settings = Settings::new();
+    fn settings(&self, subject: &str, combination: &[(String, String)]) -> FactorWords {
+        let Self { study, experiment, offer } = *self;
+        let cores = offer.topology.cores.len();
+        let mut settings = FactorWords::new();
         values::set_all(study, &mut settings, &study.fixed, cores);
         values::set_all(study, &mut settings, &experiment.fixed, cores);
         for (name, value) in combination {
@@ -166,61 +166,68 @@ impl Matrix<'_> {
         definition: &Definition,
         factors: &Factors,
     ) -> Result<Result<Vec<Placed>, String>, TomlError> {
-        let Self { study, experiment, given } = *self;
+        let Self { study, experiment, offer } = *self;
         if let Some(reason) = self.no_path(factors) {
             return Ok(Err(reason));
         }
         let io = io_of(definition, factors.words());
-        if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &given.lacking)).flatten() {
+        if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &offer.lacking)).flatten() {
             return Ok(Err(reason));
         }
-        let cores = given.topology.cores.len();
+        let cores = offer.topology.cores.len();
         let senders = factors.player().senders.map_or(1, |senders| senders as usize);
-        let wish = self.wish(factors)?;
+        let request = self.core_request(factors)?;
         let placement = experiment.placement.unwrap_or(study.placement);
-        Ok(place(&given.topology, &wish, senders, placement).and_then(|placed| {
+        Ok(place(&offer.topology, &request, senders, placement).and_then(|placed| {
             if placed.is_empty() { Err(format!("this machine has {cores} cores")) } else { Ok(placed) }
         }))
     }
 
     /// The cores that a combination asks for; by default one for each worker.
-    fn wish(&self, factors: &Factors) -> Result<CoreWish, TomlError> {
+    fn core_request(&self, factors: &Factors) -> Result<CoreRequest, TomlError> {
         let word = factors.words().get(CORES).cloned();
         let word = word.unwrap_or_else(|| workers(factors.words()).to_string());
-        let cores = self.given.topology.cores.len();
-        CoreWish::read(&word, cores).map_err(|what| self.study.wrong(&word, what))
+        let cores = self.offer.topology.cores.len();
+        CoreRequest::read(&word, cores).map_err(|what| self.study.wrong(&word, what))
     }
 
-    fn cell(&self, subject: &str, definition: &Definition, given: &Factors, placed: Placed) -> Cell {
+    fn cell(
+        &self,
+        subject: &str,
+        definition: &Definition,
+        given: &Factors,
+        placed: Placed,
+    ) -> Result<Cell, TomlError> {
         let mut factors = given.clone();
         for (name, _) in given.words().iter().filter(|(_, word)| *word == ONE_PER_CORE) {
-            factors.set_word(name, placed.subject_cpus.len().to_string());
+            let per_core = placed.subject_cpus.len().to_string();
+            factors.set(name, per_core).map_err(|error| self.study.wrong_key(name, error.to_string()))?;
         }
-        factors.set_word(CORES, cpu_list::write(&placed.subject_cpus));
+        factors.set_cores(&placed.subject_cpus);
         let load = self.experiment.load.as_ref().unwrap_or(&self.study.load);
         if !load.latency_at_percent.is_empty() {
             factors.set_latency_at(&load.latency_at_percent);
         }
-        Cell {
+        Ok(Cell {
             name: String::new(),
             role: Role::Subject,
             experiment: self.experiment.name.clone(),
             load: cell_load(load),
             subject: definition.name.clone(),
-            version: self.given.versions.get(subject).cloned(),
+            version: self.offer.versions.get(subject).cloned(),
             io: io_of(definition, given.words()),
             workers: workers(factors.words()),
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
             factors,
             target: None,
-        }
+        })
     }
 
     /// Why there is no such path here; `None` if there is.
     fn no_path(&self, factors: &Factors) -> Option<String> {
         let is_veth = factors.path().kind == Some(question::Path::Veth);
-        let lacking = self.given.lacking.get("veth").filter(|_| is_veth);
+        let lacking = self.offer.lacking.get("veth").filter(|_| is_veth);
         lacking.map(|reason| format!("no veth: {reason}"))
     }
 
@@ -257,7 +264,7 @@ impl Matrix<'_> {
 }
 
 /// The I/O model of a cell's ceiling, or of the cell's own echo.
-fn io_of(definition: &Definition, settings: &Settings) -> String {
+fn io_of(definition: &Definition, settings: &FactorWords) -> String {
     match settings.get(IO) {
         Some(io) if definition.takes_io() => io.clone(),
         _ => definition.echo_io(settings),
@@ -284,20 +291,20 @@ fn is_every(choice: &str) -> bool {
     choice.starts_with("each") || choice.starts_with("every")
 }
 
-fn agrees(settings: &Settings, excluded: &BTreeMap<String, Word>, cores: usize) -> bool {
+fn agrees(settings: &FactorWords, excluded: &BTreeMap<String, Word>, cores: usize) -> bool {
     excluded.iter().all(|(name, word)| {
         settings.get(name).is_some_and(|value| values::expand(word, cores).contains(value))
     })
 }
 
 /// The number of workers that settings mean; 1 until the number of cores is known.
-fn workers(settings: &Settings) -> u32 {
+fn workers(settings: &FactorWords) -> u32 {
     let number = |name: &str| settings.get(name).and_then(|word| word.parse::<u32>().ok());
     let of_echo = || number("processes").unwrap_or(1).saturating_mul(number("threads").unwrap_or(1));
     number("workers").unwrap_or_else(of_echo)
 }
 
-fn cell_load(load: &Load) -> CellLoad {
+fn cell_load(load: &RawLoad) -> CellLoad {
     match (load.closed_s, &load.rates_qps) {
         (Some(seconds), _) => CellLoad::Closed(seconds),
         (None, Some(rates)) => {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use kqps_verdict::search::Preset;
 
-use super::possible::{self, Settings};
-use super::values::{COMMON, IO, ONE_PER_CORE, SUBJECT};
-use super::{Experiment, Load, Published, StudyFile, common};
+use super::possible::{self, PossibleSettings};
+use super::values::{COMMON, ONE_PER_CORE};
+use super::{Experiment, Published, RawLoad, StudyFile, common};
 use crate::echo_io;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
-use kqps_observation::factors::{SourceChoice, name};
+use kqps_observation::factors::{SourceChoice, name::{self, IO, SUBJECT}};
 use kqps_observation::question;
 
 /// The most starts of every cell.
@@ -106,6 +106,9 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     for (name, word) in study.fixed.iter().chain(&experiment.fixed) {
         unbundled(study, name, &word.0)?;
     }
+    if let Some(name) = study.bundles.keys().find(|name| name::is_reserved(name)) {
+        return Err(study.wrong_key(name, format!("`{name}` cannot have bundles: it is a factor of kqps's own")));
+    }
     let bundled = study.bundles.values().flat_map(|values| values.values()).flat_map(|bundle| bundle.keys());
     for name in bundled {
         common_name(study, name)?;
@@ -130,7 +133,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
 fn common_settings(
     study: &StudyFile,
     experiment: &Experiment,
-    settings: &Settings<'_>,
+    settings: &PossibleSettings<'_>,
 ) -> Result<(), TomlError> {
     let can_be_veth = |experiment: &Experiment| match possible::settings(study, experiment).get(name::PATH) {
         Some(words) => words.iter().any(|one| one.word() == question::Path::Veth.word()),
@@ -170,7 +173,11 @@ fn common_settings(
 }
 
 /// An exclusion must name a setting of the experiment, with a value that it can have.
-fn excluded(study: &StudyFile, experiment: &Experiment, settings: &Settings<'_>) -> Result<(), TomlError> {
+fn excluded(
+    study: &StudyFile,
+    experiment: &Experiment,
+    settings: &PossibleSettings<'_>,
+) -> Result<(), TomlError> {
     for (name, word) in experiment.exclude.iter().flatten() {
         known_factor(study, experiment, settings, name)?;
         let subjects = experiment.subjects.iter().map(String::as_str).filter(|_| name == SUBJECT);
@@ -232,7 +239,7 @@ fn unbundled(study: &StudyFile, factor: &str, value: &str) -> Result<(), TomlErr
 fn known_factor(
     study: &StudyFile,
     experiment: &Experiment,
-    settings: &Settings<'_>,
+    settings: &PossibleSettings<'_>,
     factor: &str,
 ) -> Result<(), TomlError> {
     if settings.contains_key(factor) || factor == SUBJECT {
@@ -249,7 +256,7 @@ fn known_factor(
 }
 
 /// Checks a load. An error names the key at fault.
-fn of_load(load: &Load) -> Result<(), (&'static str, String)> {
+fn of_load(load: &RawLoad) -> Result<(), (&'static str, String)> {
     let is_time = |seconds: f64| seconds > 0.0 && seconds <= SECONDS_MOST;
     let wrong = |key, what: &str| Err((key, what.to_string()));
     if load.search.is_none() && !load.latency_at_percent.is_empty() {

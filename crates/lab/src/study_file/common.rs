@@ -2,11 +2,12 @@
 //! the cell.
 
 use kqps_observation::Factors;
-use kqps_observation::factors::{FactorError, name};
+use kqps_observation::factors::{FactorError, name::{self, CORES, IO, WORKERS}};
+use kqps_player::Io;
 use kqps_verdict::steady::BINS;
 
-use super::values::{COMMON, CORES, IO, ONE_PER_CORE, WORKERS};
-use crate::placement::CoreWish;
+use super::values::{COMMON, ONE_PER_CORE};
+use crate::placement::CoreRequest;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{did_you_mean, nearest};
@@ -23,9 +24,6 @@ const BURST_MOST: u32 = 64;
 /// The longest wait for a reply, seconds.
 const TIMEOUT_MOST_S: f64 = 60.0;
 
-/// The values of `kqps load --io`.
-const PLAYER_IO: [&str; 5] = ["auto", "plain", "mmsg", "gso", "uring"];
-
 /// Checks a value of a setting. An error lists the accepted values and suggests one that was probably meant.
 pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     match name {
@@ -34,8 +32,8 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
             let is_count = value.parse().is_ok_and(|number: u32| number >= 1);
             return right(is_count, name, value, "a number from 1 on");
         }
-        CORES => return CoreWish::read(value, 1).map(|_| ()),
-        name::PLAYER_IO => return one_of(name, value, &PLAYER_IO),
+        CORES => return CoreRequest::read(value, 1).map(|_| ()),
+        name::PLAYER_IO => return one_of(name, value, &Io::ALL.map(Io::name)),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ => {}
     }

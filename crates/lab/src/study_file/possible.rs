@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::values::{CORES, ends, span};
+use kqps_observation::factors::name::CORES;
+
+use super::values::{ends, span};
 use super::{Experiment, StudyFile, Word};
 
 /// Where a value stands, which decides how it is read.
@@ -25,11 +27,11 @@ pub(super) struct Possible<'a> {
 }
 
 /// Setting → the values that it can have in an experiment.
-pub(super) type Settings<'a> = BTreeMap<&'a str, Vec<Possible<'a>>>;
+pub(super) type PossibleSettings<'a> = BTreeMap<&'a str, Vec<Possible<'a>>>;
 
 /// All settings of an experiment.
-pub(super) fn settings<'a>(study: &'a StudyFile, experiment: &'a Experiment) -> Settings<'a> {
-    let mut settings = Settings::new();
+pub(super) fn settings<'a>(study: &'a StudyFile, experiment: &'a Experiment) -> PossibleSettings<'a> {
+    let mut settings = PossibleSettings::new();
     let fixed = study.fixed.iter().chain(&experiment.fixed).map(|(name, word)| (name, word, From::Fixed));
     let varied = experiment.factors.iter();
     let varied = varied.flat_map(|(name, words)| words.iter().map(move |word| (name, word, From::Varied)));

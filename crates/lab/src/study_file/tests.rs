@@ -35,7 +35,7 @@ across = "processes"
 rates_qps = [10, 20]
 "#;
 
-fn given(cores: u32) -> HostOffer {
+fn offer(cores: u32) -> HostOffer {
     let core = |cpu| CoreFacts { cpu, core: cpu, smt: vec![cpu], ..CoreFacts::default() };
     HostOffer {
         topology: Topology { cores: (0..cores).map(core).collect(), ..Topology::default() },
@@ -45,7 +45,7 @@ fn given(cores: u32) -> HostOffer {
 }
 
 fn laid_out(text: &str, cores: u32) -> StudyLayout {
-    lay_out(&StudyFile::read("small.toml", text).unwrap(), &given(cores)).unwrap()
+    lay_out(&StudyFile::read("small.toml", text).unwrap(), &offer(cores)).unwrap()
 }
 
 fn subject_names(layout: &StudyLayout) -> Vec<&str> {
@@ -109,9 +109,9 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     let study =
         StudyFile::read("s.toml", &SMALL.replace("name = \"small\"", "name = \"small\"\npath = \"veth\""))
             .unwrap();
-    let mut given = given(2);
-    given.lacking.insert("veth".into(), "no right to".into());
-    let layout = lay_out(&study, &given).unwrap();
+    let mut offer = offer(2);
+    offer.lacking.insert("veth".into(), "no right to".into());
+    let layout = lay_out(&study, &offer).unwrap();
     assert!(layout.cells.is_empty());
     assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
@@ -264,8 +264,8 @@ fn of_server(subject: &str, factors: &str) -> StudyLayout {
          title = \"E\"\nsubjects = [\"{subject}\"]\n[experiment.factors]\n{factors}\n"
     );
     let study = StudyFile::read("s.toml", &text).unwrap();
-    let given = HostOffer { definitions: study.subjects().unwrap().into_iter().collect(), ..given(4) };
-    lay_out(&study, &given).unwrap()
+    let offer = HostOffer { definitions: study.subjects().unwrap().into_iter().collect(), ..offer(4) };
+    lay_out(&study, &offer).unwrap()
 }
 
 #[test]

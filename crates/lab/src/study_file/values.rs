@@ -3,24 +3,12 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use kqps_observation::factors::name;
+use kqps_observation::factors::name::{self, CORES, WORKERS};
 
 use super::{StudyFile, Word};
 
 /// Setting → value, both as words.
-pub type Settings = BTreeMap<String, String>;
-
-/// The factor of a subject's cores. Its values are choices of cores.
-pub const CORES: &str = "cores";
-
-/// The factor of subjects.
-pub const SUBJECT: &str = "subject";
-
-/// The factor of the workers that answer.
-pub const WORKERS: &str = "workers";
-
-/// The factor of the echo's I/O model.
-pub const IO: &str = "io";
+pub type FactorWords = BTreeMap<String, String>;
 
 /// The value of a setting that equals the number of cores in a set.
 pub const ONE_PER_CORE: &str = "one per core";
@@ -109,7 +97,7 @@ pub fn combinations(factors: &[(String, Vec<String>)]) -> Vec<Vec<(String, Strin
 }
 
 /// Adds a setting, and those of the bundle that its value stands for.
-pub fn set(study: &StudyFile, settings: &mut Settings, name: &str, value: &str) {
+pub fn set(study: &StudyFile, settings: &mut FactorWords, name: &str, value: &str) {
     settings.insert(name.into(), value.into());
     if let Some(bundle) = study.bundles.get(name).and_then(|values| values.get(value)) {
         settings.extend(bundle.iter().map(|(name, word)| (name.clone(), word.0.clone())));
@@ -117,7 +105,7 @@ pub fn set(study: &StudyFile, settings: &mut Settings, name: &str, value: &str) 
 }
 
 /// Adds settings that every cell has.
-pub fn set_all(study: &StudyFile, settings: &mut Settings, fixed: &IndexMap<String, Word>, cores: usize) {
+pub fn set_all(study: &StudyFile, settings: &mut FactorWords, fixed: &IndexMap<String, Word>, cores: usize) {
     for (name, word) in fixed {
         let value = if name == CORES { word.0.clone() } else { expand(word, cores).concat() };
         set(study, settings, name, &value);

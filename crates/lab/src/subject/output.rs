@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The output of one child. A thread collects it until every process that holds the pipe has closed it.
 #[derive(Debug)]
-pub struct Output {
+pub struct SubjectOutput {
     end: Arc<Mutex<End>>,
     /// Closed when the collector ends.
     done: Receiver<()>,
@@ -36,7 +36,7 @@ struct End {
     printed: u64,
 }
 
-impl Output {
+impl SubjectOutput {
     /// Collects the output from `pipe` into the file at `path`. The end of a long output is written when the
     /// pipe is closed.
     pub fn collect(pipe: PipeReader, path: &Path) -> io::Result<Self> {
@@ -112,7 +112,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("output");
         let (reader, mut writer) = io::pipe().unwrap();
-        let output = Output::collect(reader, &path).unwrap();
+        let output = SubjectOutput::collect(reader, &path).unwrap();
         print(&mut writer);
         drop(writer);
         let last = output.last_lines();

@@ -12,7 +12,7 @@ use kqps_kernel::process::{self, Signal};
 
 use super::definition::StopSignal;
 use super::guard::Guard;
-use super::output::Output;
+use super::output::SubjectOutput;
 use super::remains::{self, Remains};
 
 /// The interval at which a child that was asked to stop is checked.
@@ -27,7 +27,7 @@ pub struct Process {
     child: Child,
     cpus: Vec<u32>,
     remains: Remains,
-    output: Output,
+    output: SubjectOutput,
     ended: Option<ExitStatus>,
     guard: Option<Guard>,
     /// Whether it was killed with all that it started.
@@ -41,7 +41,7 @@ impl Process {
     /// The kernel kills the child when the calling thread ends, so the main thread must call this.
     pub fn spawn(mut command: Command, cpus: &[u32], folder: &Path) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
-        let output = Output::collect(reader, &folder.join("output"))?;
+        let output = SubjectOutput::collect(reader, &folder.join("output"))?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         command.env(remains::MARK, folder);
         process::tie(&mut command);

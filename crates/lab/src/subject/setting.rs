@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::template;
+use kqps_observation::factors::name;
 use kqps_files::toml_file::{did_you_mean, nearest};
 
 /// One setting, `[settings.NAME]`.
@@ -73,6 +74,9 @@ impl Declared {
                 "`{name}` cannot be a setting: expected lower-case letters and `_`, and none of {}",
                 template::BUILT_IN.join(", ")
             ));
+        }
+        if name::is_reserved(name) {
+            return Err(format!("`{name}` cannot be a setting: it is a factor of kqps's own"));
         }
         if self.kind.is_some() != self.values.is_empty() {
             return Err(format!("the setting `{name}` needs either a kind or values"));

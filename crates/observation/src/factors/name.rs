@@ -60,6 +60,26 @@ pub(super) const HOST: &str = "host.";
 /// The niceness of the subject.
 pub const HOST_NICE: &str = "host.nice";
 
+/// The subject, by its name.
+pub const SUBJECT: &str = "subject";
+/// The I/O model of an echo.
+pub const IO: &str = "io";
+/// The workers that answer.
+pub const WORKERS: &str = "workers";
+/// The processes of an echo.
+pub const PROCESSES: &str = "processes";
+/// The threads of each process of an echo.
+pub const THREADS: &str = "threads";
+/// The cores of the subject.
+pub const CORES: &str = "cores";
+/// How the workers of an echo share sockets.
+pub const SOCKETS: &str = "sockets";
+
+/// Whether kqps gives this name a meaning of its own, so that no subject and no study may.
+pub fn is_reserved(name: &str) -> bool {
+    has_value(name) || [SUBJECT, CORES].contains(&name) || name != present(name)
+}
+
 /// Whether the word of this factor is read as a value.
 pub(super) fn has_value(name: &str) -> bool {
     [PLAYER, DATASET, PATH_SETTING, HOST].iter().any(|prefix| name.starts_with(prefix))

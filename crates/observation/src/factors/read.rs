@@ -79,7 +79,7 @@ impl Values {
                 path.txqueuelen = Some(wanted.number("a number of packets", |_| true)?);
             }
             name::PATH_RPS_CPUS => {
-                let wrong = |_| wanted.wrong("cores, such as 0,2-3", &[]);
+                let wrong = |error| wanted.wrong(&format!("cores, such as 0,2-3 ({error})"), &[]);
                 path.rps_cpus = Some(cpu_list::parse(word).map_err(wrong)?);
             }
             name::PATH_GRO => path.gro = Some(wanted.one_of(&["on", "off"], [true, false])?),
@@ -153,5 +153,5 @@ fn seconds(word: &str) -> Option<f64> {
 /// Reads percents that are separated by spaces, each from 1 to 99.
 fn percents(word: &str) -> Option<Vec<u32>> {
     let read = |part: &str| part.parse().ok().filter(|percent| (1..100).contains(percent));
-    word.split_whitespace().map(read).collect()
+    word.split_whitespace().map(read).collect::<Option<Vec<u32>>>().filter(|percents| !percents.is_empty())
 }

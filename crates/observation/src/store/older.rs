@@ -9,6 +9,7 @@
 use serde_json::{Map, Value};
 
 use super::table::Table;
+use crate::SCHEMA;
 
 /// The record of a table's row as the present schema has it.
 pub(super) fn present(table: Table, schema: u32, mut record: Value) -> Value {
@@ -17,6 +18,12 @@ pub(super) fn present(table: Table, schema: u32, mut record: Value) -> Value {
         && let Some(trial) = record.pointer_mut("/outcome/measured").and_then(Value::as_object_mut)
     {
         list_hosts_and_players(trial);
+    }
+    // A run that goes on, and each of its old trials, then has the present schema.
+    for place in ["/schema", "/outcome/measured/schema"] {
+        if let Some(schema) = record.pointer_mut(place) {
+            *schema = SCHEMA.into();
+        }
     }
     record
 }

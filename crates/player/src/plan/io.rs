@@ -23,6 +23,9 @@ pub enum Io {
 }
 
 impl Io {
+    /// All I/O models.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Uring];
+
     /// The name in flags and records.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,9 +42,7 @@ impl FromStr for Io {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Uring]
-            .into_iter()
-            .find(|io| io.name() == text)
-            .ok_or_else(|| "expected auto, plain, mmsg, gso or uring".into())
+        let found = Self::ALL.into_iter().find(|io| io.name() == text);
+        found.ok_or_else(|| "expected auto, plain, mmsg, gso or uring".into())
     }
 }

@@ -102,7 +102,7 @@ fn bins_off(trial: &Trial, rate_qps: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::trial::{Interval, Load};
+    use kqps_observation::trial::{Interval, LoadFacts};
 
     fn interval(at_s: u64, sent: u64) -> Interval {
         Interval { at_s, sent, correct: sent }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_bin_that_is_missing_had_nothing_in_it() {
         let trial = Trial {
-            load: Load { duration_s: 2.0, ..Load::default() },
+            load: LoadFacts { duration_s: 2.0, ..LoadFacts::default() },
             intervals: vec![interval(1, 1_000), interval(2, 900)],
             sent_per_100ms: vec![100; 19],
             ..Trial::default()
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_worst_whole_bin_counts() {
         let trial = Trial {
-            load: Load { duration_s: 2.05, ..Load::default() },
+            load: LoadFacts { duration_s: 2.05, ..LoadFacts::default() },
             intervals: vec![interval(1, 1_000), interval(2, 1_010), interval(3, 40)],
             sent_per_100ms: [100; 20].into_iter().chain([40]).collect(),
             ..Trial::default()

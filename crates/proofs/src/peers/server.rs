@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Setting, Subject, builtin};
+use kqps_lab::subject::{LaunchSetting, Subject, builtin};
 use tempfile::TempDir;
 
 use super::Bench;
@@ -127,7 +127,7 @@ impl Named {
         let own_core = [bench.kqps.subject_cpu];
         let settings = self.settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let folder = tempfile::tempdir_in(bench.scratch)?;
-        let setting = Setting {
+        let setting = LaunchSetting {
             path: &LaidPath::Loopback,
             folder: folder.path(),
             zones: &zones,

@@ -85,7 +85,7 @@ fn known(trial: &Trial, witness: &Witness) -> Result<Known> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::Accounts;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
 
     use super::*;
     use kqps_faults::relay::Handed;
@@ -101,7 +101,7 @@ mod tests {
         latency.record_many_us(reported_us, 1000);
         let trial = Trial {
             started_monotonic_ns: 5_000_000_000,
-            load: Load { intended_qps: Some(1000.0), ..Load::default() },
+            load: LoadFacts { intended_qps: Some(1000.0), ..LoadFacts::default() },
             accounts: Accounts { intended: 1000, sent: 1000, correct: 1000, ..Accounts::default() },
             latency_us: latency.quantiles(),
             ..Trial::default()
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_query_that_the_relay_did_not_answer_leaves_nothing_to_compare() {
         let trial = Trial {
-            load: Load { intended_qps: Some(1000.0), ..Load::default() },
+            load: LoadFacts { intended_qps: Some(1000.0), ..LoadFacts::default() },
             accounts: Accounts { intended: 2, sent: 2, correct: 2, ..Accounts::default() },
             ..Trial::default()
         };

@@ -14,19 +14,19 @@ pub(crate) enum Node {
         children: Vec<Node>,
     },
     /// A core with its logical CPUs.
-    Core(Vec<Place>),
+    Core(Vec<BoxPlace>),
     /// Several equal boxes, drawn as one.
     Folded {
         /// The number and kind of the boxes, and which they are.
         label: String,
         /// The use that they share.
-        place: Place,
+        place: BoxPlace,
     },
 }
 
 /// A logical CPU, or the properties that equal ones share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BoxPlace {
     /// Its number; `None` if several are folded.
     pub(crate) number: Option<u32>,
     /// Style class: `player`, `subject`, `both`, `varied` or `idle`.
@@ -140,7 +140,7 @@ impl Drawing {
         LINE * if self.with_letters { 3.0 } else { 2.0 } + 6.0
     }
 
-    fn core(&self, svg: &mut Svg, places: &[Place], (left, top): (f64, f64), wide: f64) -> f64 {
+    fn core(&self, svg: &mut Svg, places: &[BoxPlace], (left, top): (f64, f64), wide: f64) -> f64 {
         let height = self.place_height();
         let part = wide / places.len().max(1) as f64;
         for (index, place) in places.iter().enumerate() {
@@ -161,7 +161,14 @@ impl Drawing {
         height + 4.0
     }
 
-    fn folded(&self, svg: &mut Svg, label: &str, place: &Place, (left, top): (f64, f64), wide: f64) -> f64 {
+    fn folded(
+        &self,
+        svg: &mut Svg,
+        label: &str,
+        place: &BoxPlace,
+        (left, top): (f64, f64),
+        wide: f64,
+    ) -> f64 {
         let height = 2.0 * LINE + 10.0;
         // A narrower row fits fewer characters.
         let fits = (FOLDED_LONGEST as f64 * wide / 100.0 * self.row / ROW as f64 * 1.1) as usize;
@@ -176,7 +183,7 @@ impl Drawing {
     }
 }
 
-fn class(place: &Place) -> String {
+fn class(place: &BoxPlace) -> String {
     format!("place {}", place.class)
 }
 

@@ -15,7 +15,7 @@ mod strip;
 mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
-pub(crate) use boxes::{Node, Place, boxes};
+pub(crate) use boxes::{BoxPlace, Node, boxes};
 pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};

@@ -258,7 +258,7 @@ fn busiest(bottleneck: &Bottleneck) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::run::{Outcome, Purpose, Role};
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
     use kqps_observation::{Accounts, RunTrial, Target, Trial};
     use kqps_verdict::judge::{facts_of, judge};
     use kqps_verdict::search::{Goal, Preset};
@@ -271,7 +271,7 @@ mod tests {
             let intended = load_qps as u64;
             let accounts =
                 Accounts { intended, sent: intended, correct: intended - lost, lost, ..Accounts::default() };
-            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            let load = LoadFacts { intended_qps: Some(load_qps), duration_s: 1.0, ..LoadFacts::default() };
             let outcome = Outcome::Measured(Box::new(Trial { load, accounts, ..Trial::default() }));
             RunTrial { number, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome }
         };

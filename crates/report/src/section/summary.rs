@@ -6,7 +6,7 @@ use kqps_verdict::compare::Pairing;
 use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::judge::RunVerdict;
 
-use super::table::{self, Shown};
+use super::table::{self, TableCell};
 
 #[derive(Debug)]
 pub(crate) struct Summary {
@@ -32,7 +32,7 @@ pub(crate) struct Row {
     /// Its settings, if several were measured.
     pub(crate) settings: String,
     /// Its figure in every column.
-    pub(crate) figures: Vec<Shown>,
+    pub(crate) figures: Vec<TableCell>,
 }
 
 const COLUMNS: [Column; 5] = [
@@ -85,7 +85,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
             subject: name.clone(),
             version: run.cells[best.cell as usize].version.clone(),
             settings,
-            figures: COLUMNS.iter().map(|column| shown(verdict, index, column.figure)).collect(),
+            figures: COLUMNS.iter().map(|column| cell(verdict, index, column.figure)).collect(),
         })
     };
     let mut rows: Vec<Row> = subjects.iter().filter_map(row).collect();
@@ -108,12 +108,12 @@ fn leave_out_what_none_has(rows: &mut [Row]) -> Vec<Column> {
     COLUMNS.into_iter().zip(kept).filter_map(|(column, kept)| kept.then_some(column)).collect()
 }
 
-fn shown(verdict: &RunVerdict, index: usize, figure: Figure) -> Shown {
+fn cell(verdict: &RunVerdict, index: usize, figure: Figure) -> TableCell {
     let figures = &verdict.figures[index];
-    let says = |text: &str, soft: String| Shown { text: text.to_owned(), soft, class: "absent" };
+    let says = |text: &str, soft: String| TableCell { text: text.to_owned(), soft, class: "absent" };
     match (figures.state, figure) {
         (State::Measured, _) => table::figure_of(figure, figures),
-        (State::Crashed, Figure::Median) => Shown { class: "crashed", ..says("crashed", String::new()) },
+        (State::Crashed, Figure::Median) => TableCell { class: "crashed", ..says("crashed", String::new()) },
         (State::Refused, Figure::Median) => says("no number", table::refused_for(verdict, index)),
         (State::NotMeasured, Figure::Median) => says("not measured", String::new()),
         _ => says(crate::format::NONE, String::new()),

@@ -33,11 +33,11 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     pub(crate) head: String,
     /// `groups` times `figures`.
-    pub(crate) cells: Vec<Shown>,
+    pub(crate) cells: Vec<TableCell>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct TableCell {
     pub(crate) text: String,
     /// Smaller text below; may be empty.
     pub(crate) soft: String,
@@ -88,10 +88,10 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
     let row = |best: &Best| {
         let measured = best.measured.map(|index| &verdict.figures[index]);
         let measured = measured.map_or_else(none, |figures| {
-            let Shown { text, soft, .. } = figure_of(Figure::Median, figures);
+            let TableCell { text, soft, .. } = figure_of(Figure::Median, figures);
             plain(text, format!("{}, {soft}", settings(run, experiment, figures)))
         });
-        let published = Shown {
+        let published = TableCell {
             text: format::rate(best.published.rate_qps),
             soft: best.published.note.clone(),
             class: "published",
@@ -136,11 +136,11 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
 }
 
 /// The figures of one combination. If they are absent, the first column of a measured figure says why.
-fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
+fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<TableCell> {
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let is_measured = figures.is_some_and(|one| one.state == State::Measured);
     let mut reason = Some(without(verdict, slot)).filter(|_| !is_measured);
-    let shown = |figure: &Figure| {
+    let cell_of = |figure: &Figure| {
         if *figure == Figure::Published {
             return published(slot);
         }
@@ -148,25 +148,25 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
         let cell = visible.map_or_else(none, |figures| figure_of(*figure, figures));
         if cell.is_absent() { reason.take().unwrap_or(cell) } else { cell }
     };
-    show.iter().map(shown).collect()
+    show.iter().map(cell_of).collect()
 }
 
-impl Shown {
+impl TableCell {
     fn is_absent(&self) -> bool {
         self.class == "absent"
     }
 }
 
-fn plain(text: String, soft: String) -> Shown {
-    Shown { text, soft, class: "" }
+fn plain(text: String, soft: String) -> TableCell {
+    TableCell { text, soft, class: "" }
 }
 
-fn none() -> Shown {
-    Shown { text: format::NONE.to_owned(), soft: String::new(), class: "absent" }
+fn none() -> TableCell {
+    TableCell { text: format::NONE.to_owned(), soft: String::new(), class: "absent" }
 }
 
-fn published(slot: &Slot) -> Shown {
-    slot.published.as_ref().map_or_else(none, |published| Shown {
+fn published(slot: &Slot) -> TableCell {
+    slot.published.as_ref().map_or_else(none, |published| TableCell {
         text: format::rate(published.rate_qps),
         soft: String::new(),
         class: "published",
@@ -174,16 +174,16 @@ fn published(slot: &Slot) -> Shown {
 }
 
 /// Why there are no figures.
-fn without(verdict: &RunVerdict, slot: &Slot) -> Shown {
-    let shown = |text: &str, soft: String, class| Shown { text: text.to_owned(), soft, class };
+fn without(verdict: &RunVerdict, slot: &Slot) -> TableCell {
+    let cell = |text: &str, soft: String, class| TableCell { text: text.to_owned(), soft, class };
     let Some(index) = slot.figures else {
         let text = if matches!(slot.absence, Some(Absence::Skipped(_))) { "skipped" } else { "not measured" };
-        return shown(text, String::new(), "absent");
+        return cell(text, String::new(), "absent");
     };
     match verdict.figures[index].state {
-        State::Crashed => shown("crashed", String::new(), "crashed"),
-        State::Refused => shown("no number", refused_for(verdict, index), "refused"),
-        State::Measured | State::NotMeasured => shown("not measured", String::new(), "absent"),
+        State::Crashed => cell("crashed", String::new(), "crashed"),
+        State::Refused => cell("no number", refused_for(verdict, index), "refused"),
+        State::Measured | State::NotMeasured => cell("not measured", String::new(), "absent"),
     }
 }
 
@@ -196,11 +196,11 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
 }
 
 /// A figure in words; a dash if it is not known.
-pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
+pub(super) fn figure_of(figure: Figure, figures: &Figures) -> TableCell {
     known_figure(figure, figures).unwrap_or_else(none)
 }
 
-fn known_figure(figure: Figure, figures: &Figures) -> Option<Shown> {
+fn known_figure(figure: Figure, figures: &Figures) -> Option<TableCell> {
     let alone = |text: String| plain(text, String::new());
     let time = |time_us: f64| alone(format::time_us(time_us));
     Some(match figure {
@@ -236,7 +236,7 @@ fn known_figure(figure: Figure, figures: &Figures) -> Option<Shown> {
     })
 }
 
-fn median(figures: &Figures) -> Option<Shown> {
+fn median(figures: &Figures) -> Option<TableCell> {
     let median = figures.median_qps?;
     let soft = match median.count {
         1 => "one start".to_owned(),
@@ -249,14 +249,14 @@ fn median(figures: &Figures) -> Option<Shown> {
     Some(plain(format::rate(median.median), soft + &crashed))
 }
 
-fn efficiency(figures: &Figures) -> Option<Shown> {
+fn efficiency(figures: &Figures) -> Option<TableCell> {
     let share = figures.efficiency?;
     let published = figures.published_efficiency;
     let soft = published.map_or(String::new(), |share| format!("published {}", format::percent(share)));
     Some(plain(format::percent(share), soft))
 }
 
-fn load_time(figures: &Figures) -> Option<Shown> {
+fn load_time(figures: &Figures) -> Option<TableCell> {
     let spread = figures.load_time_s?;
     let soft = match spread.count {
         1 => String::new(),
@@ -270,7 +270,7 @@ fn bytes_of(bytes: f64) -> String {
     format!("{bytes:.0}\u{a0}B")
 }
 
-fn share(figures: &Figures) -> Option<Shown> {
+fn share(figures: &Figures) -> Option<TableCell> {
     let share = figures.ceiling_share?;
     // As the whole percents that are shown.
     let soft = if share >= 1.005 { "so it is none" } else { "" };

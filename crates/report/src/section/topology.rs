@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Fingerprint, Run};
 
-use crate::chart::{Node, Place, boxes};
+use crate::chart::{BoxPlace, Node, boxes};
 use crate::format;
 use arrivals::Arrivals;
 
@@ -107,7 +107,7 @@ impl Pinned {
         pinned
     }
 
-    fn place(&self, cpu: u32) -> Place {
+    fn place(&self, cpu: u32) -> BoxPlace {
         let (class, mark, who) = match (self.player.contains(&cpu), self.subject.contains(&cpu)) {
             _ if self.varied.contains(&cpu) => ("varied", "", "differs between cells"),
             (true, true) => ("both", "P+S", "player and subject"),
@@ -121,7 +121,7 @@ impl Pinned {
         } else {
             format!("{who}, CPU {cpu}, packets by {}", arrives.join(", "))
         };
-        Place { number: Some(cpu), class, mark, arrives, description }
+        BoxPlace { number: Some(cpu), class, mark, arrives, description }
     }
 }
 
@@ -247,7 +247,7 @@ fn likeness(node: &Node) -> String {
 }
 
 fn one_of(run: &[Node]) -> Node {
-    let places: Vec<&Place> = run.iter().flat_map(places).collect();
+    let places: Vec<&BoxPlace> = run.iter().flat_map(places).collect();
     let cpus: Vec<u32> = places.iter().filter_map(|place| place.number).collect();
     let what = match &run[0] {
         Node::Group { label, .. } => format!("{} × {label}", run.len()),
@@ -267,11 +267,11 @@ fn one_of(run: &[Node]) -> Node {
         [(class, _)] | [(class, _), ("idle", _)] => class,
         _ => "both",
     };
-    let place = Place { number: None, class, mark: "", arrives, description };
+    let place = BoxPlace { number: None, class, mark: "", arrives, description };
     Node::Folded { label: format!("{what}: {}", format::cpus(&cpus)), place }
 }
 
-fn places(node: &Node) -> Vec<&Place> {
+fn places(node: &Node) -> Vec<&BoxPlace> {
     match node {
         Node::Core(places) => places.iter().collect(),
         Node::Folded { place, .. } => vec![place],
@@ -298,7 +298,7 @@ mod tests {
             Node::Group { label, children } => format!("{label}[{}]", shape(children)),
             Node::Folded { label, place } => format!("<{label}; {}>", place.description),
             Node::Core(places) => {
-                let of = |place: &Place| format!("{}{}", place.number.unwrap(), place.mark);
+                let of = |place: &BoxPlace| format!("{}{}", place.number.unwrap(), place.mark);
                 places.iter().map(of).collect::<Vec<_>>().join("+")
             }
         };

@@ -2,7 +2,7 @@
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial, Trial};
-use kqps_verdict::warning::{self, Code, Setting};
+use kqps_verdict::warning::{self, Code, Surroundings};
 
 use crate::format;
 
@@ -22,12 +22,12 @@ pub(crate) struct Row {
     pub(crate) block: u32,
     pub(crate) start: u64,
     pub(crate) purpose: &'static str,
-    pub(crate) outcome: Shown,
+    pub(crate) outcome: ShownOutcome,
 }
 
 /// The result of a trial.
 #[derive(Debug)]
-pub(crate) enum Shown {
+pub(crate) enum ShownOutcome {
     Measured(Box<Measured>),
     Failed { reason: String, output: String },
 }
@@ -97,9 +97,11 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
         start: trial.start,
         purpose: purpose(trial.purpose),
         outcome: match &trial.outcome {
-            Outcome::Measured(measured) => Shown::Measured(Box::new(figures(cell, measured, trial.purpose))),
+            Outcome::Measured(measured) => {
+                ShownOutcome::Measured(Box::new(figures(cell, measured, trial.purpose)))
+            }
             Outcome::Failed { reason, output } => {
-                Shown::Failed { reason: reason.clone(), output: output.join("\n") }
+                ShownOutcome::Failed { reason: reason.clone(), output: output.join("\n") }
             }
         },
     }
@@ -131,13 +133,13 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
 /// The names of a trial's own warnings. The warning about a single host is left out, since the answer has it
 /// once.
 fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
-    let setting = Setting {
+    let surroundings = Surroundings {
         one_host: cell.target.map(|target| target.on_this_host),
         subject_cpus: cell.subject_cpus.clone(),
         workers: (cell.workers > 0).then_some(cell.workers),
         ceiling: cell.role != Role::Subject,
     };
-    let warnings = warning::of_trial(trial, &setting);
+    let warnings = warning::of_trial(trial, &surroundings);
     let shown = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
     shown.map(|warning| warning.code.to_string()).collect()
 }

@@ -8,7 +8,7 @@ use kqps_observation::ledger::{FoundBy, Placed};
 use kqps_observation::network::UdpFacts;
 use kqps_observation::run::Purpose;
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::{DatasetFacts, Load, LoadMode, PlayerFacts};
+use kqps_observation::trial::{DatasetFacts, LoadFacts, LoadMode, PlayerFacts};
 use kqps_observation::{
     Accounts, Histogram, HostFacts, Ledger, NetworkFacts, NonEmpty, Place, SubjectFacts, Trial,
 };
@@ -43,7 +43,7 @@ impl Simulated {
                 queries: 1_000_000,
                 ..DatasetFacts::default()
             },
-            load: Load {
+            load: LoadFacts {
                 mode: if rate_qps.is_some() { LoadMode::Open } else { LoadMode::Closed },
                 arrivals: rate_qps.map(|_| "even".to_owned()),
                 outstanding: rate_qps.is_none().then_some(1024),
@@ -54,7 +54,7 @@ impl Simulated {
                 timeout_s: 1.0,
                 drain_s: if accounts.lost > 0 { 1.0 } else { 0.002 },
                 burst: 32,
-                ..Load::default()
+                ..LoadFacts::default()
             },
             accounts,
             latency_us: latency.quantiles(),

@@ -15,7 +15,7 @@ use mio::{Interest, Registry, Token};
 
 use super::counts::End;
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
-use super::keeper::Kept;
+use super::keeper::KeptConnection;
 use super::output::Output;
 use super::slots::Active;
 use super::stream::Stream;
@@ -102,7 +102,7 @@ impl<S> Active for Connection<S> {
     }
 }
 
-impl<S> Kept for Connection<S> {
+impl<S> KeptConnection for Connection<S> {
     fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,

@@ -11,7 +11,7 @@ use kqps_message::HEADER_BYTES;
 use super::connection::{Connection, Scratch, Turn};
 use super::counts::End;
 use super::frame::{LENGTH_BYTES, first_message};
-use super::keeper::Kept as _;
+use super::keeper::KeptConnection as _;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
@@ -158,7 +158,7 @@ pub fn connection(bytes: &[u8]) {
     let (heard, rest, is_whole) = split(&rig.heard);
     for message in heard {
         let left = replies.get_mut(message).and_then(|left| left.checked_sub(1).map(|less| *left = less));
-        assert!(left.is_some(), "nobody asked for b\"{}\"", message.escape_ascii());
+        assert!(left.is_some(), "no query asked for b\"{}\"", message.escape_ascii());
     }
     assert!(is_whole);
     let Scratch { counts, transfers, .. } = &rig.scratch;

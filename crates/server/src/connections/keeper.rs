@@ -21,7 +21,7 @@ use crate::sockets::ListeningSocket;
 const PAUSE_NS: u64 = 100_000_000;
 
 /// A connection that a [`Keeper`] keeps.
-pub trait Kept: Active {
+pub trait KeptConnection: Active {
     /// A connection that has just been accepted from this client; `None` on a Unix socket.
     fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self;
 
@@ -66,7 +66,7 @@ pub struct Keeper<C> {
     paused_until_ns: u64,
 }
 
-impl<C: Kept> Keeper<C> {
+impl<C: KeptConnection> Keeper<C> {
     /// Registers listening sockets, which may have waiting clients already. Their tokens, and those of connections,
     /// begin with `first`.
     pub fn new(
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    impl Kept for Still {
+    impl KeptConnection for Still {
         fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
             Self { _stream: stream, client, active_ns: now_ns, is_queued: false }
         }

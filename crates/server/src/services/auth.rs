@@ -1,10 +1,10 @@
 //! The authoritative server. All workers of a process share its zones, which can be replaced while it runs.
 
 mod answer;
-mod keeper;
 mod loaded;
 mod settings;
 mod source;
+mod zone_keeper;
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use kqps_message::edns::UDP_PAYLOAD_BYTES;
 
 use crate::connections::ConnectionThread;
 use crate::error::ServeError;
-use crate::service::{AfterHangUp, Description, Running, Service, Task, Transports};
+use crate::service::{AfterHangUp, Description, RunningService, Service, Task, Transports};
 use crate::worker::threads::{self, StartConnections, Threads};
-use keeper::Keeper;
+use zone_keeper::ZoneKeeper;
 
 pub use loaded::{Changes, Faulty, ZonesLoaded};
 pub use settings::AuthSettings;
@@ -48,13 +48,13 @@ impl Service for Auth {
         Some(Description::Auth(self.settings.clone()))
     }
 
-    fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn Running>, ServeError> {
+    fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
         let Self { settings, source } = *self;
         let limits = task.limits_of_each(settings.limits);
         let Task { model, workers, listeners, process, processes } = task;
         // Several processes load the same zones at the same time, and share the cores.
         let loaders = affinity::allowed()?.len().div_ceil(processes);
-        let keeper = Keeper::new(settings, source, loaders, process == 0, signals)?;
+        let keeper = ZoneKeeper::new(settings, source, loaders, process == 0, signals)?;
         let connections =
             |listeners, cpus, stop| ConnectionThread::start(listeners, limits, cpus, keeper.answer(), stop);
         let start = |number, sockets, stop| threads::start(number, model, sockets, keeper.answer(), stop);
@@ -67,10 +67,10 @@ impl Service for Auth {
 /// The threads of one process, and the zones that they share.
 struct RunningAuth {
     threads: Threads,
-    keeper: Keeper,
+    keeper: ZoneKeeper,
 }
 
-impl Running for RunningAuth {
+impl RunningService for RunningAuth {
     fn threads(&mut self) -> &mut Threads {
         &mut self.threads
     }

@@ -11,7 +11,7 @@ use crate::answer::{Answer, Answered, Client, Query};
 use crate::connections::{ConnectionThread, Limits};
 use crate::counts::Cause;
 use crate::error::ServeError;
-use crate::service::{Description, Running, Service, Task, Transports};
+use crate::service::{Description, RunningService, Service, Task, Transports};
 use crate::worker::threads::{self, StartConnections, Threads};
 
 /// The service of an echo.
@@ -42,7 +42,7 @@ impl Service for Echo {
         Some(Description::Echo { work_ns: self.work_ns, connections: self.connections })
     }
 
-    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn Running>, ServeError> {
+    fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
         let answer = EchoAnswer { work_ns: self.work_ns };
         let connections = self.connections.map(|limits| {
             let limits = task.limits_of_each(limits);

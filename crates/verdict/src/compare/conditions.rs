@@ -141,14 +141,14 @@ fn programs(a: &Run, b: &Run) -> String {
         .collect();
     if !differing.is_empty() {
         return format!(
-            "the builds of these programs differ, as only those of the subjects should: {}",
+            "these programs differ between the runs, and only a difference of the subjects is intended: {}",
             differing.join("; ")
         );
     }
     if a.kqps_version != b.kqps_version {
         return format!("kqps itself differs: {} and {}", a.kqps_version, b.kqps_version);
     }
-    "no program is known to differ, so the comparison is one of host and session".into()
+    "no program is known to differ: this compares the hosts and the sessions".into()
 }
 
 const UNKNOWN: &str = "unknown";

@@ -180,7 +180,7 @@ fn answered(trial: &Trial, speed: f64) -> Option<Evidence> {
 mod tests {
     use super::*;
     use crate::search::Preset;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
     use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts};
 
     const DURATION_S: f64 = 0.5;
@@ -195,14 +195,14 @@ mod tests {
         let intended = (load_qps * DURATION_S).round();
         let correct = (intended - lost).round();
         Trial {
-            load: Load {
+            load: LoadFacts {
                 intended_qps: Some(load_qps),
                 answered_qps: correct / DURATION_S,
                 duration_s: DURATION_S,
                 correct_in_time: Some(
                     (correct - waiting(DURATION_S) - away_s * load_qps.min(CAPACITY_QPS)) as u64,
                 ),
-                ..Load::default()
+                ..LoadFacts::default()
             },
             accounts: Accounts {
                 intended: intended as u64,
@@ -248,7 +248,7 @@ mod tests {
             let intended = (played_qps * duration_s) as u64;
             let lost = if played_qps > load_qps { intended / 20 } else { 0 };
             Trial {
-                load: Load { intended_qps: Some(played_qps), duration_s, ..Load::default() },
+                load: LoadFacts { intended_qps: Some(played_qps), duration_s, ..LoadFacts::default() },
                 accounts: Accounts { intended, correct: intended - lost, lost, ..Accounts::default() },
                 speed: Some(SpeedFacts {
                     before: gauge(speeds.0),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_observation::factors::name;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Cell, Run};
 
@@ -113,7 +114,7 @@ impl<'a> Laid<'a> {
         let mut rows = rows.to_vec();
         let all = self.experiment.factors.iter().map(|factor| factor.name.clone());
         let of_cells = self.cells.iter().flat_map(|(_, cell)| cell.factors.words().keys().cloned());
-        let candidates: Vec<String> = all.chain(["subject".to_owned()]).chain(of_cells).collect();
+        let candidates: Vec<String> = all.chain([name::SUBJECT.to_owned()]).chain(of_cells).collect();
         let slots = |rows: &[String]| {
             let place = |cell: &Cell| {
                 let names = rows.iter().map(String::as_str).chain([columns]);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::Run;
+use kqps_observation::factors::name::{CORES, PROCESSES, THREADS, WORKERS};
 
 use super::Figures;
 
@@ -32,9 +33,6 @@ pub(super) fn add(run: &Run, figures: &mut [Figures]) {
     }
 }
 
-/// The factor of a subject's cores.
-const CORES: &str = "cores";
-
 /// Whether an experiment varies a factor.
 fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
     let experiments = run.question.iter().flat_map(|question| &question.experiments);
@@ -47,12 +45,12 @@ fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
 fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];
     let number = |name: &str| cell.factors.word(name).and_then(|value| value.parse::<u32>().ok());
-    let (counted, workers): (&[&str], u32) = match (number("workers"), number("processes"), number("threads"))
+    let (counted, workers): (&[&str], u32) = match (number(WORKERS), number(PROCESSES), number(THREADS))
     {
-        (Some(workers), ..) => (&["workers"], workers),
+        (Some(workers), ..) => (&[WORKERS], workers),
         (None, None, None) => return None,
         (None, processes, threads) => {
-            (&["processes", "threads"], processes.unwrap_or(1) * threads.unwrap_or(1))
+            (&[PROCESSES, THREADS], processes.unwrap_or(1) * threads.unwrap_or(1))
         }
     };
     // More workers have more cores, unless the study chose them.

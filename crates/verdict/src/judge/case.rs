@@ -2,11 +2,11 @@
 
 use super::start::Start;
 use crate::estimate::Estimate;
-use crate::warning::{Setting, Warning};
+use crate::warning::{Surroundings, Warning};
 
 /// The facts that decide the figure and its grade.
 pub(super) struct Case<'a> {
-    pub(super) setting: &'a Setting,
+    pub(super) surroundings: &'a Surroundings,
     /// The share of a load that buffers may hide if trials are as long as the goal asks.
     pub(super) hidden_most: f64,
     pub(super) starts: &'a [Start<'a>],

@@ -19,7 +19,7 @@ use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::search::{Goal, Preset};
 use crate::speed::{self, Spoiled};
-use crate::warning::{self, Setting, Warning};
+use crate::warning::{self, Surroundings, Warning};
 
 /// The verdict on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,16 +107,16 @@ pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
 pub(super) fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {
     let cell = &run.cells[index];
     let mut starts = start::of_cell(run, index, goal);
-    let setting = Setting {
+    let surroundings = Surroundings {
         one_host: cell.target.map(|target| target.on_this_host),
         subject_cpus: cell.subject_cpus.clone(),
         workers: (cell.workers > 0).then_some(cell.workers),
-        ..Setting::default()
+        ..Surroundings::default()
     };
     let echo = ceilings.for_cell(run, index);
     let estimate = estimate::of_cell(run, index, goal, Speed::Reference);
     let case = Case {
-        setting: &setting,
+        surroundings: &surroundings,
         hidden_most: goal.hidden_most(),
         starts: &starts,
         estimate: estimate.as_ref(),

@@ -116,7 +116,7 @@ impl Doubt {
             effect: None,
             action: None,
             reason: format!(
-                "It is {:.0} % of the rate of its echo, so this echo is no ceiling.",
+                "It is faster than its echo ({:.0} % of its rate), so the echo is no ceiling.",
                 share * 100.0
             ),
         });

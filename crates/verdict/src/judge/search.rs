@@ -16,7 +16,7 @@ use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::search::{Bounds, Goal, Probe};
 use crate::speed::{self, Spoiled};
-use crate::warning::{self, Setting, Warning};
+use crate::warning::{self, Surroundings, Warning};
 
 /// The verdict on one search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ pub struct SearchVerdict {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The facts about the surroundings of its trials.
-    pub setting: Setting,
+    pub surroundings: Surroundings,
     /// Ceiling (a), correct answers a second, if it was measured.
     pub player_qps: Option<f64>,
     /// Ceiling (b), correct answers a second, if it was measured.
@@ -99,8 +99,8 @@ pub struct Known {
     pub interrupted: bool,
 }
 
-fn busiest_to_mean(start: &Start<'_>, setting: &Setting) -> Option<f64> {
-    let workers = setting.workers?;
+fn busiest_to_mean(start: &Start<'_>, surroundings: &Surroundings) -> Option<f64> {
+    let workers = surroundings.workers?;
     let mut shares: Vec<f64> =
         start.at_lower.iter().filter_map(|trial| warning::busiest_to_mean(trial, workers)).collect();
     shares.sort_by(f64::total_cmp);
@@ -123,7 +123,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let usual_speed = known.usual_speed.unwrap_or_else(of_search);
     let mut starts = [start];
     let mut weighed = weigh(&Case {
-        setting: &known.setting,
+        surroundings: &known.surroundings,
         hidden_most: goal.hidden_most(),
         starts: &starts,
         estimate: estimate.as_ref(),
@@ -159,7 +159,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.share.map(|share| share.median),
         share: weighed.share,
-        busiest_to_mean: busiest_to_mean(&starts[0], &known.setting),
+        busiest_to_mean: busiest_to_mean(&starts[0], &known.surroundings),
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,
         reasons: weighed.reasons,

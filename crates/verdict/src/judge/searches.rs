@@ -2,7 +2,7 @@
 
 use super::start::Start;
 use crate::interval::outlying;
-use crate::rate::plain;
+use crate::rate::rate;
 use crate::search::{Bounds, Futile};
 
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
@@ -15,10 +15,10 @@ pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
         starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
     let far: Vec<String> = outlying(&figures)
         .into_iter()
-        .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, plain(figures[at])))
+        .map(|at| format!("in block {} ({} q/s)", blocks[at] + 1, rate(figures[at])))
         .collect();
     (!far.is_empty())
-        .then(|| format!("Of its starts {} stands far out; it counts like all others.", far.join(" and ")))
+        .then(|| format!("The start {} is far from the others; it still counts.", far.join(" and that ")))
 }
 
 /// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
@@ -43,7 +43,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
         return format!(
             "{} queries a second met the goal and failed when they were tried once more, and no lesser load was tried \
              often enough to hold.",
-            plain(refuted_qps)
+            rate(refuted_qps)
         );
     }
     if searches.iter().any(|bounds| bounds.interrupted) {

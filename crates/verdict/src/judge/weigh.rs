@@ -15,7 +15,7 @@ use crate::estimate::Estimate;
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
 use crate::search::Bounds;
-use crate::warning::{self, Code, Effect, Setting, Warning};
+use crate::warning::{self, Code, Effect, Surroundings, Warning};
 
 /// A figure with its grade and the reasons.
 pub(super) struct Weighed {
@@ -119,7 +119,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     let at_lower: Vec<&Trial> = case.starts.iter().flat_map(|start| start.at_lower.iter().copied()).collect();
     let all: Vec<&Trial> = case.starts.iter().flat_map(|start| start.all.iter().copied()).collect();
     // Without a lower bound, the warnings that most trials carry explain why there is none.
-    let mut warnings = prevailing(if at_lower.is_empty() { &all } else { &at_lower }, case.setting);
+    let mut warnings = prevailing(if at_lower.is_empty() { &all } else { &at_lower }, case.surroundings);
     let mut replace = |warning: Warning| {
         let others = warnings.iter().position(|other: &Warning| other.code == warning.code);
         match others {
@@ -140,7 +140,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
             .max_by_key(Warning::effect)
             .map(&mut replace);
     }
-    warning::noisy_host(all.iter().copied(), case.setting).map(&mut replace);
+    warning::noisy_host(all.iter().copied(), case.surroundings).map(&mut replace);
     all.iter().find_map(|trial| warning::wrong_answers(trial)).map(&mut replace);
     let spoiled = || case.starts.iter().flat_map(|start| start.spoiled.iter().copied());
     spoiled().find_map(warning::lagging).map(&mut replace);
@@ -177,9 +177,9 @@ fn is_graver(one: &Warning, other: &Warning) -> bool {
 
 /// The warnings that most of these trials carry, each in its gravest form. Noise is left out: one trial is too
 /// short to show it, so the sum of all trials does.
-fn prevailing(trials: &[&Trial], setting: &Setting) -> Vec<Warning> {
+fn prevailing(trials: &[&Trial], surroundings: &Surroundings) -> Vec<Warning> {
     let mut by_code: BTreeMap<Code, Vec<Warning>> = BTreeMap::new();
-    for warning in trials.iter().flat_map(|trial| warning::of_trial(trial, setting)) {
+    for warning in trials.iter().flat_map(|trial| warning::of_trial(trial, surroundings)) {
         by_code.entry(warning.code).or_default().push(warning);
     }
     let prevail = by_code

@@ -94,11 +94,11 @@ mod tests {
     use super::*;
     use crate::search::Preset;
     use kqps_observation::Accounts;
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::LoadFacts;
 
     fn trial() -> Trial {
         Trial {
-            load: Load { intended_qps: Some(1000.2), duration_s: 0.4998, ..Load::default() },
+            load: LoadFacts { intended_qps: Some(1000.2), duration_s: 0.4998, ..LoadFacts::default() },
             accounts: Accounts { intended: 500, sent: 400, unsent: 100, correct: 400, ..Accounts::default() },
             ..Trial::default()
         }

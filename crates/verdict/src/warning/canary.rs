@@ -101,7 +101,7 @@ mod tests {
         let one = |(number, what): (u64, &Result<f64, char>)| {
             let cpu_s = what.unwrap_or(1.0);
             let trial = Trial {
-                load: trial::Load { answered_qps: 1000.0, ..trial::Load::default() },
+                load: trial::LoadFacts { answered_qps: 1000.0, ..trial::LoadFacts::default() },
                 accounts: Accounts { correct: 1000, ..Accounts::default() },
                 subject: Some(SubjectFacts { cpu_user_s: cpu_s, ..SubjectFacts::default() }),
                 ..Trial::default()

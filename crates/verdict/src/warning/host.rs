@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use kqps_observation::Trial;
 use kqps_observation::host::CpuFacts;
 
-use super::{Code, Effect, Setting, Warning};
+use super::{Code, Effect, Surroundings, Warning};
 use crate::grade::Grade;
 use crate::percent;
 
@@ -20,7 +20,7 @@ const LONG_ENOUGH_S: f64 = 1.0;
 
 /// Player and subject ran on the same core. The subject's cores are those that it was given and those on which
 /// its threads were seen, since a server may set affinities of its own.
-pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
+pub fn shared_cores(trial: &Trial, surroundings: &Surroundings) -> Option<Warning> {
     let player: BTreeSet<u32> = if trial.players.first.cpus.is_empty() {
         trial.players.first.per_thread.iter().map(|thread| thread.cpu).collect()
     } else {
@@ -28,7 +28,7 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     };
     let threads = trial.subject.iter().flat_map(|subject| &subject.threads);
     let seen = threads.filter(|thread| thread.busy >= IDLE_THREAD).map(|thread| thread.cpu);
-    let subject: BTreeSet<u32> = seen.chain(setting.subject_cpus.iter().copied()).collect();
+    let subject: BTreeSet<u32> = seen.chain(surroundings.subject_cpus.iter().copied()).collect();
     let shared: Vec<String> = player.intersection(&subject).map(u32::to_string).collect();
     (!shared.is_empty()).then(|| {
         let advice = format!(
@@ -41,9 +41,9 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
 
 /// The subject's threads may run on other cores than those that it was given. Facts about the given cores are
 /// then no facts about the subject.
-pub fn subject_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
+pub fn subject_cores(trial: &Trial, surroundings: &Surroundings) -> Option<Warning> {
     let real: BTreeSet<u32> = trial.subject.iter().flat_map(|subject| &subject.cpus).copied().collect();
-    let said: BTreeSet<u32> = setting.subject_cpus.iter().copied().collect();
+    let said: BTreeSet<u32> = surroundings.subject_cpus.iter().copied().collect();
     if real.is_empty() || said.is_empty() || real == said {
         return None;
     }
@@ -62,11 +62,11 @@ pub fn subject_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     ))
 }
 
-/// Player and subject ran on one host: the setting says so, the target is a loopback address, or the subject's
-/// processes could be watched from here.
-pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
+/// Player and subject ran on one host: the surroundings say so, the target is a loopback address, or the
+/// subject's processes could be watched from here.
+pub fn single_host(trial: &Trial, surroundings: &Surroundings) -> Option<Warning> {
     let is_loopback = trial.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
-    setting.one_host.unwrap_or(is_loopback || trial.subject.is_some()).then(|| {
+    surroundings.one_host.unwrap_or(is_loopback || trial.subject.is_some()).then(|| {
         let advice = "Player and subject were on one host and shared its memory, caches and kernel: the \
                       figure is relative only, for comparison with others of the same host and session. \
                       Play from a second host for an absolute one.";
@@ -86,8 +86,11 @@ const BUSY_CORE: f64 = 0.5;
 /// Other programs or another virtual machine took CPU time from the cores in use over one or several trials, or
 /// those cores did not keep their clock from one trial to the next. A player thread that had a core for itself
 /// also shows time that a hypervisor withheld without reporting it.
-pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
-    let noise = Noise::of(trials, setting)?;
+pub fn noisy_host<'a>(
+    trials: impl IntoIterator<Item = &'a Trial>,
+    surroundings: &Surroundings,
+) -> Option<Warning> {
+    let noise = Noise::of(trials, surroundings)?;
     let worst = noise.foreign.max(noise.frequency);
     if worst <= FOREIGN_MOST && noise.stolen <= STOLEN_MOST {
         return None;
@@ -111,8 +114,8 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
 }
 
 /// Whether a trial is long enough to show what else ran on the cores in use.
-pub fn is_noise_known(trial: &Trial, setting: &Setting) -> bool {
-    Noise::of([trial], setting).is_some()
+pub fn is_noise_known(trial: &Trial, surroundings: &Surroundings) -> bool {
+    Noise::of([trial], surroundings).is_some()
 }
 
 /// The disturbances of the cores in use, as shares.
@@ -126,13 +129,13 @@ struct Noise {
 
 impl Noise {
     /// `None` if the trials are too short.
-    fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Self> {
+    fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, surroundings: &Surroundings) -> Option<Self> {
         let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
         let mut wall_s = 0.0;
         let mut clocks_mhz: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for trial in trials {
             let used: Vec<_> =
-                trial.hosts.first.cpus.iter().filter(|core| is_used(trial, setting, core.cpu)).collect();
+                trial.hosts.first.cpus.iter().filter(|core| is_used(trial, surroundings, core.cpu)).collect();
             let trial_s = trial.hosts.first.wall_s * used.len() as f64;
             wall_s += trial.hosts.first.wall_s;
             cores_s += trial_s;
@@ -167,9 +170,9 @@ fn stolen_s_of(trial: &Trial, core: &CpuFacts) -> f64 {
 }
 
 /// Whether player or subject used a core. If it is not known which cores they used, all count.
-fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
+fn is_used(trial: &Trial, surroundings: &Surroundings, cpu: u32) -> bool {
     trial.players.first.cpus.is_empty()
-        || setting.subject_cpus.is_empty()
+        || surroundings.subject_cpus.is_empty()
         || trial.players.first.cpus.contains(&cpu)
-        || setting.subject_cpus.contains(&cpu)
+        || surroundings.subject_cpus.contains(&cpu)
 }

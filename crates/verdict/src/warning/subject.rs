@@ -6,14 +6,14 @@ use kqps_observation::trial::Interval;
 use crate::steady::{Steadiness, steadiness};
 
 use super::limit::{had_time, held_back, is_many, rate_limited, settings};
-use super::{Code, Effect, Setting, Warning};
+use super::{Code, Effect, Surroundings, Warning};
 
 /// Workers that use less of a core than this are too idle to compare.
 const WORKING: f64 = 0.05;
 
 /// The busiest worker did more than 1.25 times the mean work.
-pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
-    let workers = setting.workers?;
+pub fn uneven(trial: &Trial, surroundings: &Surroundings) -> Option<Warning> {
+    let workers = surroundings.workers?;
     busiest_to_mean(trial, workers).filter(|share| *share > 1.25).map(|share| {
         let advice = format!(
             "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets so that \

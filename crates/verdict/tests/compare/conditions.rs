@@ -41,7 +41,7 @@ fn blocks_are_paired_by_number() {
 #[test]
 fn where_nothing_is_known_to_differ_the_session_is_what_is_compared() {
     let found = doubts(|_| ());
-    assert_eq!(found, ["no program is known to differ, so the comparison is one of host and session"]);
+    assert_eq!(found, ["no program is known to differ: this compares the hosts and the sessions"]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_subjects_own_program_is_what_is_compared() {
         })
     };
     let case = between_runs((&built("4.6"), 0), (&built("4.8"), 0), Figure::AnsweredRate).unwrap();
-    let wanted = "the builds of these programs differ, as only those of the subjects should: nsd \
+    let wanted = "these programs differ between the runs, and only a difference of the subjects is intended: nsd \
                   (4.6, binary 01234567 and 4.8, binary 01234567)";
     assert_eq!(case.doubts[1], wanted);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use kqps_observation::trial::{Load, LoadMode, Mishap};
+use kqps_observation::trial::{LoadFacts, LoadMode, Mishap};
 use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts, Stall, StallFacts, Trial};
 
 use crate::host::{Host, Piece, normal};
@@ -114,7 +114,8 @@ impl Stage {
         let running = pieces.iter().filter(|piece| !piece.is_still);
         let answered: f64 =
             running.map(|piece| capacity_qps * piece.speed * (piece.to_s - piece.from_s)).sum();
-        let load = Load { mode: LoadMode::Closed, duration_s, timeout_s: TIMEOUT_S, ..Load::default() };
+        let load =
+            LoadFacts { mode: LoadMode::Closed, duration_s, timeout_s: TIMEOUT_S, ..LoadFacts::default() };
         let accounts =
             Accounts { intended: answered as u64, correct: answered as u64, ..Accounts::default() };
         record(load, accounts, answered)
@@ -133,13 +134,13 @@ impl Stage {
         let correct = intended - lost;
         let in_time = (correct as f64 - flow.queue - LATENCY_S * rate_qps.min(capacity_qps)).max(0.0);
         let heard_s = flow.last_loss_s.map_or(0.0, |at_s| at_s + 2.0 * TIMEOUT_S - span.end);
-        let load = Load {
+        let load = LoadFacts {
             intended_qps: Some(rate_qps),
             duration_s,
             timeout_s: TIMEOUT_S,
             drain_s: heard_s.max(LATENCY_S + flow.queue / capacity_qps),
             correct_in_time: Some(in_time as u64),
-            ..Load::default()
+            ..LoadFacts::default()
         };
         let accounts = Accounts { intended, correct, lost, ..Accounts::default() };
         let least_us = Some((LATENCY_S * 1e6) as u64);
@@ -148,8 +149,8 @@ impl Stage {
     }
 }
 
-fn record(load: Load, accounts: Accounts, answered: f64) -> Trial {
-    let load = Load {
+fn record(load: LoadFacts, accounts: Accounts, answered: f64) -> Trial {
+    let load = LoadFacts {
         offered_qps: accounts.intended as f64 / load.duration_s,
         answered_qps: answered / load.duration_s,
         ..load

@@ -4,9 +4,9 @@
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Interval;
 use kqps_observation::{Question, Run};
+use kqps_verdict::caveats;
 use kqps_verdict::compare::{Figure, within_run};
 use kqps_verdict::judge::{CellVerdict, judge};
-use kqps_verdict::left_open;
 use kqps_verdict::warning::{Code, Effect};
 
 use crate::facts::{Rig, SUBJECT, closed, knee, six_starts, trial};
@@ -52,7 +52,7 @@ fn a_search_without_its_re_test_says_so() {
 
 #[test]
 fn what_a_run_did_not_look_for_is_said_of_its_figures() {
-    let said = |run: &Run| left_open::of_run(run, &judge(run)).join(" ");
+    let said = |run: &Run| caveats::of_run(run, &judge(run)).join(" ");
     let open = said(&six_starts(2e6, |_| {}).run);
     assert!(open.contains("steady state was not looked for"), "{open}");
     assert!(open.contains("No minimum detectable effect"), "{open}");

@@ -4,7 +4,7 @@ use kqps_observation::host::CpuFacts;
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::run::{Cell, Outcome, Purpose, Role, Run, RunTrial};
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::{Load, LoadMode, PlayerFacts};
+use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts};
 use kqps_observation::{
     Accounts, Histogram, HostFacts, NonEmpty, Place, Placed, Quantiles, SubjectFacts, Trial,
 };
@@ -24,7 +24,7 @@ pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
     let mut trial = Trial {
         kind: "trial".into(),
         target: "127.0.0.1:5300".into(),
-        load: Load {
+        load: LoadFacts {
             mode: LoadMode::Open,
             intended_qps: Some(load_qps),
             offered_qps: load_qps,
@@ -32,7 +32,7 @@ pub(crate) fn trial(load_qps: f64, lost: u64) -> Trial {
             duration_s: 1.0,
             timeout_s: 1.0,
             drain_s: if lost > 0 { 1.0 } else { 0.0 },
-            ..Load::default()
+            ..LoadFacts::default()
         },
         accounts: Accounts { intended, sent: intended, correct, lost, ..Accounts::default() },
         latency_us: Quantiles { p50: Some(80), p99: Some(200), max: Some(900), ..Quantiles::default() },
@@ -93,7 +93,8 @@ pub(crate) fn starved(load_qps: f64) -> Trial {
 /// A closed loop that answered at this rate.
 pub(crate) fn closed(answered_qps: f64) -> Trial {
     let mut closed = trial(answered_qps, 0);
-    closed.load = Load { mode: LoadMode::Closed, intended_qps: None, outstanding: Some(500), ..closed.load };
+    closed.load =
+        LoadFacts { mode: LoadMode::Closed, intended_qps: None, outstanding: Some(500), ..closed.load };
     closed.lag_us = Quantiles::default();
     closed
 }

@@ -169,7 +169,7 @@ fn without_one_worker_there_is_no_efficiency() {
 fn more_workers_may_have_more_cores() {
     let mut run = played();
     for (cell, cores) in [(0, "1"), (1, "1,2")] {
-        run.cells[cell].factors.set_word("cores", cores);
+        run.cells[cell].factors.set("cores", cores).unwrap();
     }
     assert!(near(judge(&run).figures[1].efficiency, 180_450.0 / 200_900.0));
 }

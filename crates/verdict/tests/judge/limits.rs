@@ -1,7 +1,7 @@
 //! Limits on the rate of responses: facts that show one, and facts that almost do.
 
 use kqps_observation::{Place, Trial};
-use kqps_verdict::warning::{Code, Effect, Setting, of_trial, rate_limited};
+use kqps_verdict::warning::{Code, Effect, Surroundings, of_trial, rate_limited};
 
 use crate::facts::{place, subject_busy, trial};
 
@@ -59,7 +59,7 @@ fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
         "{warning}"
     );
     let codes: Vec<Code> =
-        of_trial(&silent, &Setting::default()).iter().map(|warning| warning.code).collect();
+        of_trial(&silent, &Surroundings::default()).iter().map(|warning| warning.code).collect();
     assert_eq!(codes, [Code::SingleHost, Code::RateLimited]);
     subject_busy(&mut silent, 0.97);
     assert_eq!(rate_limited(&silent), None, "it may have been overloaded");
@@ -68,10 +68,10 @@ fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
     assert_eq!(rate_limited(&silent), None, "queries wait in a queue");
     silent.accounts.late = 0;
     silent.hosts.first.network.udp4.no_ports = 40_000;
-    assert_eq!(rate_limited(&silent), None, "nobody listened");
+    assert_eq!(rate_limited(&silent), None, "no process listened");
     silent.hosts.first.network.udp4.no_ports = 0;
     (silent.accounts.correct, silent.accounts.lost) = (0, 100_000);
-    assert_eq!(rate_limited(&silent), None, "it answers nobody");
+    assert_eq!(rate_limited(&silent), None, "it answers no query");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
 use kqps_verdict::search::Preset;
-use kqps_verdict::warning::Setting;
+use kqps_verdict::warning::Surroundings;
 
 use crate::facts::{Rig, six_starts, starved, subject_busy, trial};
 
@@ -20,8 +20,8 @@ fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
 #[test]
 fn one_search_is_judged_with_the_names_that_the_interface_promises() {
     let rig = six_starts(2e6, |_| {});
-    let setting = Setting { workers: Some(2), ..Setting::default() };
-    let known = Known { echo_qps: Some(500e3), setting, ..Known::default() };
+    let surroundings = Surroundings { workers: Some(2), ..Surroundings::default() };
+    let known = Known { echo_qps: Some(500e3), surroundings, ..Known::default() };
     let verdict: SearchVerdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &known);
     let written = serde_json::to_value(&verdict).unwrap();
     assert_eq!((&written["kind"], &written["grade"]), (&"verdict".into(), &"C".into()));

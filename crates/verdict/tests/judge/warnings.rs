@@ -6,19 +6,19 @@ use kqps_observation::trial::{Interval, LoadMode};
 use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
-    Code, Effect, Setting, Warning, busiest_thread, busiest_to_mean, client_drops, lagging, no_steady_state,
-    noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores, uneven,
-    unexplained_loss, wrong_answers,
+    Code, Effect, Surroundings, Warning, busiest_thread, busiest_to_mean, client_drops, lagging,
+    no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores,
+    uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{place, starved, subject_busy, thread, trial};
 
-fn pinned() -> Setting {
-    Setting { subject_cpus: vec![1], workers: Some(1), ..Setting::default() }
+fn pinned() -> Surroundings {
+    Surroundings { subject_cpus: vec![1], workers: Some(1), ..Surroundings::default() }
 }
 
-fn codes(trial: &Trial, setting: &Setting) -> Vec<Code> {
-    of_trial(trial, setting).iter().map(|warning| warning.code).collect()
+fn codes(trial: &Trial, surroundings: &Surroundings) -> Vec<Code> {
+    of_trial(trial, surroundings).iter().map(|warning| warning.code).collect()
 }
 
 #[test]
@@ -33,13 +33,16 @@ fn an_address_of_this_host_is_this_host_though_it_is_no_loopback() {
     let mut own = trial(100e3, 0);
     own.target = "192.0.2.7:53".into();
     own.subject = None;
-    assert_eq!(codes(&own, &Setting::default()), []);
-    assert_eq!(codes(&own, &Setting { one_host: Some(true), ..Setting::default() }), [Code::SingleHost]);
+    assert_eq!(codes(&own, &Surroundings::default()), []);
+    assert_eq!(
+        codes(&own, &Surroundings { one_host: Some(true), ..Surroundings::default() }),
+        [Code::SingleHost]
+    );
 }
 
 #[test]
 fn an_empty_record_gives_no_warning() {
-    assert_eq!(of_trial(&Trial::default(), &Setting::default()), []);
+    assert_eq!(of_trial(&Trial::default(), &Surroundings::default()), []);
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn a_busy_player_is_a_doubt_and_no_refusal() {
     let mut busy = trial(100e3, 0);
     busy.players.first.per_thread[0].busy = 0.96;
     assert_eq!(player_limited(&busy).unwrap().effect(), Effect::Cap(Grade::C));
-    let ceiling = Setting { ceiling: true, ..pinned() };
+    let ceiling = Surroundings { ceiling: true, ..pinned() };
     assert!(!codes(&busy, &ceiling).contains(&Code::PlayerLimited), "a ceiling is meant to be one");
 }
 
@@ -132,17 +135,20 @@ fn an_offer_short_by_a_quarter_percent_lags() {
 fn cores_are_shared_by_pinning_or_by_what_was_seen() {
     let mut seen = trial(100e3, 0);
     assert!(
-        codes(&seen, &Setting { subject_cpus: vec![0, 1], ..Setting::default() })
+        codes(&seen, &Surroundings { subject_cpus: vec![0, 1], ..Surroundings::default() })
             .contains(&Code::SharedCores)
     );
-    assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores));
+    assert!(!codes(&seen, &Surroundings::default()).contains(&Code::SharedCores));
     seen.subject.as_mut().unwrap().threads[0].cpu = 0;
-    assert!(codes(&seen, &Setting::default()).contains(&Code::SharedCores));
+    assert!(codes(&seen, &Surroundings::default()).contains(&Code::SharedCores));
     assert!(codes(&seen, &pinned()).contains(&Code::SharedCores), "it was given core 1, and ran on core 0");
     seen.subject.as_mut().unwrap().threads[0].busy = 0.04;
     assert!(!codes(&seen, &pinned()).contains(&Code::SharedCores), "a thread that hardly runs takes nothing");
     seen.subject = None;
-    assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores), "what is unknown is not judged");
+    assert!(
+        !codes(&seen, &Surroundings::default()).contains(&Code::SharedCores),
+        "what is unknown is not judged"
+    );
 }
 
 #[test]
@@ -195,11 +201,11 @@ fn workers_are_uneven_when_the_busiest_has_a_quarter_more_than_the_mean() {
     let mut spread = trial(100e3, 0);
     let threads = &mut spread.subject.as_mut().unwrap().threads;
     *threads = vec![thread("worker", 1, 0.50, 1), thread("worker", 2, 0.45, 1), thread("main", 3, 0.0, 1)];
-    let setting = Setting { workers: Some(2), ..Setting::default() };
-    assert_eq!(uneven(&spread, &setting), None);
+    let surroundings = Surroundings { workers: Some(2), ..Surroundings::default() };
+    assert_eq!(uneven(&spread, &surroundings), None);
     assert!((busiest_to_mean(&spread, 2).unwrap() - 0.50 / 0.475).abs() < 1e-9);
     spread.subject.as_mut().unwrap().threads[1].busy = 0.2;
-    assert_eq!(uneven(&spread, &setting).unwrap().effect(), Effect::DownOne);
+    assert_eq!(uneven(&spread, &surroundings).unwrap().effect(), Effect::DownOne);
     assert_eq!(uneven(&spread, &pinned()), None, "one worker cannot be uneven");
 }
 
@@ -257,7 +263,7 @@ fn a_subject_on_other_cores_than_it_is_said_to_have_is_doubted() {
     let mut moved = trial(100e3, 0);
     moved.subject.as_mut().unwrap().cpus = vec![1];
     assert_eq!(subject_cores(&moved, &pinned()), None);
-    assert_eq!(subject_cores(&moved, &Setting::default()), None, "its cores were not stated");
+    assert_eq!(subject_cores(&moved, &Surroundings::default()), None, "its cores were not stated");
     moved.subject.as_mut().unwrap().cpus = vec![0, 1];
     let warning = subject_cores(&moved, &pinned()).unwrap();
     assert_eq!((warning.code, warning.effect()), (Code::SubjectCores, Effect::DownOne));
@@ -287,8 +293,8 @@ fn advice_names_flags_only_for_commands_that_have_them() {
     bad.lag_us.p99 = Some(500);
     let threads = &mut bad.subject.as_mut().unwrap().threads;
     *threads = vec![thread("worker", 1, 0.9, 0), thread("worker", 2, 0.1, 1)];
-    let setting = Setting { workers: Some(2), ..pinned() };
-    let mut warnings = of_trial(&bad, &setting);
+    let surroundings = Surroundings { workers: Some(2), ..pinned() };
+    let mut warnings = of_trial(&bad, &surroundings);
     warnings.retain(|warning| warning.code != Code::SingleHost);
     warnings.extend([Warning::irregular(1e6), player_headroom(2.0).unwrap()]);
     let codes: Vec<&str> = warnings.iter().map(|warning| warning.code.name()).collect();

@@ -6,9 +6,9 @@ use std::path::Path;
 use kqps_observation::Run;
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::of_subjects;
+use kqps_verdict::caveats;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
-use kqps_verdict::left_open;
 use kqps_verdict::speed::{Spoiled, is_gauged};
 use kqps_verdict::warning::Code;
 
@@ -77,9 +77,9 @@ pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_
     if is_one_host(&verdict.subjects) {
         advised.retain(|one| one.action != Action::SecondHost);
     }
-    let left_open = left_open::of_run(run, verdict);
+    let caveats = caveats::of_run(run, verdict);
     let mut reasons = reasons_unprinted(verdict);
-    reasons.extend(left_open.iter().map(|reason| (reason.as_str(), None)));
+    reasons.extend(caveats.iter().map(|reason| (reason.as_str(), None)));
     let command = match folder {
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps run --why`".to_owned(),

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use kqps_observation::question::{Factor, Published, Table as Wanted};
     use kqps_observation::run::{CellLoad, Outcome, Purpose};
-    use kqps_observation::trial::{Load, LoadMode};
+    use kqps_observation::trial::{LoadFacts, LoadMode};
     use kqps_observation::{Accounts, Cell, Factors, RunTrial, SubjectFacts, Trial};
     use kqps_verdict::judge::judge;
 
@@ -210,8 +210,12 @@ mod tests {
             factors: Factors::read(factors(&workers.to_string())).unwrap(),
             ..Cell::default()
         };
-        let load =
-            Load { mode: LoadMode::Closed, answered_qps: 12_345.0, duration_s: 1.0, ..Load::default() };
+        let load = LoadFacts {
+            mode: LoadMode::Closed,
+            answered_qps: 12_345.0,
+            duration_s: 1.0,
+            ..LoadFacts::default()
+        };
         let outcomes = [
             Outcome::Measured(Box::new(Trial { load, ..Trial::default() })),
             Outcome::Failed { reason: "it died".into(), output: vec!["out of\u{1b}memory".into()] },

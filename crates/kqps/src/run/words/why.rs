@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use kqps_observation::Run;
+use kqps_verdict::caveats;
 use kqps_verdict::judge::{CellVerdict, RunVerdict, Wording};
-use kqps_verdict::left_open;
 use kqps_verdict::rate::rate;
 
 use super::{subject, wrapped};
@@ -25,7 +25,7 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
         text.push('\n');
     }
     let common = common.into_iter().map(str::to_owned);
-    let common: Vec<String> = common.chain(left_open::of_run(run, verdict)).collect();
+    let common: Vec<String> = common.chain(caveats::of_run(run, verdict)).collect();
     if !common.is_empty() {
         text += if verdict.subjects.len() > 1 { "Why, for all of them:\n" } else { "And beside that:\n" };
         text.extend(common.iter().map(|reason| wrapped("- ", reason)));

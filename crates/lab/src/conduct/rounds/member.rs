@@ -5,16 +5,16 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
-use super::super::{Conductor, Place};
-use crate::load::Load;
+use super::super::{Conductor, StartKey};
 use crate::patience::Patience;
 use crate::search;
 use crate::started::Play;
+use crate::trial_request::TrialRequest;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 
 pub(super) struct Member<'a> {
-    pub(super) place: Place,
+    pub(super) key: StartKey,
     pub(super) unit: Unit,
     /// The started subject; `None` after a failure.
     pub(super) play: Option<Play<'a>>,
@@ -28,9 +28,9 @@ pub(super) struct Member<'a> {
 }
 
 impl Member<'_> {
-    pub(super) fn new(place: Place, unit: Unit, cell: &Cell) -> Self {
+    pub(super) fn new(key: StartKey, unit: Unit, cell: &Cell) -> Self {
         Self {
-            place,
+            key,
             unit,
             play: None,
             warm_up: WarmUp::of(cell),
@@ -41,9 +41,9 @@ impl Member<'_> {
     }
 
     /// Whether its next trial is one of a search, so that a trial of its ceiling beside it is useful.
-    pub(super) fn is_searching(&self, wanted: Option<&Load>) -> bool {
+    pub(super) fn is_searching(&self, wanted: Option<&TrialRequest>) -> bool {
         let is_sought = |purpose: Purpose| purpose.is_of_search() || purpose == Purpose::Refine;
-        self.unit.is_search() && wanted.is_some_and(|load| is_sought(load.purpose))
+        self.unit.is_search() && wanted.is_some_and(|request| is_sought(request.purpose))
     }
 }
 
@@ -55,13 +55,13 @@ impl<'a> Conductor<'a> {
         run: &mut Run,
         member: &mut Member<'a>,
         patience: &Patience,
-    ) -> Result<Option<Load>, StoreError> {
+    ) -> Result<Option<TrialRequest>, StoreError> {
         if member.play.is_none() {
             return Ok(None);
         }
-        let next = self.next(run, &mut member.unit, member.place.cell)?;
-        let is_search =
-            member.unit.is_search() && matches!(&next, Next::Trial(load) if load.purpose.is_of_search());
+        let next = self.next(run, &mut member.unit, member.key.cell)?;
+        let is_search = member.unit.is_search()
+            && matches!(&next, Next::Trial(request) if request.purpose.is_of_search());
         if is_search && member.unit.trials() > 0 && patience.cuts_search() {
             self.cut(run, member)?;
             return self.wants(run, member, patience);
@@ -73,7 +73,7 @@ impl<'a> Conductor<'a> {
                 member.unit.leave_extras();
                 None
             }
-            Next::Trial(load) => Some(load),
+            Next::Trial(request) => Some(request),
             Next::Over(Ending::Found(bounds)) if patience.may_refine() && bounds.futile.is_none() => {
                 self.refined(run, member)
             }
@@ -83,15 +83,15 @@ impl<'a> Conductor<'a> {
 
     /// Ends the search of a member whose time is over.
     fn cut(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
-        let Place { cell, block, .. } = member.place;
+        let StartKey { cell, block, .. } = member.key;
         self.skip(run, &unit::rest_of_search(run, cell, block), TOO_LONG)?;
         member.unit.cut();
         Ok(())
     }
 
-    /// A load that refines the estimate of a cell.
-    fn refined(&self, run: &Run, member: &Member<'a>) -> Option<Load> {
-        let estimate = estimate::of_cell(run, member.place.cell, &self.goal, Speed::Reference)?;
+    /// A trial that refines the estimate of a cell.
+    fn refined(&self, run: &Run, member: &Member<'a>) -> Option<TrialRequest> {
+        let estimate = estimate::of_cell(run, member.key.cell, &self.goal, Speed::Reference)?;
         search::refined(&self.goal, &estimate, member.unit.refined())
     }
 }

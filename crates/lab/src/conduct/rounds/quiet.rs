@@ -21,7 +21,7 @@ impl Idle {
         let others = members.iter().enumerate().filter(|(other, _)| *other != at);
         let spent = others.filter_map(|(other, member)| {
             let spent_s = member.play.as_ref()?.cpu_s()?;
-            Some((other, run.cells[member.place.cell].name.clone(), spent_s))
+            Some((other, run.cells[member.key.cell].name.clone(), spent_s))
         });
         Self { spent: spent.collect() }
     }
@@ -63,7 +63,7 @@ pub(super) fn why_no_room(run: &Run, cell: usize, members: &[Member<'_>]) -> Opt
         let measured = run.trials_of(cell).filter_map(|one| one.measured()?.subject.as_ref());
         measured.map(|subject| subject.rss_bytes).max()
     };
-    let beside = members.iter().filter_map(|member| most(member.place.cell)).max();
+    let beside = members.iter().filter_map(|member| most(member.key.cell)).max();
     let wanted = most(cell).or(beside)? as f64 * ROOM;
     let available = kqps_host::memory_available()?;
     let in_mib = |bytes: f64| bytes / 1_048_576.0;

@@ -71,8 +71,8 @@ struct Only<'a> {
 }
 
 impl RunningSubject for Only<'_> {
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
-        Ok(self.subject.play(load).unwrap_or_else(|never| match never {}))
+    fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
+        Ok(self.subject.play(request).unwrap_or_else(|never| match never {}))
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin};
+use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size};
@@ -66,7 +66,7 @@ pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
 }
 
 fn start_one(bench: &Bench, definition: &Definition, zones: &[Zone]) -> Result<Subject, StartError> {
-    let setting = Setting {
+    let setting = LaunchSetting {
         path: &LaidPath::Loopback,
         folder: &bench.folder.path().join(&definition.name),
         zones,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Setting, StartError, Subject, Zone, builtin};
+use kqps_lab::subject::{LaunchSetting, StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 
 use super::super::search::{Found, find};
@@ -49,7 +49,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
     let definition =
         builtin::servers().into_iter().find(|one| one.name == SERVER).expect("NSD is one of the servers");
-    let setting = Setting {
+    let setting = LaunchSetting {
         path: &LaidPath::Loopback,
         folder: &bench.folder.path().join(format!("{SERVER}-{number}")),
         zones,

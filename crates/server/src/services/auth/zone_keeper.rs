@@ -23,7 +23,7 @@ use crate::until::{Deadline, Event};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Holds the zones and reloads them.
-pub(super) struct Keeper {
+pub(super) struct ZoneKeeper {
     shared: Arc<Shared>,
     /// The result of the first load.
     pub(super) loaded: ZonesLoaded,
@@ -44,7 +44,7 @@ struct Shared {
     speaks: bool,
 }
 
-impl Keeper {
+impl ZoneKeeper {
     /// Loads the zones. The error says why there are none, or that a signal arrived first. `speaks` says whether to
     /// report problems to the user.
     pub(super) fn new(

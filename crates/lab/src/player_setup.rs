@@ -11,11 +11,11 @@ use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, Io, LoadPlan, Plan, Sources, Stop, UdpPlan, Wire};
 
-use crate::load::{Load, Pace};
+use crate::trial_request::{RequestedPace, TrialRequest};
 
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setup {
+pub struct PlayerSetup {
     /// The player's I/O; `None` for the best that the host offers.
     pub io: Option<String>,
     /// Sending threads; `None` for one on each of the player's cores.
@@ -36,7 +36,7 @@ pub struct Setup {
 /// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
 pub(crate) const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
-impl Setup {
+impl PlayerSetup {
     /// The settings of a player that looks like several clients.
     pub const MANY_FLOWS: Self = Self {
         io: None,
@@ -61,11 +61,11 @@ impl Setup {
         }
     }
 
-    /// The plan of a player with these settings that plays `load` from `cpus` at `targets`. Returns the reason if a
-    /// setting or the load cannot be played.
+    /// The plan of a player with these settings that plays `request` from `cpus` at `targets`. Returns the
+    /// reason if a setting or the load cannot be played.
     pub fn plan(
         &self,
-        load: &Load,
+        request: &TrialRequest,
         targets: &[SocketAddr],
         cpus: &[u32],
         subject: &SubjectWatched,
@@ -74,7 +74,7 @@ impl Setup {
         let seconds = |seconds: f64| {
             Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"))
         };
-        let (timeout, duration) = (seconds(self.timeout_s)?, seconds(load.duration_s)?);
+        let (timeout, duration) = (seconds(self.timeout_s)?, seconds(request.duration_s)?);
         let senders = if cpus.is_empty() { None } else { self.senders };
         let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);
         // A subject on another host has other cores in any case.
@@ -90,13 +90,18 @@ impl Setup {
                 buffer_bytes: None,
                 local_port: None,
             }),
+<<<<<<< HEAD:crates/lab/src/setup.rs
             burst: self.burst as usize,
             local,
             load: match load.pace {
                 Pace::Open { rate_qps } => {
+=======
+            load: match request.pace {
+                RequestedPace::Open { rate_qps } => {
+>>>>>>> s28-cells:crates/lab/src/player_setup.rs
                     LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
                 }
-                Pace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
+                RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
             },
             stop: Stop { after: Some(duration), passes: None },
             timeout,
@@ -107,13 +112,13 @@ impl Setup {
             cpus: cpus.to_vec(),
             own_cores,
             seed: SEED,
-            drop_reasons: load.purpose.is_for_reasons(),
+            drop_reasons: request.purpose.is_for_reasons(),
         };
         plan.check().map_err(|error| error.to_string())?;
         Ok(plan)
     }
 
-    /// The settings in a stored cell; those that it lacks are those of [`Setup::MANY_FLOWS`].
+    /// The settings in a stored cell; those that it lacks are those of [`PlayerSetup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
         let (player, usual) = (cell.factors.player(), Self::MANY_FLOWS);
         Self {
@@ -137,33 +142,38 @@ mod tests {
     #[test]
     fn a_setup_survives_being_stored() {
         for setup in [
-            Setup::MANY_FLOWS,
-            Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS },
-            Setup { spreads_sources: true, ..Setup::MANY_FLOWS },
+            PlayerSetup::MANY_FLOWS,
+            PlayerSetup { io: Some("plain".into()), senders: Some(4), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { spreads_sources: true, ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
-            assert_eq!(Setup::of(&cell), setup);
+            assert_eq!(PlayerSetup::of(&cell), setup);
         }
-        assert_eq!(Setup::of(&Cell::default()), Setup::MANY_FLOWS);
+        assert_eq!(PlayerSetup::of(&Cell::default()), PlayerSetup::MANY_FLOWS);
     }
 
-    fn plan(setup: &Setup, pace: Pace, cpus: &[u32], subject_cpus: &[u32]) -> Result<Plan, String> {
-        let load = Load { pace, duration_s: 0.5, purpose: Purpose::Search };
+    fn plan(
+        setup: &PlayerSetup,
+        pace: RequestedPace,
+        cpus: &[u32],
+        subject_cpus: &[u32],
+    ) -> Result<Plan, String> {
+        let request = TrialRequest { pace, duration_s: 0.5, purpose: Purpose::Search };
         let subject = SubjectWatched { cpus: subject_cpus.to_vec(), ..SubjectWatched::default() };
-        setup.plan(&load, &["127.0.0.1:53".parse().unwrap()], cpus, &subject)
+        setup.plan(&request, &["127.0.0.1:53".parse().unwrap()], cpus, &subject)
     }
 
     #[test]
     fn a_plan_has_what_the_setup_says() {
-        let setup = Setup {
+        let setup = PlayerSetup {
             io: Some("mmsg".into()),
             senders: Some(2),
             sockets: 3,
             spreads_sources: true,
-            ..Setup::MANY_FLOWS
+            ..PlayerSetup::MANY_FLOWS
         };
-        let made = plan(&setup, Pace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
+        let made = plan(&setup, RequestedPace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
         let timeout = Duration::from_millis(250);
         let expected = Plan {
             targets: vec!["127.0.0.1:53".parse().unwrap()],
@@ -188,7 +198,7 @@ mod tests {
     #[test]
     fn a_player_beside_its_subject_has_no_core_of_its_own() {
         let closed = |cpus: &[u32], subject_cpus: &[u32]| {
-            plan(&Setup::MANY_FLOWS, Pace::Closed, cpus, subject_cpus).unwrap()
+            plan(&PlayerSetup::MANY_FLOWS, RequestedPace::Closed, cpus, subject_cpus).unwrap()
         };
         let beside = closed(&[0], &[0]);
         assert!(!beside.own_cores);
@@ -201,9 +211,10 @@ mod tests {
 
     #[test]
     fn a_setup_that_cannot_be_played_says_why() {
-        let error = |setup: Setup| plan(&setup, Pace::Closed, &[], &[]).unwrap_err();
-        assert!(error(Setup { io: Some("fast".into()), ..Setup::MANY_FLOWS }).contains("`player.io`"));
-        assert!(error(Setup { burst: 65, ..Setup::MANY_FLOWS }).contains("a burst of 65"));
-        assert!(error(Setup { timeout_s: -1.0, ..Setup::MANY_FLOWS }).contains("-1 s"));
+        let error = |setup: PlayerSetup| plan(&setup, RequestedPace::Closed, &[], &[]).unwrap_err();
+        let fast = PlayerSetup { io: Some("fast".into()), ..PlayerSetup::MANY_FLOWS };
+        assert!(error(fast).contains("`player.io`"));
+        assert!(error(PlayerSetup { burst: 65, ..PlayerSetup::MANY_FLOWS }).contains("a burst of 65"));
+        assert!(error(PlayerSetup { timeout_s: -1.0, ..PlayerSetup::MANY_FLOWS }).contains("-1 s"));
     }
 }

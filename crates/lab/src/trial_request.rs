@@ -1,14 +1,14 @@
-//! A load, as the lab requests it from the player.
+//! The request for one trial, and its result: the played trial, or why there is none.
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{RunTrial, Trial};
 use kqps_verdict::evidence;
 
-/// One load for one duration.
+/// A trial that the lab requests from the player: one load for one duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub struct TrialRequest {
     /// What decides when the next query leaves.
-    pub pace: Pace,
+    pub pace: RequestedPace,
     /// Seconds during which queries are sent.
     pub duration_s: f64,
     /// The purpose of the trial.
@@ -17,7 +17,7 @@ pub struct Load {
 
 /// What decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum RequestedPace {
     /// A schedule (open loop).
     Open {
         /// Queries a second.

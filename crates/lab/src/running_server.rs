@@ -4,11 +4,11 @@
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Target};
 
-use crate::setup::Setup;
+use crate::player_setup::PlayerSetup;
 
 /// A server that already runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningServer {
     /// The name of the server's cell.
     pub name: String,
     /// The server's address, and whether it is on this host.
@@ -18,22 +18,22 @@ pub struct Running {
 /// The user's settings of the player. The path to a server may be longer than on one host, and one thread may
 /// not suffice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PlayerWish {
+pub struct PlayerRequest {
     /// Sending threads, each on a core of its own if there are enough; `None` for one.
     pub senders: Option<u32>,
     /// Seconds after which a reply is late; `None` for the default, which suits one host.
     pub timeout_s: Option<f64>,
 }
 
-impl PlayerWish {
+impl PlayerRequest {
     /// The number of cores for the player.
     pub(crate) fn cores(self) -> usize {
         self.senders.unwrap_or(1) as usize
     }
 
     /// Applies these settings to another setup. The window has at least one query for each thread.
-    pub(crate) fn setup(self, like: Setup) -> Setup {
-        Setup {
+    pub(crate) fn setup(self, like: PlayerSetup) -> PlayerSetup {
+        PlayerSetup {
             senders: self.senders.or(like.senders),
             timeout_s: self.timeout_s.unwrap_or(like.timeout_s),
             window: like.window.max(self.senders.unwrap_or(1)),
@@ -45,7 +45,7 @@ impl PlayerWish {
 /// The echo's I/O model that is nearest to most name servers, assumed for a server of which nothing is known.
 const USUAL_IO: &str = "mmsg";
 
-impl Running {
+impl RunningServer {
     /// The server's cell. The load, the player's cores and the factors are those of `like`.
     pub fn cell(&self, like: &Cell) -> Cell {
         Cell {

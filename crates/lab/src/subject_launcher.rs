@@ -14,18 +14,18 @@ use kqps_verdict::silence::silence;
 
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::load::{Load, NoTrial};
 use crate::materials::{Materials, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
 use crate::player::Player;
-use crate::setup::Setup;
+use crate::player_setup::PlayerSetup;
 use crate::started::{Play, RunningSubject};
 use crate::subject::definition::ReadyKind;
-use crate::subject::{Definition, Setting, StartError, Subject};
+use crate::subject::{Definition, LaunchSetting, StartError, Subject};
+use crate::trial_request::{NoTrial, TrialRequest};
 
 /// Everything that is needed to start the subject of any cell.
-pub(crate) struct Rig<'a> {
+pub(crate) struct SubjectLauncher<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) cells: Vec<Cell>,
     /// The path of a cell that names none.
@@ -38,7 +38,7 @@ pub(crate) struct Rig<'a> {
     pub(crate) gauges: Gauges,
 }
 
-impl Rig<'_> {
+impl SubjectLauncher<'_> {
     pub(crate) fn start(&self, cell: usize, start: u64, patience: Patience) -> Result<Play<'_>, NoTrial> {
         if self.interrupts.is_asked() {
             return Err(NoTrial::Interrupted);
@@ -53,7 +53,7 @@ impl Rig<'_> {
     /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
         let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
-        Box::new(move |load: &Load| {
+        Box::new(move |request: &TrialRequest| {
             let player = Player {
                 kqps: self.kqps,
                 path: &LaidPath::Loopback,
@@ -62,13 +62,13 @@ impl Rig<'_> {
                 queries: &materials.queries,
                 // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
-                setup: Setup::of(cell),
+                setup: PlayerSetup::of(cell),
                 cpus: &cell.player_cpus,
                 subject_pid: None,
                 subject_cpus: &cell.subject_cpus,
                 interrupts: self.interrupts,
             };
-            let trial = self.gauged(cell, &[], load, |load| player.play(load))?;
+            let trial = self.gauged(cell, &[], request, |request| player.play(request))?;
             // If the player was too late to send anything, the trial says nothing about the server.
             let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
             match silence(&trial).filter(|_| was_tried) {
@@ -83,7 +83,7 @@ impl Rig<'_> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
         let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
-        let setting = Setting {
+        let setting = LaunchSetting {
             path: &path,
             folder: &self.folder.work(&cell.subject, start),
             zones: &materials.zones,
@@ -103,7 +103,7 @@ impl Rig<'_> {
         }
         let (queries, checks) = asked(cell, definition, materials);
         Ok(Box::new(AtStarted {
-            rig: self,
+            launcher: self,
             cell,
             path,
             queries,
@@ -118,20 +118,20 @@ impl Rig<'_> {
         &self,
         cell: &Cell,
         subject_pids: &[u32],
-        load: &Load,
-        play: impl FnOnce(&Load) -> Result<Trial, NoTrial>,
+        request: &TrialRequest,
+        play: impl FnOnce(&TrialRequest) -> Result<Trial, NoTrial>,
     ) -> Result<Trial, NoTrial> {
-        let gives_figure = !matches!(load.purpose, Purpose::WarmUp | Purpose::Reasons { .. });
+        let gives_figure = !matches!(request.purpose, Purpose::WarmUp | Purpose::Reasons { .. });
         match Cores::of_cell(cell).filter(|_| gives_figure) {
-            Some(cores) => self.gauges.play(&cores, subject_pids, load, play),
-            None => play(load),
+            Some(cores) => self.gauges.play(&cores, subject_pids, request, play),
+            None => play(request),
         }
     }
 }
 
 /// A subject that was started, with the queries for it.
 struct AtStarted<'a> {
-    rig: &'a Rig<'a>,
+    launcher: &'a SubjectLauncher<'a>,
     cell: &'a Cell,
     path: LaidPath,
     queries: &'a Path,
@@ -140,29 +140,30 @@ struct AtStarted<'a> {
 }
 
 impl RunningSubject for AtStarted<'_> {
-    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
+    fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
         let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
         let player = Player {
-            kqps: self.rig.kqps,
+            kqps: self.launcher.kqps,
             path: &self.path,
             targets: subject.addresses(),
             is_allowed: false,
             queries: self.queries,
             checks: self.checks,
-            setup: Setup::of(self.cell),
+            setup: PlayerSetup::of(self.cell),
             cpus: &self.cell.player_cpus,
             subject_pid: Some(subject.pid()),
             subject_cpus: &self.cell.subject_cpus,
-            interrupts: self.rig.interrupts,
+            interrupts: self.launcher.interrupts,
         };
         let pids = [subject.pid()];
-        let played = self.rig.gauged(self.cell, &pids, load, |load| player.play(load)).map(|mut trial| {
+        let played = self.launcher.gauged(self.cell, &pids, request, |request| player.play(request));
+        let played = played.map(|mut trial| {
             if let Some(facts) = &mut trial.subject {
                 facts.ready_s = Some(subject.ready_s());
             }
             trial
         });
-        if load.purpose == Purpose::WarmUp {
+        if request.purpose == Purpose::WarmUp {
             let unbound = |error| format!("it cannot be confined to its cores: {error}");
             subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
         }

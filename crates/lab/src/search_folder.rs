@@ -24,9 +24,9 @@ pub struct Claimed {
     claim: Claim,
 }
 
-/// A search whose trials are stored one by one.
+/// The folder of a search, whose trials are stored one by one.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SearchFolder {
     folder: Folder,
     store: Store,
     run: Run,
@@ -44,15 +44,15 @@ impl Claimed {
     }
 
     /// Makes the store of a run, without trials.
-    pub fn begin(self, run: Run) -> Result<Kept, LabError> {
+    pub fn begin(self, run: Run) -> Result<SearchFolder, LabError> {
         let run = Run { started_unix_ms: unix_ms(), ..run };
         self.folder.write(&self.folder.study(), record::of(&run).as_bytes())?;
         let store = self.claim.create(&run)?;
-        Ok(Kept { folder: self.folder, store, run })
+        Ok(SearchFolder { folder: self.folder, store, run })
     }
 }
 
-impl Kept {
+impl SearchFolder {
     /// The folder of the run.
     pub fn folder(&self) -> &Folder {
         &self.folder

@@ -1,4 +1,4 @@
-//! What the figures of a run leave open, because the run did not examine it.
+//! The caveats of a run's figures: what the run did not examine.
 
 use kqps_observation::Run;
 use kqps_observation::run::Purpose;

@@ -1,0 +1,12 @@
+//! Words that stand in two crates which do not know each other must be the same.
+
+use std::collections::BTreeSet;
+
+use kqps_lab::echo_io;
+use kqps_server::Model;
+
+#[test]
+fn the_lab_knows_the_io_models_of_the_servers() {
+    let of_lab: BTreeSet<&str> = echo_io::models().collect();
+    assert_eq!(of_lab, Model::ALL.map(Model::name).into());
+}
