@@ -90,15 +90,10 @@ impl PlayerSetup {
                 buffer_bytes: None,
                 local_port: None,
             }),
-<<<<<<< HEAD:crates/lab/src/setup.rs
             burst: self.burst as usize,
             local,
-            load: match load.pace {
-                Pace::Open { rate_qps } => {
-=======
             load: match request.pace {
                 RequestedPace::Open { rate_qps } => {
->>>>>>> s28-cells:crates/lab/src/player_setup.rs
                     LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
                 }
                 RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
