@@ -51,10 +51,14 @@ const WINDOW: u64 = 500;
 /// The echo's I/O model that is closest to most name servers.
 const USUAL_IO: &str = "mmsg";
 
+/// How the echo serves its connections.
+const TCP_IO: &str = "epoll";
+
 const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
   kqps find 127.0.0.1:5300 -d bench.queries --goal quick --subject-workers 2
+  kqps find tcp://127.0.0.1:5300 -d bench.queries --connections 8
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
 
@@ -92,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
-    /// The echo's I/O model that is most like the subject's (default: mmsg)
+    /// The echo's I/O model that is most like the subject's over UDP (default: mmsg)
     ///
     /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and
     /// the figure is a share of it.
@@ -132,12 +136,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
     )?;
-    if !matches!(plan.wire, Wire::Udp(_)) {
-        return Err(bad_input("kqps find plays over udp only in this version; `kqps load` plays over tcp too"));
-    }
+    let interface = interface_of(args, &plan)?;
     let queries = Queries::open(&args.player)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
-    let interface = interface_of(args);
     let gauges = Gauges::default();
     let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
     let player = Player {
@@ -145,7 +146,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         plan: &plan,
         queries: &queries,
     };
-    let ceilings = if args.no_ceiling || !are_here(plan.targets) {
+    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, &player, &subject.cpus, &gauges)
@@ -153,7 +154,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let begun =
         claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
-    let cores = are_here(plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
+    let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search =
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
@@ -309,13 +310,20 @@ enum Ended {
 }
 
 /// The subject's interface: as the flags say, or else the usual one of name servers.
-fn interface_of(args: &Args) -> Interface {
-    Interface {
-        io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
-        workers: args.player.subject_workers.unwrap_or(1),
-        are_workers_given: args.player.subject_workers.is_some(),
-        is_assumed: args.subject_io.is_none() || args.player.subject_workers.is_none(),
+fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
+    let is_tcp = matches!(plan.wire, Wire::Tcp(_));
+    if is_tcp && args.subject_io.is_some() {
+        return Err(bad_input("--subject-io is for udp: over tcp the echo has one model; leave the flag out"));
     }
+    let usual = if is_tcp { TCP_IO } else { USUAL_IO };
+    let are_workers_given = args.player.subject_workers.is_some();
+    Ok(Interface {
+        is_tcp,
+        io: args.subject_io.clone().unwrap_or_else(|| usual.into()),
+        workers: args.player.subject_workers.unwrap_or(1),
+        are_workers_given,
+        is_assumed: !are_workers_given || (!is_tcp && args.subject_io.is_none()),
+    })
 }
 
 fn goal_of(args: &Args) -> anyhow::Result<Goal> {

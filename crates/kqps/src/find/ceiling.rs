@@ -27,6 +27,8 @@ const DURATION: Duration = Duration::from_millis(500);
 /// How the subject receives queries, as far as kqps knows. The echo behind its ceiling does the same.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
+    /// Whether queries come over TCP.
+    pub(super) is_tcp: bool,
     /// The closest I/O model of the echo.
     pub(super) io: String,
     pub(super) workers: u32,
@@ -88,7 +90,7 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
         if player.is_over() {
             return None;
         }
-        match against(io, workers, player, cpus, gauges) {
+        match against((io, workers, interface.is_tcp), player, cpus, gauges) {
             Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
             Err(Ended::Failed(error)) if !player.is_over() => {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
@@ -97,6 +99,10 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
             Err(_) => None,
         }
     };
+    if interface.is_tcp {
+        // The echo has one model for connections, so one figure serves for both.
+        return Ceilings { player: None, echo: measured("the echo's ceiling", &interface.io, interface.workers) };
+    }
     let mut cheapest = echo_io::cheapest_first();
     let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
     match player {
@@ -108,10 +114,9 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
     }
 }
 
-/// Plays a trial against an echo that runs on these cores.
+/// Plays a trial against an echo with this I/O model and these workers, over TCP or not, that runs on these cores.
 fn against(
-    io: &str,
-    workers: u32,
+    (io, workers, is_tcp): (&str, u32, bool),
     player: &Player<'_>,
     cpus: &[u32],
     gauges: &Gauges,
@@ -126,7 +131,7 @@ fn against(
         io,
         workers,
         cpus,
-        settings: &BTreeMap::new(),
+        settings: &settings(workers, is_tcp),
     };
     let echo = Subject::start(&builtin::echo(), &setting, interrupts).map_err(failed)?;
     let mut plan = player.plan.clone();
@@ -142,6 +147,12 @@ fn against(
     let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();
     trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })
+}
+
+/// The settings of the echo. Each of its processes has one thread for connections.
+fn settings(workers: u32, is_tcp: bool) -> BTreeMap<String, String> {
+    let of_tcp = [("tcp", "yes".to_owned()), ("processes", workers.to_string()), ("threads", "1".to_owned())];
+    of_tcp.into_iter().filter(|_| is_tcp).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn failed(error: impl Into<anyhow::Error>) -> Ended {

@@ -42,7 +42,7 @@ impl Keeping {
             .player
             .as_ref()
             .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!("echo {}", interface.io);
+        let interface_name = format!("echo {}", if interface.is_tcp { "tcp" } else { &interface.io });
         let standard = ceilings.echo.as_ref().map(|measured| {
             (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });

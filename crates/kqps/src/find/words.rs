@@ -148,8 +148,12 @@ fn reasons(searched: &Searched<'_>) -> String {
 /// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
-    let assumed = if interface.is_assumed { " (assumed: see --subject-io, --subject-workers)" } else { "" };
-    format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
+    let (how, flags) = match interface.is_tcp {
+        true => ("over tcp with".to_owned(), "--subject-workers"),
+        false => (format!("with {} and", interface.io), "--subject-io, --subject-workers"),
+    };
+    let assumed = if interface.is_assumed { format!(" (assumed: see {flags})") } else { String::new() };
+    format!("{how} {} {workers}{assumed}", interface.workers)
 }
 
 #[cfg(test)]
@@ -177,7 +181,7 @@ mod tests {
         let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
         let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
         let interface =
-            Interface { io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
+            Interface { is_tcp: false, io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
         words(&Searched {
             verdict: &verdict,
             targets: "127.0.0.1:53".into(),

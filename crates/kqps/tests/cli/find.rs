@@ -7,9 +7,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
+use kqps_observation::run::{Role, RunTrial};
+use kqps_observation::trial::Transport;
+use kqps_observation::{Store, Trial};
 
 use crate::load::bench::{Bench, kqps, unused_address, words};
 use crate::load::find;
+use crate::serve::running::Running;
 
 /// Interrupts a search once it prints these words. Returns all that it printed.
 fn interrupted_at(words: &str, find: &mut Child) -> String {
@@ -54,6 +58,38 @@ fn queries_from_a_pipe_are_read_once() {
         "{said}"
     );
     assert_eq!(said.matches("1 bad query was skipped in /dev/stdin").count(), 1, "{said}");
+}
+
+#[test]
+fn a_search_over_tcp_has_the_ceiling_of_tcp() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let bench = Bench::new();
+    let target = format!("tcp://{}", server.addresses[0]);
+    let mut find = kqps(&["find", &target, "-c", "4", "--goal", "quick", "--max", "1.5k", "--width", "20%"]);
+    find.args(["-t", "100ms", "--lag", "10s", "--why", "--out"]).arg(bench.folder.path().join("kept"));
+    find.arg("-d").arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
+    let (out, err) = words(&find.output().unwrap());
+    assert!(!err.contains("could not be measured"), "{err}");
+    let run = Store::read(&bench.folder.path().join("kept/run.sqlite")).unwrap();
+    let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
+    assert_eq!(roles, [Role::EchoCeiling, Role::Subject], "{err}");
+    assert_eq!(run.cells[0].name, "echo tcp");
+    let trials: Vec<&Trial> = run.trials.iter().filter_map(RunTrial::measured).collect();
+    assert_eq!(trials.len(), run.trials.len(), "{err}");
+    for trial in trials {
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!((trial.transport, connections.before_load), (Transport::Tcp, 4), "{out}");
+        assert!(trial.accounts.correct > 0, "{out}");
+    }
+}
+
+#[test]
+fn the_models_of_udp_are_refused_over_tcp() {
+    let bench = Bench::new();
+    let output = find(&bench, &["-m", "tcp", "--subject-io", "mmsg"]).output().unwrap();
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("--subject-io is for udp"), "{err}");
 }
 
 #[test]
