@@ -56,8 +56,8 @@ impl Plan {
                 PlanError::Window { window: window.unwrap_or_default(), threads },
             ),
         ];
-        self.check_wire()?;
-        first_of(wrong)
+        first_of(wrong)?;
+        self.check_wire()
     }
 
     fn check_wire(&self) -> Result<(), PlanError> {
