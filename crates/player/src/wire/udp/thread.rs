@@ -181,15 +181,17 @@ pub(super) fn write_query(state: &ThreadState<'_>, due: &Due, buffer: &mut [u8])
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
+    use kqps_kernel::interrupts::Interrupts;
     use kqps_kernel::udp::UdpOptions;
 
     use super::*;
-
     use crate::plan::tests::plan;
-    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, LoadPlan};
+    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, LoadPlan, Plan};
     use crate::state::tests::Fixture;
+    use crate::thread::Signals;
 
     #[test]
     fn messages_of_one_call_are_taken_up_one_after_another() {
