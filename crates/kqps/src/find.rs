@@ -57,7 +57,6 @@ const TCP_IO: &str = "epoll";
 const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
-  kqps find 127.0.0.1:5300 -d bench.queries --goal quick --subject-workers 2
   kqps find tcp://127.0.0.1:5300 -d bench.queries --connections 8
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";

@@ -48,8 +48,8 @@ pub struct Trial {
     pub load: LoadFacts,
     /// The fate of every query.
     pub accounts: Accounts,
-    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`], [`UNSENT_IDS`] or [`UNSENT_CONNECTIONS`]. Sums to `accounts.unsent`. Empty in
-    /// older records.
+    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`], [`UNSENT_IDS`] or [`UNSENT_CONNECTIONS`]. Sums to
+    /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
     /// Cause → wrong replies. Sums to `accounts.wrong`.
@@ -147,9 +147,10 @@ impl Trial {
         began_ns..began_ns + (self.load.duration_s * 1e9) as u64
     }
 
-    /// Queries that an open loop did not send because its window was full. They show nothing about the player.
+    /// Queries that an open loop did not send because its window or every connection was full. They show nothing about
+    /// the player.
     pub fn held_back(&self) -> u64 {
-        self.unsent_causes.get(UNSENT_WINDOW).copied().unwrap_or(0)
+        [UNSENT_WINDOW, UNSENT_CONNECTIONS].iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
     }
 
     /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.
@@ -264,13 +265,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso`, `uring`.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads.
+    /// Sockets of all threads; over TCP, connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

@@ -62,6 +62,8 @@ struct Flow<T> {
     table: T,
     /// How many more queries the flow takes; `u32::MAX` for any number.
     left: u32,
+    /// Whether the flow takes no queries for now.
+    is_blocked: bool,
     /// Until this time no query of this flow is lost. A query left later than its timeout, and the player waits for its
     /// reply as long as for any other.
     held_until_ns: u64,
@@ -107,7 +109,7 @@ impl<'a, T: Table> Books<'a, T> {
             unsettled: 0,
             timeout_ns: times.timeout_ns,
             settle_ns: times.settle_ns,
-            flows: tables.map(|table| Flow { table, left: u32::MAX, held_until_ns: 0 }).collect(),
+            flows: tables.map(|table| Flow { table, left: u32::MAX, is_blocked: false, held_until_ns: 0 }).collect(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
             next_flow: 0,
@@ -162,10 +164,16 @@ impl<'a, T: Table> Books<'a, T> {
         self.flows[flow].left
     }
 
+    /// Sets whether a flow takes no queries for now, whatever room it has.
+    #[inline]
+    pub fn block(&mut self, flow: usize, is_blocked: bool) {
+        self.flows[flow].is_blocked = is_blocked;
+    }
+
     #[inline]
     fn has_room(&self, flow: usize) -> bool {
-        let Flow { table, left, .. } = &self.flows[flow];
-        !table.is_full() && *left > 0 && table.unsettled() < self.unsettled_most
+        let Flow { table, left, is_blocked, .. } = &self.flows[flow];
+        !is_blocked && !table.is_full() && *left > 0 && table.unsettled() < self.unsettled_most
     }
 
     /// The flow whose turn it is to send.

@@ -21,8 +21,8 @@ pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The addresses that the queries go to: at least one, all of one family. Flow *i*, a socket or a connection, goes to
-    /// target *i* modulo their number.
+    /// The addresses that the queries go to: at least one, all of one family. Flow *i*, a socket or a connection,
+    /// goes to target *i* modulo their number.
     pub targets: Vec<SocketAddr>,
     /// How queries travel.
     pub wire: Wire,
@@ -103,7 +103,7 @@ pub struct TcpPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
-    /// With FIN, as clients do. The port stays in TIME_WAIT.
+    /// With FIN, as clients do. The port stays in `TIME_WAIT`.
     #[default]
     Fin,
     /// With RST, which frees the port at once and changes the server's work.
@@ -111,7 +111,6 @@ pub enum Close {
 }
 
 impl Plan {
-
     /// Whether each thread has a core that nothing else needs.
     pub fn has_own_cores(&self) -> bool {
         self.own_cores && !self.cpus.is_empty()
@@ -181,13 +180,17 @@ pub(crate) mod tests {
 
     /// TCP on this many kept connections.
     pub(crate) fn tcp(connections: usize) -> Wire {
-        Wire::Tcp(TcpPlan {
+        Wire::Tcp(tcp_plan(connections))
+    }
+
+    pub(crate) fn tcp_plan(connections: usize) -> TcpPlan {
+        TcpPlan {
             connections,
             queries_per_connection: None,
             outstanding: 100,
             close: Close::Fin,
             connect_timeout: Duration::from_secs(1),
-        })
+        }
     }
 
     fn usual() -> Plan {

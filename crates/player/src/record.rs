@@ -266,7 +266,13 @@ fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &LoadFacts, socket_dr
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
-    notes.extend(window_not_filled(load, sockets));
+    let local = played.results.iter().filter_map(|result| result.connections.as_ref());
+    note(
+        local.map(|counts| counts.failed[Loss::Local.number()]).sum(),
+        "connections failed because this host had no port, descriptor or memory left; send from more addresses \
+         (-a 127.1.0.0/16), or close with --close rst",
+    );
+    notes.extend(window_not_filled(load, played.plan));
     PlayerFacts {
         io: played.io.into(),
         notes,
@@ -298,12 +304,20 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
 /// window was not the limit.
-fn window_not_filled(load: &LoadFacts, sockets: usize) -> Option<String> {
+fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
     let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
     let mean = load.outstanding_mean?;
-    let ids = sockets as u64 * IDS;
-    let why = if ids < window {
-        format!("{sockets} sockets have only {ids} IDs, use more (-c)")
+    let flows = plan.flows();
+    let (each, what) = match &plan.wire {
+        Wire::Udp(_) => (IDS, "sockets have only"),
+        Wire::Tcp(tcp) => {
+            let most = tcp.queries_per_connection.map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
+            (u64::from(most), "connections take only")
+        }
+    };
+    let room = flows as u64 * each;
+    let why = if room < window {
+        format!("{flows} {what} {room} queries at once, use more (-c)")
     } else {
         "replies came faster than the player refilled it, or the trial was too short for it".into()
     };

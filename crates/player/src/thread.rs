@@ -31,7 +31,7 @@ const NAPS_MOST: u32 = 4;
 const STRETCH_NS: u64 = 200_000;
 
 /// A thread of a trial, which sends and receives over a wire of type `W`.
-pub struct PlayerThread<'a, W> {
+pub(crate) struct PlayerThread<'a, W> {
     pub(crate) state: ThreadState<'a>,
     pub(crate) wire: W,
     pub(crate) burst_most: usize,
@@ -51,7 +51,7 @@ pub struct PlayerThread<'a, W> {
 
 /// The signals between a thread and the main thread of the trial.
 #[derive(Clone, Copy)]
-pub struct Signals<'a> {
+pub(crate) struct Signals<'a> {
     /// Reports that the thread is ready, and waits for the common start; `None` if the trial is called off.
     pub(crate) ready: &'a dyn Fn() -> Option<u64>,
     /// Ends the trial early, or at once.

@@ -148,9 +148,10 @@ fn reasons(searched: &Searched<'_>) -> String {
 /// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
-    let (how, flags) = match interface.is_tcp {
-        true => ("over tcp with".to_owned(), "--subject-workers"),
-        false => (format!("with {} and", interface.io), "--subject-io, --subject-workers"),
+    let (how, flags) = if interface.is_tcp {
+        ("over tcp with".to_owned(), "--subject-workers")
+    } else {
+        (format!("with {} and", interface.io), "--subject-io, --subject-workers")
     };
     let assumed = if interface.is_assumed { format!(" (assumed: see {flags})") } else { String::new() };
     format!("{how} {} {workers}{assumed}", interface.workers)

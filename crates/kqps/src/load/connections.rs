@@ -8,7 +8,7 @@ use kqps_player::plan::OUTSTANDING_MOST;
 use kqps_player::{Close, TcpPlan};
 
 use crate::exit::bad_input;
-use crate::value::{parse_duration, parse_within};
+use crate::value::{parse_some_time, parse_within};
 
 /// Connections of each thread, if the flags do not say how many.
 pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
@@ -55,6 +55,7 @@ enum CloseArg {
 
 /// The flags of connections. The comments are the help text.
 #[derive(clap::Args)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ConnectionArgs {
     /// Close each connection after this many queries (default: keep it)
@@ -75,7 +76,7 @@ pub(crate) struct ConnectionArgs {
     close: Option<CloseArg>,
 
     /// Give up a connection that is not made after this time (default: the timeout)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
     connect_timeout: Option<Duration>,
 }
 

@@ -79,7 +79,8 @@ const MISSING: [Missing; 9] = [
     Missing {
         letter: 'O',
         takes: Takes::Value,
-        instead: "kqps has no extended options; `kqps load --help` lists the flags that it has",
+        instead: "kqps has flags instead of extended options, such as --queries-per-connection; `kqps load --help` lists \
+                  them",
     },
     Missing { letter: 'C', takes: Takes::Maybe, instead: "the number of sockets is -c" },
     Missing {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
-use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
+use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{ConnectionFacts, Quantiles, Trial};
 use kqps_verdict::rate::plain;
@@ -136,13 +136,17 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
             format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
         }
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
+        UNSENT_CONNECTIONS => "every connection had as many queries as it takes".into(),
         _ => "the player came to them too late".into(),
     }
 }
 
-/// Lost queries by their expected rcode, if the file has any.
+/// Lost queries by the failure of their connection, and by their expected rcode, if the file has any.
 fn lost(trial: &Trial) -> String {
     let mut text = String::new();
+    for (cause, count) in trial.lost_causes.iter().filter(|(cause, _)| *cause != "time") {
+        let _ = writeln!(text, "  lost: {count} (connection: {cause})");
+    }
     if trial.lost_expected.keys().any(|expected| expected != "unknown") {
         for (expected, count) in &trial.lost_expected {
             let expected =
@@ -173,8 +177,9 @@ fn load(trial: &Trial) -> String {
     let player = &trial.players.first;
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
+    let flow = if trial.connections.is_some() { "connection" } else { "socket" };
     let (threads, sockets) =
-        (counted(player.threads.into(), "thread"), counted(player.sockets.into(), "socket"));
+        (counted(player.threads.into(), "thread"), counted(player.sockets.into(), flow));
     let io = format!("{}, {threads} ({pinned}), {sockets}", player.io);
     line(&mut text, "Player", &io);
     if let Some(subject) = watched(trial) {

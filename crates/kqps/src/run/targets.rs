@@ -138,7 +138,10 @@ pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> 
     let (addresses, transport) = resolve_all(&[url.to_string()], None, Family::default(), allowed)?;
     let address = addresses[0];
     if let Some(other) = transport.filter(|transport| *transport != Transport::Udp) {
-        return Err(bad_input(format!("{url}: this command plays over udp only; `kqps load` plays over {}", other.name())));
+        return Err(bad_input(format!(
+            "{url}: this command plays over udp only; `kqps load` and `kqps find` play over {}",
+            other.name()
+        )));
     }
     Ok(Target { address, on_this_host: is_local(address) })
 }

@@ -324,7 +324,7 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", folder, "-Q", "1"], "is a directory"),
         (&["load", target, "-d", "/nonexistent", "-Q", "1"], "No such file"),
         (&["load", "192.0.2.1", "-d", good, "-Q", "1"], "--allow-target 192.0.2.1"),
-        (&["load", "tls://127.0.0.1", "-d", good, "-Q", "1"], "udp only"),
+        (&["load", "tls://127.0.0.1", "-d", good, "-Q", "1"], "over udp and tcp, not over tls"),
         (&["find", target, "-d", good, "--goal", "best"], "quick"),
     ];
     for (arguments, wanted) in cases {

@@ -37,6 +37,7 @@ fn every_row_has_a_ratio(table: &Value, rows: usize) {
 fn a_player_is_laid_beside_dnsperf() {
     let player = measured(Name::Player, "player.json");
     every_row_has_a_ratio(&player, 5);
+    every_row_has_a_ratio(&measured(Name::Transports, "transports.json"), 2);
     let open_loop = player["open_loop"].as_array().unwrap();
     assert_eq!(open_loop.len(), 3);
     for rate in open_loop {
@@ -48,7 +49,6 @@ fn a_player_is_laid_beside_dnsperf() {
 #[test]
 fn echoes_are_laid_beside_each_other() {
     every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 5);
-    every_row_has_a_ratio(&measured(Name::Transports, "transports.json"), 2);
 }
 
 /// The rows that need no other program, and the row whose result is a difference.

@@ -22,6 +22,8 @@ pub enum PlanError {
     ConnectionsOfTargets { connections: usize, targets: usize },
     #[error("0 queries on each connection: expected 1 at least")]
     QueriesPerConnection,
+    #[error("a time limit of 0 for connecting: expected more")]
+    ConnectTimeout,
     #[error("{0} outstanding queries on a connection: expected 1 to {OUTSTANDING_MOST}")]
     Outstanding(u32),
     #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
@@ -76,6 +78,7 @@ impl Plan {
                     (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
                     (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
                     (tcp.queries_per_connection == Some(0), PlanError::QueriesPerConnection),
+                    (tcp.connect_timeout.is_zero(), PlanError::ConnectTimeout),
                     (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
                 ])
             }
@@ -108,8 +111,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::Io;
-    use crate::plan::tests::{plan, tcp, udp};
+    use crate::plan::{Io, TcpPlan};
+    use crate::plan::tests::{plan, tcp, tcp_plan, udp};
 
     #[test]
     fn a_plan_that_cannot_be_played_says_why() {
@@ -139,6 +142,8 @@ mod tests {
         ));
         assert_eq!(error(|plan| plan.wire = tcp(0)), Err(PlanError::Connections(0)));
         assert_eq!(error(|plan| plan.wire = tcp(1)), Ok(()));
+        let hasty = TcpPlan { connect_timeout: Duration::ZERO, ..tcp_plan(1) };
+        assert_eq!(error(|plan| plan.wire = Wire::Tcp(hasty.clone())), Err(PlanError::ConnectTimeout));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

@@ -27,7 +27,12 @@ pub(super) fn check_descriptors(plan: &Plan) -> Result<(), PlayError> {
     let limit = limits::raise_open_files().unwrap_or(u64::MAX);
     let wanted = plan.flows();
     let needed = wanted + OTHER_FILES + plan.threads * FILES_PER_THREAD;
-    if needed as u64 > limit { Err(PlayError::TooManySockets { wanted, limit }) } else { Ok(()) }
+    if needed as u64 > limit {
+        return Err(PlayError::TooManySockets { wanted, limit });
+    }
+    // If it fails, opening a connection may stall a little.
+    let _ = limits::reserve_open_files(needed as u64);
+    Ok(())
 }
 
 /// Plays a thread's part of a trial on `flows` connections at once. `first` is the number, among all, of the first one.

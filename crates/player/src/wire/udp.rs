@@ -1,6 +1,6 @@
 //! UDP, by several I/O models. Each model's file holds one whole loop, because the loop is what a study compares. One
 //! `match` picks the loop, once per thread, before the trial begins. The loops share the
-//! [`ThreadState`], for what to send and what arrived, and the [`PlayerThread`], for when to sleep and when to end.
+//! [`ThreadState`], for what to send and what arrived, and the `PlayerThread`, for when to sleep and when to end.
 
 mod gso;
 mod look;

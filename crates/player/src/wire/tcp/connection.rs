@@ -13,7 +13,7 @@ pub(super) struct Connection {
     pub(super) socket: TcpClient,
     /// Whether it was made.
     pub(super) is_open: bool,
-    /// When the attempt began, nanoseconds.
+    /// When the attempt began, nanoseconds of the monotonic clock.
     pub(super) began_ns: u64,
     /// Whether the kernel reports when there is room to write.
     pub(super) awaits_room: bool,
@@ -34,9 +34,9 @@ pub(super) enum Rest {
 
 impl Connection {
     /// Begins to connect.
-    pub(super) fn begin(to: SocketAddr, from: Option<IpAddr>, now_ns: u64) -> io::Result<Self> {
+    pub(super) fn begin(to: SocketAddr, from: Option<IpAddr>, began_ns: u64) -> io::Result<Self> {
         let socket = TcpClient::connect(to, from)?;
-        Ok(Self { socket, is_open: false, began_ns: now_ns, awaits_room: true, partial: Vec::new() })
+        Ok(Self { socket, is_open: false, began_ns, awaits_room: true, partial: Vec::new() })
     }
 
     /// Reads once into `buffer`, and calls `each` for every whole reply, with the kernel's time of arrival of the last

@@ -2,6 +2,7 @@
 //! all replies that have arrived on a connection.
 
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::places::Places;
 use crate::books::Due;
@@ -25,7 +26,7 @@ pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
             break;
         }
         if !send_due(thread, &mut burst)? && !sent_first {
-            rest(thread, &mut next_tick_ns, now_ns, received)?;
+            rest(thread, &mut next_tick_ns, received)?;
         }
     }
     let mut drain_tick_ns = next_tick_ns;
@@ -42,7 +43,7 @@ pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
 impl TcpThread<'_> {
     fn open_kept(&mut self) -> io::Result<()> {
         let (stop, broken) = self.stop_signals();
-        self.wire.open_kept(&mut self.state, || stop.is_asked() || broken.load(std::sync::atomic::Ordering::Relaxed))
+        self.wire.open_kept(&mut self.state, || stop.is_asked() || broken.load(Relaxed))
     }
 }
 
@@ -83,12 +84,9 @@ fn receive(
 
 /// Waits until there is probably something to do: a burst is due, replies have come, or a query or a connection times
 /// out. `received` is whether a reply came in this turn.
-fn rest(
-    thread: &mut TcpThread<'_>,
-    next_tick_ns: &mut u64,
-    now_ns: u64,
-    received: bool,
-) -> io::Result<()> {
+fn rest(thread: &mut TcpThread<'_>, next_tick_ns: &mut u64, received: bool) -> io::Result<()> {
+    // Reading took a while since the turn began, and what follows is a length of time.
+    let now_ns = thread.state.now_ns();
     let tick_ns = next_tick_ns.saturating_sub(now_ns);
     let timer_ns = thread.wire.next_timer_ns(now_ns).unwrap_or(u64::MAX).max(TICK_NS);
     let mut most_ns = NAP_LONGEST_NS.min(timer_ns);

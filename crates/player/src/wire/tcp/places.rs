@@ -15,9 +15,16 @@ use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
 use crate::state::ThreadState;
+use crate::thread::NAP_LONGEST_NS;
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
+
+/// Reads of one connection in one look: together more than its receive buffer holds (`tcp_rmem`, usually 6 MiB).
+const READS_MOST: u32 = 32;
+
+/// A place takes no more queries while it has more bytes than this that the kernel has not taken.
+const OUTPUT_MOST: usize = 1 << 16;
 
 /// Room for the bytes of one read, and for the beginning of a reply before it.
 const READ_BYTES: usize = 1 << 18;
@@ -31,7 +38,7 @@ const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
 const CLOSED_AT_ONCE: usize = 4096;
 
 /// Connections that are being made at once before the load begins: fewer than a server's queue takes.
-const OPENING_AT_ONCE: usize = 128;
+const OPENING_AT_ONCE: u64 = 128;
 
 /// The places for the connections of one thread.
 pub(crate) struct Places {
@@ -99,14 +106,18 @@ impl Places {
         }
         let mut next = 0;
         while !is_stopped() {
-            while next < self.places.len() && self.unfinished() < OPENING_AT_ONCE as u64 {
-                self.connect(state, next, state.now_ns())?;
+            // A target that answers none of the first attempts will not answer thousands.
+            let failed: u64 = self.counts.failed.iter().sum();
+            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
+                self.connect(state, next, state.now_ns());
                 next += 1;
             }
-            if self.unfinished() == 0 && next == self.places.len() {
+            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
                 break;
             }
-            self.look(state, Some(self.next_timer_ns(state.now_ns()).unwrap_or(1_000_000)))?;
+            let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
+            self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
             self.tend(state, state.now_ns(), false)?;
         }
         self.counts.before_load = self.counts.established;
@@ -135,32 +146,35 @@ impl Places {
         for due in burst {
             append(&mut place.output, state.supply.query(due.query).message, due.key);
         }
+        state.books.block(flow, place.output.len() > OUTPUT_MOST);
         let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
         let has_room = place.connection.as_ref().is_some_and(|one| one.is_open && !one.awaits_room);
         if has_room {
-            self.flush(state, flow, now_ns)
-        } else if can_connect {
-            self.connect(state, flow, now_ns)
-        } else {
-            Ok(())
+            return self.flush(state, flow, now_ns);
         }
+        if can_connect {
+            self.connect(state, flow, now_ns);
+        }
+        Ok(())
     }
 
     /// Begins to connect.
-    fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+    fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
-        match Connection::begin(place.to, place.from, now_ns) {
+        match Connection::begin(place.to, place.from, state.clock.clock_ns(now_ns)) {
             Ok(connection) => {
-                self.epoll.watch(&connection.socket, flow as u64, Interest::Both)?;
+                if self.epoll.watch(&connection.socket, flow as u64, Interest::Both).is_err() {
+                    self.failed(state, flow, Loss::Local, now_ns);
+                    return;
+                }
                 place.connection = Some(connection);
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
                 self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
             }
             Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
         }
-        Ok(())
     }
 
     /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
@@ -196,6 +210,7 @@ impl Places {
         place.connection = None;
         place.output.clear();
         state.books.broken(flow, loss, now_ns);
+        state.books.block(flow, false);
         if let Some(queries) = self.queries_per_connection {
             state.books.allow(flow, queries);
         }
@@ -209,10 +224,15 @@ impl Places {
             match connection.socket.write(output) {
                 Ok(0) => break,
                 Ok(taken) => drop(output.drain(..taken)),
-                // What the subject sent before it closed the connection may still be read.
-                Err(_) => return self.read(state, flow, now_ns),
+                // What the subject sent before it closed the connection may still be read. The write took the
+                // socket's error, so that a read then finds only the end.
+                Err(error) => {
+                    let broken = (error.kind() != io::ErrorKind::BrokenPipe).then_some(Ending::Reset);
+                    return self.read(state, flow, broken, now_ns);
+                }
             }
         }
+        state.books.block(flow, output.len() > OUTPUT_MOST);
         let awaits_room = !output.is_empty();
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
@@ -222,11 +242,13 @@ impl Places {
         Ok(())
     }
 
-    /// Looks at the connections, and waits for `most_ns` at most until something happens at one of them. Returns whether
-    /// a reply came, or a connection was made or ended.
+    /// Looks at the connections, and waits for `most_ns` at most until something happens at one of them. Returns
+    /// whether a reply came, or a connection was made or ended.
     pub(super) fn look(&mut self, state: &mut ThreadState<'_>, mut most_ns: Option<u64>) -> io::Result<bool> {
         let mut happened = false;
+        let mut rounds_left = 1 + self.places.len() / EVENTS;
         loop {
+            rounds_left -= 1;
             self.ready.clear();
             self.ready.extend(self.epoll.wait_for(most_ns)?);
             let now_ns = state.now_ns();
@@ -235,7 +257,7 @@ impl Places {
                 let ready = self.ready[index];
                 self.handle(state, ready, now_ns)?;
             }
-            if self.ready.len() < EVENTS {
+            if self.ready.len() < EVENTS || rounds_left == 0 {
                 return Ok(happened);
             }
             most_ns = Some(0);
@@ -256,22 +278,32 @@ impl Places {
             }
             connection.is_open = true;
             self.counts.established += 1;
-            self.counts.connect.record_us((now_ns - connection.began_ns) / 1000);
+            let took_ns = state.clock.clock_ns(now_ns) - connection.began_ns;
+            self.counts.connect.record_us(took_ns / 1000);
         }
         if ready.writable {
             self.flush(state, flow, now_ns)?;
         }
         if ready.readable {
-            self.read(state, flow, now_ns)?;
+            self.read(state, flow, None, now_ns)?;
         }
         Ok(())
     }
 
-    /// Reads all that has arrived.
-    fn read(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+    /// Reads what has arrived; of a flood as much as a receive buffer holds, so that other connections have their turn.
+    /// `broken` is how a write found that the connection had ended, if one did.
+    fn read(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        broken: Option<Ending>,
+        now_ns: u64,
+    ) -> io::Result<()> {
         let place = &mut self.places[flow];
         let Some(connection) = &mut place.connection else { return Ok(()) };
+        let mut reads = 0;
         let ending = loop {
+            reads += 1;
             let mut replies = 0;
             let rest = connection.read(&mut self.buffer, |reply, arrived_ns| {
                 replies += 1;
@@ -282,8 +314,9 @@ impl Places {
                 place.failures = 0;
             }
             match rest {
-                Ok(Rest::More) => {}
-                Ok(Rest::Nothing) => break None,
+                Ok(Rest::More) if reads < READS_MOST || broken.is_some() => {}
+                Ok(Rest::More | Rest::Nothing) => break broken,
+                Ok(Rest::End) if broken.is_some() => break broken,
                 Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
                 Ok(Rest::End) => break Some(Ending::Closed),
                 Err(_) => break Some(Ending::Reset),
@@ -325,7 +358,7 @@ impl Places {
                 break;
             }
             self.timers.pop();
-            self.timer(state, flow, now_ns, is_loading)?;
+            self.timer(state, flow, now_ns, is_loading);
         }
         if self.queries_per_connection.is_some() {
             for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
@@ -343,23 +376,25 @@ impl Places {
         flow: usize,
         now_ns: u64,
         is_loading: bool,
-    ) -> io::Result<()> {
+    ) {
         let timeout_ns = self.connect_timeout.as_nanos() as u64;
         let place = &mut self.places[flow];
         match &place.connection {
-            Some(connection) if !connection.is_open && connection.began_ns + timeout_ns <= now_ns => {
+            Some(connection)
+                if !connection.is_open
+                    && connection.began_ns.saturating_add(timeout_ns) <= state.clock.clock_ns(now_ns) =>
+            {
                 self.failed(state, flow, Loss::ConnectTimeout, now_ns);
             }
             None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
                 place.paused_until_ns = None;
                 let is_kept = self.queries_per_connection.is_none();
-                if is_loading && (is_kept || !place.output.is_empty()) {
-                    self.connect(state, flow, now_ns)?;
+                if !place.output.is_empty() || (is_kept && is_loading) {
+                    self.connect(state, flow, now_ns);
                 }
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// How long until something is due, nanoseconds.

@@ -35,7 +35,8 @@ pub(crate) struct UdpSockets<'a> {
 }
 
 impl<'a> UdpSockets<'a> {
-    /// `targets` are the targets of the sockets, in the same order. Fails if the kernel does not return a buffer's size.
+    /// `targets` are the targets of the sockets, in the same order. Fails if the kernel does not return a buffer's
+    /// size.
     pub(super) fn new(sockets: &'a [UdpSocket], targets: Box<[Address]>) -> io::Result<Self> {
         Ok(Self {
             polling: Polling::new(sockets.len()),
