@@ -254,3 +254,42 @@ fn an_open_loop_accounts_for_every_query() {
     assert!(accounts.correct > 0, "{accounts:?}");
     assert_eq!((connections.handed, connections.open), (accounts.sent, 4));
 }
+
+#[test]
+fn what_no_connection_takes_is_unsent_by_that() {
+    let server = Server::new(|_, mut stream| while query(&mut stream).is_some() {});
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(2) };
+    let (trial, _) = played(100, &plan(server.address, load, tcp));
+    assert_eq!((trial.accounts.sent, trial.accounts.unsent), (2, 98), "{:?}", trial.accounts);
+    assert!(trial.unsent_causes["connections"] > 0, "{:?}", trial.unsent_causes);
+}
+
+#[test]
+fn a_flood_does_not_keep_a_trial_from_ending() {
+    let server = Server::new(|_, mut stream| {
+        let flood = reply(vec![0; 12]).repeat(1000);
+        while stream.write_all(&flood).is_ok() {}
+    });
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
+    let (trial, connections) = played(50, &plan(server.address, load, kept(2)));
+    assert_eq!((trial.accounts.correct, connections.open), (0, 2), "{:?}", trial.accounts);
+}
+
+#[test]
+fn a_connection_that_is_not_made_in_time_has_failed() {
+    // The kernel ignores further clients of a listener whose queue is full.
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(1).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let patience = Duration::from_millis(200);
+    let waiting: Vec<TcpStream> =
+        std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok()).collect();
+    let connect_timeout = Duration::from_millis(100);
+    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(4) };
+    let (trial, connections) = played(8, &plan(address, WINDOW, tcp));
+    assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
+    assert_eq!((connections.failed["connect-timeout"], connections.established), (8, 0));
+    drop((waiting, listener));
+}
