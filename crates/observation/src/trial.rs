@@ -141,6 +141,11 @@ impl Transport {
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
+
+    /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::Udp, Self::Tcp].into_iter().find(|transport| transport.word() == word)
+    }
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
-use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
+use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{ConnectionFacts, Quantiles, Trial};
 use kqps_verdict::rate::plain;
@@ -136,6 +136,7 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
             format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
         }
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
+        UNSENT_CONNECTIONS => "every connection had as many as it takes".into(),
         _ => "the player came to them too late".into(),
     }
 }
