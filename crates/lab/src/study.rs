@@ -252,7 +252,8 @@ mod tests {
         };
         let layout = layout(&input);
         let [_, _, player, echo, knot] = &layout.cells[..] else { panic!("{:?}", names(&layout)) };
-        assert!(player.name.starts_with("player ceiling over tcp, burst 32, connections 4, "), "{}", player.name);
+        let of_player = "player ceiling over tcp, burst 32, connections 4, ";
+        assert!(player.name.starts_with(of_player), "{}", player.name);
         assert_eq!(echo.name, "echo over tcp, 1 worker, 4 kept connections");
         for ceiling in [player, echo] {
             assert_eq!(ceiling.factors.player(), knot.factors.player());

@@ -105,7 +105,7 @@ fn by_connection(target: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let length = (query.len() as u16).to_be_bytes();
-    stream.write_all(&[&length, query].concat())?;
+    stream.write_all(&[&length[..], query].concat())?;
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;
     let mut reply = vec![0; u16::from_be_bytes(length).into()];
