@@ -220,7 +220,7 @@ fn ask_by_connection(server: SocketAddr, count: u16) -> std::io::Result<Vec<u8>>
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let question = b"\x03ns1\x05bench\x04test\0\0\x01\0\x01";
-    let mut queries = Vec::new();
+    let mut queries: Vec<u8> = Vec::new();
     for id in 0..count {
         queries.extend((12 + question.len() as u16).to_be_bytes());
         queries.extend(id.to_be_bytes());
@@ -228,7 +228,7 @@ fn ask_by_connection(server: SocketAddr, count: u16) -> std::io::Result<Vec<u8>>
         queries.extend(question);
     }
     stream.write_all(&queries)?;
-    let read = |_| {
+    let read = |_| -> std::io::Result<u8> {
         let mut length = [0; 2];
         stream.read_exact(&mut length)?;
         let mut reply = vec![0; u16::from_be_bytes(length).into()];
