@@ -22,6 +22,7 @@ use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::trial::Transport;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
@@ -310,14 +311,17 @@ enum Ended {
 
 /// The subject's interface: as the flags say, or else the usual one of name servers.
 fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
-    let is_tcp = matches!(plan.wire, Wire::Tcp(_));
+    let (transport, usual) = match plan.wire {
+        Wire::Udp(_) => (Transport::Udp, USUAL_IO),
+        Wire::Tcp(_) => (Transport::Tcp, TCP_IO),
+    };
+    let is_tcp = transport == Transport::Tcp;
     if is_tcp && args.subject_io.is_some() {
         return Err(bad_input("--subject-io is for udp: over tcp the echo has one model; leave the flag out"));
     }
-    let usual = if is_tcp { TCP_IO } else { USUAL_IO };
     let are_workers_given = args.player.subject_workers.is_some();
     Ok(Interface {
-        is_tcp,
+        transport,
         io: args.subject_io.clone().unwrap_or_else(|| usual.into()),
         workers: args.player.subject_workers.unwrap_or(1),
         are_workers_given,

@@ -2,7 +2,7 @@
 //! with factors that every subject has.
 
 use kqps_host::Topology;
-use kqps_observation::factors::name::{self, CORES, IO, WORKERS};
+use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, transport_of};
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Factors};
@@ -75,10 +75,26 @@ impl Configured {
         definition.ports(&definition.settings_among(factors.words()), self.workers()).map_err(of_setting)?;
         let recipe = Wanted::of(factors.dataset()).recipe(0).map_err(|error| wrong(error.to_string()))?;
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
+        definition.check_transport(factors.transport()).map_err(of_setting)?;
+        self.check_connections().map_err(wrong)?;
         let of_path = factors.words().keys().find(|name| name.starts_with(name::PATH_SETTING));
         match of_path.filter(|_| factors.path().kind != Some(Path::Veth)) {
             Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),
             None => Ok(()),
+        }
+    }
+
+    /// Whether each setting of the player is for the transport of the cell.
+    fn check_connections(&self) -> Result<(), String> {
+        let transport = self.factors.transport();
+        let of = |name: &String| Some((name.clone(), transport_of(name)?));
+        match self.factors.words().keys().filter_map(of).find(|(_, of)| *of != transport) {
+            None => Ok(()),
+            Some((name, of)) => Err(format!(
+                "{name} sets nothing over {}: it is for {PLAYER_TRANSPORT}={}",
+                transport.word(),
+                of.word()
+            )),
         }
     }
 
@@ -93,7 +109,7 @@ impl Configured {
     ///
     /// The core that this machine does not have.
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
-        let factors = like.factors.with(&self.factors);
+        let factors = like.factors.with(&self.factors).fitting();
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
         let request = match self.factors.word(CORES) {
             Some(word) => CoreRequest::read(word, topology.cores.len())?,
@@ -103,13 +119,12 @@ impl Configured {
         let mut places = place(topology, &request, senders, Placement::All)?;
         let placed =
             places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
-        let io = self.factors.word(IO).filter(|_| self.definition.takes_io());
         Ok(Cell {
             name: self.name.clone(),
             role: Role::Subject,
             subject: self.definition.name.clone(),
             version,
-            io: io.map_or_else(|| self.definition.echo_io(self.factors.words()), str::to_owned),
+            io: self.definition.cell_io(&self.factors),
             workers,
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
@@ -169,6 +184,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::player_setup::PlayerSetup;
     use crate::subject::builtin;
 
     fn known(name: &str) -> Definition {
@@ -199,6 +215,12 @@ mod tests {
         assert_eq!(echo.factors.dataset().records, Some(10), "what is not said is as elsewhere");
         let knot = cell("knot", &[]);
         assert_eq!((knot.name.as_str(), knot.io.as_str(), knot.workers), ("knot", "mmsg", 1));
+        let mut with_sockets = like.clone();
+        with_sockets.factors.set_player(PlayerSetup::MANY_FLOWS.factors());
+        let configured = configured("knot", &["player.transport=tcp", "player.connections=3"]).unwrap();
+        let over_tcp = configured.cell(&Topology::read(), None, &with_sockets).unwrap();
+        let player = over_tcp.factors.player();
+        assert_eq!((over_tcp.io.as_str(), player.connections, player.sockets), ("epoll", Some(3), None));
         assert_eq!(cell("knot", &["dataset.records=7"]).factors.dataset().records, Some(7));
     }
 
@@ -240,6 +262,9 @@ mod tests {
             ("echo", &["io=uirng"], "did you mean `uring`?"),
             ("echo", &["player.windw=3"], "did you mean `player.window`?"),
             ("nsd", &["path.queues=2"], "add path=veth"),
+            ("nsd", &["player.connections=2"], "sets nothing over udp: it is for player.transport=tcp"),
+            ("nsd", &["player.transport=tcp", "player.sockets=2"], "sets nothing over tcp"),
+            ("front", &["player.transport=tcp"], "answers over udp, and not over tcp"),
         ] {
             let error = configured(name, pairs).unwrap_err();
             assert!(error.contains(expected), "{expected} is not in {error}");

@@ -165,10 +165,12 @@ fn default_study(
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
 }
 
-/// The number of echoes that have the I/O of a subject.
+/// The number of echoes that have the transport and the I/O of a subject.
 fn in_rounds(cells: &[Cell]) -> u32 {
-    let is_wanted = |io: &str| cells.iter().any(|cell| cell.role == Role::Subject && cell.io == io);
-    cells.iter().filter(|cell| cell.role == Role::EchoCeiling && is_wanted(&cell.io)).count() as u32
+    let wire = |cell: &Cell| (cell.factors.transport(), cell.io.clone());
+    let of_subjects: Vec<_> = cells.iter().filter(|cell| cell.role == Role::Subject).map(wire).collect();
+    let echoes = cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
+    echoes.filter(|echo| of_subjects.contains(&wire(echo))).count() as u32
 }
 
 /// Refuses a budget that is too short for one block: the run would either measure nothing or exceed it.

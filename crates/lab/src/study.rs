@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use kqps_host::Topology;
 use kqps_observation::run::Role;
+use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
 use crate::echo_io;
 use crate::player_setup::PlayerSetup;
 use crate::running_server::{self, PlayerRequest, RunningServer};
+use crate::study_file::ceilings;
+use crate::study_file::offer::HostOffer;
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "default";
@@ -74,14 +77,17 @@ pub fn layout(input: &DefaultStudyInput) -> Layout {
         echoes(input, &mut layout);
     }
     let like = subject_like(input);
+    let mut subjects = Vec::new();
     for (configured, version) in &input.subjects {
         match configured.cell(&input.topology, version.clone(), &like) {
-            Ok(cell) => layout.cells.push(cell),
+            Ok(cell) => subjects.push(cell),
             Err(reason) => {
                 layout.skipped.insert(configured.name.clone(), reason);
             }
         }
     }
+    layout.cells.extend(ceilings_over_tcp(input, &subjects));
+    layout.cells.extend(subjects);
     layout.cells.extend(input.running.iter().map(|running| running.cell(&like)));
     layout
 }
@@ -110,6 +116,18 @@ fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
         ..echo(input, cheapest)
     });
     layout.cells.extend(models.iter().map(|model| echo(input, model)));
+}
+
+/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them.
+fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell]) -> Vec<Cell> {
+    let is_over_tcp = |cell: &&Cell| cell.factors.transport() == Transport::Tcp;
+    let mut cells: Vec<Cell> = subjects.iter().filter(is_over_tcp).cloned().collect();
+    let versions = input.echo_version.iter().map(|version| ("echo".to_owned(), version.clone())).collect();
+    let offer = HostOffer { lacking: input.lacking.clone(), versions, ..HostOffer::default() };
+    ceilings::add(&offer, &mut cells);
+    let ceilings = cells.into_iter().filter(|cell| cell.role != Role::Subject);
+    let with_queries = |cell: Cell| Cell { factors: factors(input).with(&cell.factors).fitting(), ..cell };
+    ceilings.map(with_queries).collect()
 }
 
 fn echo(input: &DefaultStudyInput, model: &str) -> Cell {
@@ -218,6 +236,30 @@ mod tests {
         assert_eq!(ceiling.factors.player(), theirs.factors.player(), "the player is set up alike");
         assert_eq!(theirs.factors.player().senders, Some(2));
         assert_eq!(ceiling.factors.player().timeout_s, Some(1.5));
+    }
+
+    #[test]
+    fn a_subject_over_tcp_has_ceilings_over_tcp() {
+        let knot = builtin::servers().into_iter().find(|one| one.name == "knot").unwrap();
+        let pairs = ["player.transport=tcp", "player.connections=4"].map(str::to_owned);
+        let configured = Configured::with(knot, "knot over tcp", &pairs).unwrap();
+        let input = DefaultStudyInput {
+            subjects: vec![(configured, None)],
+            topology: Topology::read(),
+            models: vec!["mmsg".into()],
+            zone_records: 10,
+            ..DefaultStudyInput::default()
+        };
+        let layout = layout(&input);
+        let [_, _, player, echo, knot] = &layout.cells[..] else { panic!("{:?}", names(&layout)) };
+        let of_player = "player ceiling over tcp, burst 32, connections 4, ";
+        assert!(player.name.starts_with(of_player), "{}", player.name);
+        assert_eq!(echo.name, "echo over tcp, 1 worker, 4 kept connections");
+        for ceiling in [player, echo] {
+            assert_eq!(ceiling.factors.player(), knot.factors.player());
+            assert_eq!((ceiling.io.as_str(), ceiling.factors.dataset().records), ("epoll", Some(10)));
+        }
+        assert_eq!((player.role, echo.role), (Role::PlayerCeiling, Role::EchoCeiling));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! The file's text becomes a [`StudyFile`], which is checked as far as the text alone permits. [`cells`] then
 //! makes its cells on a given machine.
 
-mod ceilings;
+pub(crate) mod ceilings;
 pub mod cells;
 mod check;
 pub(crate) mod common;
 pub mod offer;
 mod place;
 mod possible;
+mod transports;
 pub mod values;
 
 use std::collections::BTreeMap;

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::port;
+use kqps_observation::trial::Transport;
 
 use crate::path::LaidPath;
 
@@ -161,6 +162,17 @@ impl Subject {
         interrupts: &Interrupts,
         share: Option<Duration>,
     ) -> Result<Self, StartError> {
+        Self::start_over(Transport::Udp, definition, setting, interrupts, share)
+    }
+
+    /// As [`Subject::start_within`], for queries over `transport`: the subject is ready when it answers over that.
+    pub fn start_over(
+        transport: Transport,
+        definition: &Definition,
+        setting: &LaunchSetting<'_>,
+        interrupts: &Interrupts,
+        share: Option<Duration>,
+    ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;
         let (path, address) = (setting.path, setting.path.subject_address());
@@ -170,6 +182,7 @@ impl Subject {
         let addresses: Vec<_> =
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
         let values = definition.settle(setting.settings, setting.values(first));
+        let values = definition.over(transport, values)?;
         let values = zones::with(values, definition.each_zone.as_deref(), setting.zones);
         prepare_folder(definition, setting.folder, &values)?;
         let mut command = command(definition, setting.folder, &values)?;
@@ -178,10 +191,12 @@ impl Subject {
         let mut process = Process::spawn(command, setting.cpus, setting.folder)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
         for &address in &addresses {
-            let probe = path
-                .at_player(|| probe::Probe::new(address, &setting.zones[0].origin, definition.ready.kind))
-                .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
-            wait_until_ready(definition, &probe, &mut process, interrupts, (began, share))?;
+            let no_socket = |error| io_error("opening a socket to ask whether it is ready", error);
+            let (origin, kind) = (&setting.zones[0].origin, definition.ready.kind);
+            let probe = path.at_player(|| probe::Probe::new(transport, address, origin, kind));
+            let probe = probe.map_err(no_socket)?;
+            let ask = || path.at_player(|| Ok(probe.ask())).map_err(no_socket);
+            wait_until_ready(definition, ask, &mut process, interrupts, (began, share))?;
         }
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
@@ -291,7 +306,7 @@ fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Co
 
 fn wait_until_ready(
     definition: &Definition,
-    probe: &probe::Probe,
+    ask: impl Fn() -> Result<Asked, StartError>,
     process: &mut Process,
     interrupts: &Interrupts,
     (began, share): (Instant, Option<Duration>),
@@ -301,7 +316,7 @@ fn wait_until_ready(
     let within = share.filter(|_| is_share).unwrap_or(definition.ready.within());
     let mut said = None;
     loop {
-        match probe.ask() {
+        match ask()? {
             Asked::Ready => return Ok(()),
             Asked::Wrong(answer) => said = Some(answer),
             Asked::Silent => (),

@@ -93,7 +93,9 @@ impl SubjectLauncher<'_> {
             cpus: &cell.subject_cpus,
             settings: &definition.settings_among(cell.factors.words()),
         };
-        let subject = Subject::start_within(definition, &setting, self.interrupts, patience.for_start());
+        let transport = cell.factors.transport();
+        let subject =
+            Subject::start_over(transport, definition, &setting, self.interrupts, patience.for_start());
         let subject = subject.map_err(|error| match error {
             StartError::Interrupted => NoTrial::Interrupted,
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },

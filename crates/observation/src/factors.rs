@@ -8,11 +8,15 @@
 //! | --- | --- | --- |
 //! | `player.io` | as `kqps load --io` | the player's I/O; without it, the best that the host offers |
 //! | `player.senders` | a count | sending threads |
-//! | `player.sockets` | a count | sockets over all threads |
+//! | `player.transport` | `udp`, `tcp` | what carries queries and replies; without it, UDP |
+//! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
+//! | `player.connections` | a count | connections over all threads that may be open at once; for TCP, as are the next two |
+//! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
+//! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |
-//! | `player.sources` | `one`, `spread` | source addresses of the sockets |
+//! | `player.sources` | `one`, `spread` | source addresses of the sockets or connections |
 //! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
 //! | `dataset.zones` | a count | zones that load |
 //! | `dataset.records` | a count | records in all zones together |
@@ -43,6 +47,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_list;
+use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
 pub use values::{ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice};
@@ -146,6 +151,13 @@ impl Factors {
         Self::read_again(kept.map(|(name, word)| (name.clone(), word.clone())))
     }
 
+    /// These factors without the settings of the player that are for another transport than theirs.
+    #[must_use]
+    pub fn fitting(&self) -> Self {
+        let transport = self.transport();
+        self.filtered(|name| name::transport_of(name).is_none_or(|of| of == transport))
+    }
+
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {
         Self::read(words).expect("every word was read before")
     }
@@ -163,6 +175,11 @@ impl Factors {
     /// The settings of the player.
     pub fn player(&self) -> &PlayerFactors {
         &self.values.player
+    }
+
+    /// What carries queries and replies.
+    pub fn transport(&self) -> Transport {
+        self.values.player.transport.unwrap_or_default()
     }
 
     /// The zones and queries.
@@ -257,11 +274,15 @@ mod tests {
             ("path.sysctl.net.ipv4.udp_rmem_min", "8192"),
             ("path.txqueuelen", "0"),
             ("player.burst", "32"),
+            ("player.connections", "64"),
             ("player.io", "mmsg"),
+            ("player.outstanding_per_connection", "10"),
+            ("player.queries_per_connection", "1"),
             ("player.senders", "2"),
             ("player.sockets", "8"),
             ("player.sources", "spread"),
             ("player.timeout_s", "0.250"),
+            ("player.transport", "tcp"),
             ("player.window", "500"),
             ("rounds", "26"),
             ("steady", "1m"),
@@ -276,6 +297,10 @@ mod tests {
             burst: Some(32),
             timeout_s: Some(0.25),
             sources: Some(SourceChoice::Spread),
+            transport: Some(Transport::Tcp),
+            connections: Some(64),
+            queries_per_connection: Some(1),
+            outstanding_per_connection: Some(10),
         };
         let dataset = DatasetFactors {
             recipe: Some("tld".into()),
@@ -327,6 +352,27 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_another_transport_do_not_fit() {
+        let of = |transport: &str| {
+            let words = [
+                ("player.connections", "4"),
+                ("player.io", "mmsg"),
+                ("player.sockets", "8"),
+                ("player.transport", transport),
+                ("player.window", "9"),
+                ("sockets", "shared"),
+            ];
+            let fitting = read(&words).unwrap().fitting();
+            (fitting.transport(), fitting.words().keys().cloned().collect::<Vec<_>>())
+        };
+        let tcp = ["player.connections", "player.transport", "player.window", "sockets"];
+        assert_eq!(of("tcp"), (Transport::Tcp, tcp.map(str::to_owned).to_vec()));
+        let udp = ["player.io", "player.sockets", "player.transport", "player.window", "sockets"];
+        assert_eq!(of("udp"), (Transport::Udp, udp.map(str::to_owned).to_vec()));
+        assert_eq!(Factors::default().transport(), Transport::Udp);
+    }
+
+    #[test]
     fn a_malformed_word_is_an_error_and_changes_nothing() {
         for (name, word, expected) in [
             ("player.window", "5oo", "a number from 1 on"),
@@ -334,6 +380,10 @@ mod tests {
             ("player.timeout_s", "soon", "seconds above 0"),
             ("player.timeout_s", "inf", "seconds above 0"),
             ("player.sources", "two", "one of one, spread"),
+            ("player.transport", "tls", "one of udp, tcp"),
+            ("player.connections", "0", "a number from 1 on"),
+            ("player.queries_per_connection", "0", "a number from 1 on"),
+            ("player.outstanding_per_connection", "-1", "a number from 1 on"),
             ("dataset.records", "-1", "a number from 1 on"),
             ("dataset.names", "oen", "one of random, one"),
             ("path", "wire", "one of loopback, veth"),

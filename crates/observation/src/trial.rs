@@ -121,7 +121,9 @@ pub struct Trial {
 }
 
 /// What carries queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// Datagrams (RFC 1035, section 4.2.1).
@@ -129,6 +131,21 @@ pub enum Transport {
     Udp,
     /// Connections on which each message follows its length (RFC 7766).
     Tcp,
+}
+
+impl Transport {
+    /// Its words, in the order of its values.
+    pub const WORDS: [&str; 2] = ["udp", "tcp"];
+
+    /// Its word in factors, records and flags.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::Udp, Self::Tcp].into_iter().find(|transport| transport.word() == word)
+    }
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.
@@ -147,10 +164,11 @@ impl Trial {
         began_ns..began_ns + (self.load.duration_s * 1e9) as u64
     }
 
-    /// Queries that an open loop did not send because its window or every connection was full. They show nothing about
-    /// the player.
+    /// Queries that an open loop did not send because its window was full, or because every connection had as many as
+    /// it takes. They show nothing about the player.
     pub fn held_back(&self) -> u64 {
-        [UNSENT_WINDOW, UNSENT_CONNECTIONS].iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
+        let of_load = [UNSENT_WINDOW, UNSENT_CONNECTIONS];
+        of_load.iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
     }
 
     /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.

@@ -15,6 +15,7 @@ use kqps_lab::subject::{LaunchSetting, Subject, Zone, builtin};
 use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::trial::Transport;
 use kqps_player::LoadPlan;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
@@ -27,8 +28,8 @@ const DURATION: Duration = Duration::from_millis(500);
 /// How the subject receives queries, as far as kqps knows. The echo behind its ceiling does the same.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
-    /// Whether queries come over TCP.
-    pub(super) is_tcp: bool,
+    /// What carries the queries.
+    pub(super) transport: Transport,
     /// The closest I/O model of the echo.
     pub(super) io: String,
     pub(super) workers: u32,
@@ -90,7 +91,7 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
         if player.is_over() {
             return None;
         }
-        match against((io, workers, interface.is_tcp), player, cpus, gauges) {
+        match against((io, workers, interface.transport), player, cpus, gauges) {
             Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
             Err(Ended::Failed(error)) if !player.is_over() => {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
@@ -99,7 +100,7 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
             Err(_) => None,
         }
     };
-    if interface.is_tcp {
+    if interface.transport == Transport::Tcp {
         // The echo has one model for connections, so one figure serves for both.
         return Ceilings { player: None, echo: measured("the echo's ceiling", &interface.io, interface.workers) };
     }
@@ -114,9 +115,9 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
     }
 }
 
-/// Plays a trial against an echo with this I/O model and these workers, over TCP or not, that runs on these cores.
+/// Plays a trial against an echo with this I/O model and these workers, over this transport, on these cores.
 fn against(
-    (io, workers, is_tcp): (&str, u32, bool),
+    (io, workers, transport): (&str, u32, Transport),
     player: &Player<'_>,
     cpus: &[u32],
     gauges: &Gauges,
@@ -131,9 +132,9 @@ fn against(
         io,
         workers,
         cpus,
-        settings: &settings(workers, is_tcp),
+        settings: &BTreeMap::new(),
     };
-    let echo = Subject::start(&builtin::echo(), &setting, interrupts).map_err(failed)?;
+    let echo = Subject::start_over(transport, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
     let mut plan = player.plan.clone();
     plan.targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
@@ -147,12 +148,6 @@ fn against(
     let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();
     trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })
-}
-
-/// The settings of the echo. Each of its processes has one thread for connections.
-fn settings(workers: u32, is_tcp: bool) -> BTreeMap<String, String> {
-    let of_tcp = [("tcp", "yes".to_owned()), ("processes", workers.to_string()), ("threads", "1".to_owned())];
-    of_tcp.into_iter().filter(|_| is_tcp).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn failed(error: impl Into<anyhow::Error>) -> Ended {

@@ -9,6 +9,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
 use kqps_observation::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
+use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
 use kqps_player::{Plan, Wire};
 use kqps_verdict::judge::{facts_of, judge};
@@ -42,7 +43,7 @@ impl Keeping {
             .player
             .as_ref()
             .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!("echo {}", if interface.is_tcp { "tcp" } else { &interface.io });
+        let interface_name = format!("echo {}", if interface.transport == Transport::Tcp { "tcp" } else { &interface.io });
         let standard = ceilings.echo.as_ref().map(|measured| {
             (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });
@@ -110,16 +111,22 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
 
 fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan, &SubjectWatched)) -> Cell {
     let mut factors = Factors::default();
-    factors.set_player(PlayerFactors {
-        io: match &plan.wire {
-            Wire::Udp(udp) => Some(udp.io.name().to_owned()),
-            Wire::Tcp(_) => None,
-        },
+    let of_all = PlayerFactors {
         senders: Some(plan.threads as u32),
-        sockets: Some(plan.flows() as u32),
         burst: Some(plan.burst as u32),
         timeout_s: Some(plan.timeout.as_secs_f64()),
         ..PlayerFactors::default()
+    };
+    let flows = Some(plan.flows() as u32);
+    factors.set_player(match &plan.wire {
+        Wire::Udp(udp) => PlayerFactors { io: Some(udp.io.name().to_owned()), sockets: flows, ..of_all },
+        Wire::Tcp(tcp) => PlayerFactors {
+            transport: Some(Transport::Tcp),
+            connections: flows,
+            queries_per_connection: tcp.queries_per_connection,
+            outstanding_per_connection: Some(tcp.outstanding),
+            ..of_all
+        },
     });
     Cell {
         name: name.to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::trial::Transport;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
@@ -148,7 +149,7 @@ fn reasons(searched: &Searched<'_>) -> String {
 /// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
-    let (how, flags) = if interface.is_tcp {
+    let (how, flags) = if interface.transport == Transport::Tcp {
         ("over tcp with".to_owned(), "--subject-workers")
     } else {
         (format!("with {} and", interface.io), "--subject-io, --subject-workers")
@@ -182,7 +183,7 @@ mod tests {
         let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
         let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
         let interface =
-            Interface { is_tcp: false, io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
+            Interface { transport: Transport::Udp, io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
         words(&Searched {
             verdict: &verdict,
             targets: "127.0.0.1:53".into(),

@@ -136,7 +136,7 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
             format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
         }
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
-        UNSENT_CONNECTIONS => "every connection had as many queries as it takes".into(),
+        UNSENT_CONNECTIONS => "every connection had as many as it takes".into(),
         _ => "the player came to them too late".into(),
     }
 }

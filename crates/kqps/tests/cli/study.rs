@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use kqps_observation::run::{Purpose, Role};
+use kqps_observation::trial::Transport;
 use kqps_observation::{Run, Store};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -110,6 +111,70 @@ fn every_cell_is_measured_as_often_as_the_study_says() {
     assert!(lab.out().join("report.html").exists());
 }
 
+/// Kept connections, and one for each query, at the echo and at a server.
+const OVER_TCP: &str = r#"
+name = "over-tcp"
+title = "Over TCP"
+question = "Do connections work?"
+repetitions = 1
+load = { rates_qps = [500], seconds = 0.4 }
+fixed = { "player.transport" = "tcp", "player.timeout_s" = 2 }
+
+[bundles.connections.kept]
+"player.connections" = 4
+[bundles.connections.each]
+"player.connections" = 64
+"player.queries_per_connection" = 1
+"player.sources" = "spread"
+
+[[experiment]]
+name = "tcp"
+title = "TCP"
+subjects = ["echo", "kqps-auth"]
+[experiment.factors]
+connections = ["kept", "each"]
+[[experiment.table]]
+title = "Rates"
+rows = ["subject"]
+columns = "connections"
+show = ["median", "cpu", "ceiling-share"]
+"#;
+
+#[test]
+fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
+    let lab = Lab::new(OVER_TCP);
+    let output = lab.run(&["--out", &lab.out().display().to_string()]);
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(run.cells.len(), 8, "a ceiling of the player and an echo for each of both ways: {names:?}");
+    for (index, cell) in run.cells.iter().enumerate() {
+        assert!(cell.role == Role::Subject || cell.name.contains(" over tcp, "), "{}", cell.name);
+        let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
+        assert!(of_cell().all(|trial| trial.failure().is_none()), "{}: {:?}", cell.name, of_cell().next());
+        let measured: Vec<_> = of_cell().filter_map(|trial| trial.measured()).collect();
+        assert!(measured.iter().any(|trial| trial.accounts.correct > 0), "{}: no figure", cell.name);
+        for trial in measured {
+            assert_eq!(trial.transport, Transport::Tcp, "{}", cell.name);
+            assert_eq!(trial.accounts.check(), Ok(()), "{}", cell.name);
+            let connections = trial.connections.as_ref().unwrap();
+            assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
+            assert_eq!(trial.accounts.wrong, 0, "{}", cell.name);
+            match cell.factors.player().queries_per_connection {
+                None => assert_eq!((connections.before_load, connections.handed), (4, trial.accounts.sent)),
+                Some(_) => {
+                    assert_eq!(connections.before_load, 0, "{}", cell.name);
+                    assert!(connections.established >= trial.accounts.correct, "{}: {connections:?}", cell.name);
+                }
+            }
+        }
+    }
+    let json = serde_json::to_value(run.trials[0].measured().unwrap()).unwrap();
+    assert_eq!(json["transport"], "tcp");
+    let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(page.contains("player.connections 4") && page.contains("player.transport tcp"), "the cells' factors");
+}
+
 #[test]
 fn a_dry_run_prints_cells_order_and_time_and_measures_nothing() {
     let lab = Lab::new(STUDY);
@@ -191,6 +256,9 @@ fn a_wrong_study_is_one_clear_error() {
     assert!(wrong(&STUDY.replace("repetitions", "repetition")).contains("did you mean `repetitions`?"));
     assert!(wrong(&STUDY.replace("\"reuseport\"", "\"reusport\"")).contains("did you mean `reuseport`?"));
     assert!(wrong("name = ").contains("study.toml:1:"));
+    let connections = STUDY.replace("\"host.nice\" = 3", "\"player.connections\" = 3");
+    let said = wrong(&connections);
+    assert!(said.contains("`player.connections` sets nothing over udp"), "{said}");
     assert!(
         wrong(&STUDY.replace("title = \"Models\"", "title = \"Models\"\nsubjects = [\"nds\"]"))
             .contains("did you mean `nsd`?")

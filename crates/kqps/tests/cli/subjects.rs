@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
 use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, builtin, programs, version};
+use kqps_observation::trial::Transport;
 use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
@@ -51,6 +53,16 @@ impl Rig {
         workers: u32,
         settings: &Settings,
     ) -> Result<Started, StartError> {
+        self.start_over(Transport::Udp, definition, workers, settings)
+    }
+
+    fn start_over(
+        &mut self,
+        transport: Transport,
+        definition: &Definition,
+        workers: u32,
+        settings: &Settings,
+    ) -> Result<Started, StartError> {
         self.starts += 1;
         // Deeper than the longest path of a socket (107 bytes, unix(7)).
         let deep = self.folder.path().join("deep/".repeat(24));
@@ -65,7 +77,7 @@ impl Rig {
             cpus: &[last_core()],
             settings,
         };
-        let subject = Subject::start(definition, &setting, &Interrupts::default())?;
+        let subject = Subject::start_over(transport, definition, &setting, &Interrupts::default(), None)?;
         Ok(Started { subject, folder })
     }
 
@@ -200,6 +212,53 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
             }
             started.stop(&definition);
         }
+    }
+}
+
+/// The rcodes of replies to `count` queries, which are all sent on one connection before the first reply is read.
+fn ask_by_connection(server: SocketAddr, count: u16) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let question = b"\x03ns1\x05bench\x04test\0\0\x01\0\x01";
+    let mut queries: Vec<u8> = Vec::new();
+    for id in 0..count {
+        queries.extend((12 + question.len() as u16).to_be_bytes());
+        queries.extend(id.to_be_bytes());
+        queries.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        queries.extend(question);
+    }
+    stream.write_all(&queries)?;
+    let read = |_| -> std::io::Result<u8> {
+        let mut length = [0; 2];
+        stream.read_exact(&mut length)?;
+        let mut reply = vec![0; u16::from_be_bytes(length).into()];
+        stream.read_exact(&mut reply)?;
+        Ok(reply[3] & 0x0f)
+    };
+    (0..count).map(read).collect()
+}
+
+/// More connections than a server takes by default, and many queries on each.
+#[test]
+fn each_that_answers_over_tcp_keeps_many_connections_for_many_queries() {
+    let mut rig = Rig::new();
+    for definition in installed() {
+        if definition.check_transport(Transport::Tcp).is_err() {
+            assert_eq!(definition.name, "front");
+            continue;
+        }
+        let started = rig.start_over(Transport::Tcp, &definition, 2, &Settings::new());
+        let mut started = started.unwrap_or_else(|error| {
+            panic!("{} over tcp: {error}\n{}", definition.title, error.output().join("\n"))
+        });
+        let address = started.subject.address();
+        let kept: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let rcodes = ask_by_connection(address, 500);
+        let rcodes = rcodes.unwrap_or_else(|error| panic!("{}: {error}", definition.title));
+        assert_eq!(rcodes, vec![NOERROR; 500], "{}", definition.title);
+        drop(kept);
+        assert_eq!(started.subject.ended(), None);
+        started.stop(&definition);
     }
 }
 

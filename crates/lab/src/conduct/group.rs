@@ -73,13 +73,19 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
     (0..run.cells.len()).any(|subject| ceiling_of(run, subject) == Some(echo))
 }
 
-/// The echo that a searched subject is compared with: one with the same I/O and, of those, the one with the
-/// nearest number of workers.
+/// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
+/// the nearest number of workers. Among equals, one with the same player comes first.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
-    let alike = echoes.filter(|(_, echo)| echo.io == facts.io && is_searched(facts) && !facts.is_elsewhere());
-    alike.min_by_key(|(_, echo)| echo.workers.abs_diff(facts.workers)).map(|(echo, _)| echo)
+    let has_same_wire =
+        |echo: &Cell| echo.io == facts.io && echo.factors.transport() == facts.factors.transport();
+    let is_comparable = is_searched(facts) && !facts.is_elsewhere();
+    let alike = echoes.filter(|(_, echo)| is_comparable && has_same_wire(echo));
+    let difference = |echo: &Cell| {
+        (echo.workers.abs_diff(facts.workers), echo.factors.player() != facts.factors.player())
+    };
+    alike.min_by_key(|(_, echo)| difference(echo)).map(|(echo, _)| echo)
 }
 
 #[cfg(test)]
@@ -118,6 +124,23 @@ mod tests {
         assert_eq!(groups(&run, &[4, 5, 2, 3]), [vec![4, 2], vec![5], vec![3]]);
         run.cells[4].subject_cpus = vec![3];
         assert_eq!(groups(&run, &[4, 2]), [[4], [2]]);
+    }
+
+    #[test]
+    fn a_ceiling_has_the_transport_and_the_connections_of_its_subject() {
+        let over_tcp = |name: &str, role, queries: &str| {
+            let mut cell = cell(name, role, "epoll");
+            cell.factors.set("player.transport", "tcp").unwrap();
+            cell.factors.set("player.queries_per_connection", queries).unwrap();
+            cell
+        };
+        let mut run = run();
+        run.cells.push(over_tcp("echo over tcp, 9", Role::EchoCeiling, "9"));
+        run.cells.push(over_tcp("echo over tcp, 1", Role::EchoCeiling, "1"));
+        run.cells.push(over_tcp("nsd over tcp", Role::Subject, "1"));
+        assert_eq!([5, 8].map(|subject| ceiling_of(&run, subject)), [Some(3), Some(7)]);
+        run.cells[7].role = Role::Canary;
+        assert_eq!(ceiling_of(&run, 8), Some(6), "the nearest, as over UDP");
     }
 
     #[test]

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use kqps_observation::factors::name;
 use kqps_observation::run::Role;
+use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
 
 use super::offer::HostOffer;
 use super::values::FactorWords;
 use crate::echo_io;
+use crate::player_setup::{PlayerSetup, WireSetup};
 use crate::subject::Definition;
+use crate::words::counted;
 
 /// The canary is the simplest server, since any server could answer its rate.
 const CANARY_IO: &str = "blocking";
@@ -18,15 +21,19 @@ const CANARY_IO: &str = "blocking";
 const CANARY_S: f64 = 0.5;
 
 /// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
-/// their I/O model, workers, way of sharing sockets and cores. The ceilings come first.
-pub(super) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
+/// their I/O model, workers, way of sharing sockets and cores; over TCP, with their workers, connections and cores. The
+/// ceilings come first.
+pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
     let mut ceilings: Vec<Cell> = Vec::new();
     for cell in cells.iter() {
         let setup = FactorWords::from(surroundings(cell));
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
-            let io = echo_io::cheapest(&offer.lacking);
+            let io = match cell.factors.transport() {
+                Transport::Udp => echo_io::cheapest(&offer.lacking),
+                Transport::Tcp => echo_io::OVER_TCP,
+            };
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
             let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
@@ -91,17 +98,26 @@ fn surroundings(cell: &Cell) -> Factors {
     cell.factors.filtered(|name| name.starts_with(name::PLAYER) || is_of_path(name))
 }
 
-/// `player ceiling, sockets 8, window 500`, with the cores if the player has others in other cells.
+/// `player ceiling, sockets 8, window 500`, `player ceiling over tcp, connections 8, window 500`; with the cores if the
+/// player has others in other cells.
 fn player_name(setup: &FactorWords, cpus: Option<&Vec<u32>>) -> String {
-    let shown = setup.iter().filter(|(_, value)| *value != question::Path::Loopback.word());
-    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
+    let is_default = |value: &str| [question::Path::Loopback.word(), Transport::Udp.word()].contains(&value);
+    let shown = setup.iter().filter(|(_, value)| !is_default(value));
+    let words = shown.map(|(name, value)| match name.trim_start_matches(name::PLAYER) {
+        _ if name == name::PLAYER_TRANSPORT => format!(" over {value}"),
+        name => format!(", {name} {value}"),
+    });
     let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
-    words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
+    let (over, others): (Vec<String>, Vec<String>) = words.partition(|word| word.starts_with(" over "));
+    over.into_iter().chain(others).chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
 
 /// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
-/// shares with none.
+/// shares with none. Over TCP the sockets of datagrams are idle.
 fn sockets(offer: &HostOffer, cell: &Cell) -> String {
+    if cell.factors.transport() == Transport::Tcp {
+        return Definition::SHARED.into();
+    }
     let definition = offer.definitions.values().find(|definition| definition.name == cell.subject);
     match definition {
         Some(definition) if cell.workers > 1 => {
@@ -111,11 +127,22 @@ fn sockets(offer: &HostOffer, cell: &Cell) -> String {
     }
 }
 
-/// `echo mmsg, 1 worker`, `echo mmsg, 2 workers, reuseport`.
+/// `echo mmsg, 1 worker`, `echo mmsg, 2 workers, reuseport`, `echo over tcp, 1 worker, 64 kept connections`,
+/// `echo over tcp, 1 worker, 64 connections, closed after 1 query`.
 fn echo_name(cell: &Cell, sockets: &str) -> String {
-    match cell.workers {
-        1 => format!("echo {}, 1 worker", cell.io),
-        workers if sockets == Definition::SHARED => format!("echo {}, {workers} workers", cell.io),
-        workers => format!("echo {}, {workers} workers, {sockets}", cell.io),
+    let workers = counted(cell.workers.into(), "worker");
+    let WireSetup::Tcp { connections, queries_per_connection, .. } = PlayerSetup::of(cell).wire else {
+        let alone = cell.workers == 1 || sockets == Definition::SHARED;
+        let sockets = if alone { String::new() } else { format!(", {sockets}") };
+        return format!("echo {}, {workers}{sockets}", cell.io);
+    };
+    let connections: u64 = connections.into();
+    match queries_per_connection {
+        None => format!("echo over tcp, {workers}, {}", counted(connections, "kept connection")),
+        Some(1) => format!("echo over tcp, {workers}, {}, closed after 1 query", counted(connections, "connection")),
+        Some(queries) => {
+            let connections = counted(connections, "connection");
+            format!("echo over tcp, {workers}, {connections}, closed after {queries} queries")
+        }
     }
 }

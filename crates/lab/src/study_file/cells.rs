@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::factors::{FactorError, name::{self, CORES, IO, SUBJECT}};
+use kqps_observation::factors::{FactorError, name::{self, CORES, SUBJECT}};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_recipe::RecipeError;
@@ -106,10 +106,11 @@ impl Matrix<'_> {
             return Ok(Vec::new());
         }
         let wrong = |error: FactorError| self.study.wrong_key(error.name(), error.to_string());
-        let factors = Factors::read(settings.clone()).map_err(wrong)?;
+        let factors = Factors::read(settings.clone()).map_err(wrong)?.fitting();
         let definition = &self.offer.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
-        if let Err(error) = self.check_zones(definition, &factors)? {
+        let can_be = self.check_zones(definition, &factors)?;
+        if let Err(error) = can_be.and_then(|()| definition.check_transport(factors.transport())) {
             layout.skipped.insert(name, error.to_string());
             return Ok(Vec::new());
         }
@@ -170,7 +171,7 @@ impl Matrix<'_> {
         if let Some(reason) = self.no_path(factors) {
             return Ok(Err(reason));
         }
-        let io = io_of(definition, factors.words());
+        let io = definition.cell_io(factors);
         if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &offer.lacking)).flatten() {
             return Ok(Err(reason));
         }
@@ -215,7 +216,7 @@ impl Matrix<'_> {
             load: cell_load(load),
             subject: definition.name.clone(),
             version: self.offer.versions.get(subject).cloned(),
-            io: io_of(definition, given.words()),
+            io: definition.cell_io(given),
             workers: workers(factors.words()),
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
@@ -260,14 +261,6 @@ impl Matrix<'_> {
             links: experiment.links.iter().map(links).collect(),
             published: experiment.published.iter().flat_map(published).collect(),
         }
-    }
-}
-
-/// The I/O model of a cell's ceiling, or of the cell's own echo.
-fn io_of(definition: &Definition, settings: &FactorWords) -> String {
-    match settings.get(IO) {
-        Some(io) if definition.takes_io() => io.clone(),
-        _ => definition.echo_io(settings),
     }
 }
 

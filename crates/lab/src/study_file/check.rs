@@ -6,7 +6,7 @@ use kqps_verdict::search::Preset;
 
 use super::possible::{self, PossibleSettings};
 use super::values::{COMMON, ONE_PER_CORE};
-use super::{Experiment, Published, RawLoad, StudyFile, common};
+use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
 use crate::echo_io;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -115,6 +115,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     }
     let settings = possible::settings(study, experiment);
     common_settings(study, experiment, &settings)?;
+    transports::check(study, experiment)?;
     excluded(study, experiment, &settings)?;
     let shown = experiment.tables.iter().flat_map(|table| table.rows.iter().chain([&table.columns]));
     let drawn = experiment.charts.iter().flat_map(|chart| chart.series.iter().chain([&chart.x]));

@@ -4,6 +4,7 @@
 use kqps_observation::Factors;
 use kqps_observation::factors::{FactorError, name::{self, CORES, IO, WORKERS}};
 use kqps_player::Io;
+use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
 use kqps_verdict::steady::BINS;
 
 use super::values::{COMMON, ONE_PER_CORE};
@@ -58,6 +59,14 @@ fn limit(name: &str) -> Option<Limit> {
         name::PLAYER_TIMEOUT => Some((
             |one| one.player().timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
             "seconds above 0, 60 at most",
+        )),
+        name::PLAYER_CONNECTIONS => Some((
+            |one| one.player().connections.is_some_and(|many| many as usize <= CONNECTIONS_MOST),
+            "a number from 1 to 131072",
+        )),
+        name::PLAYER_OUTSTANDING => Some((
+            |one| one.player().outstanding_per_connection.is_some_and(|many| many <= OUTSTANDING_MOST),
+            "a number from 1 to 65536",
         )),
         name::STEADY => Some((
             |one| one.steady_s().is_some_and(|seconds| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&seconds)),

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 20] = [
+pub const COMMON: [&str; 24] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -26,6 +26,10 @@ pub const COMMON: [&str; 20] = [
     name::PLAYER_SENDERS,
     name::PLAYER_TIMEOUT,
     name::PLAYER_SOURCES,
+    name::PLAYER_TRANSPORT,
+    name::PLAYER_CONNECTIONS,
+    name::PLAYER_QUERIES_PER_CONNECTION,
+    name::PLAYER_OUTSTANDING,
     name::DATASET_NAMES,
     name::DATASET_RECIPE,
     name::DATASET_ZONES,

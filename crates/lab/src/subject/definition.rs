@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kqps_kernel::port;
+use kqps_observation::Factors;
+use kqps_observation::factors::name::IO;
+use kqps_observation::trial::Transport;
 use serde::Deserialize;
 
-use super::setting::{Declared, SettingError};
+use super::setting::{Declared, SettingError, Texts};
 use super::template::{self, Values};
 use crate::echo_io;
 use kqps_files::toml_file::{self, FileError, TomlError, nearest};
@@ -50,6 +53,10 @@ pub struct Definition {
     /// Without it, the subject serves one zone.
     #[serde(default)]
     pub each_zone: Option<String>,
+    /// What it answers over, each with the text of `{of_transport}` in cells over it, or with the texts of
+    /// `{of_transport.KEY}`.
+    #[serde(default = "udp_alone")]
+    pub transports: BTreeMap<Transport, Texts>,
     /// Files written into its work folder before it starts: name → text with placeholders.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
@@ -92,6 +99,10 @@ pub struct Start {
     pub folder: Option<PathBuf>,
 }
 
+fn udp_alone() -> BTreeMap<Transport, Texts> {
+    [(Transport::Udp, Texts::One(String::new()))].into()
+}
+
 fn shared() -> String {
     Definition::SHARED.into()
 }
@@ -124,7 +135,7 @@ pub enum ReloadSignal {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// The reply that must come back when the zone's SOA is asked for over UDP.
+    /// The reply that must come back when the zone's SOA is asked for over the transport of the cell.
     pub kind: ReadyKind,
     /// Seconds after which the start fails.
     pub within_s: f64,
@@ -187,6 +198,9 @@ impl Definition {
     /// The value of the echo's setting `sockets` for one socket of all workers.
     pub const SHARED: &str = "shared";
 
+    /// The placeholder of what a definition needs for the transport of a cell.
+    pub(super) const OF_TRANSPORT: &str = "of_transport";
+
     /// Reads a definition from a file.
     ///
     /// # Errors
@@ -245,6 +259,15 @@ impl Definition {
         self.settle(given, Values::default()).fill(&self.io)
     }
 
+    /// The I/O model in a cell with these factors: that of its ceiling, or the one that the cell names for it.
+    pub fn cell_io(&self, factors: &Factors) -> String {
+        match factors.word(IO) {
+            Some(io) if self.takes_io() => io.to_owned(),
+            _ if factors.transport() == Transport::Tcp => echo_io::OVER_TCP.into(),
+            _ => self.echo_io(factors.words()),
+        }
+    }
+
     /// How the workers of the echo that is its ceiling share sockets, with these settings.
     pub fn echo_sockets(&self, given: &BTreeMap<String, String>) -> String {
         self.settle(given, Values::default()).fill(&self.echo_sockets)
@@ -288,6 +311,28 @@ impl Definition {
         Ok(())
     }
 
+    /// Whether it answers over a transport.
+    pub fn check_transport(&self, transport: Transport) -> Result<(), SettingError> {
+        self.texts_over(transport).map(|_| ())
+    }
+
+    fn texts_over(&self, transport: Transport) -> Result<&Texts, SettingError> {
+        self.transports.get(&transport).ok_or_else(|| SettingError::Transport {
+            title: self.title.clone(),
+            known: self.transports.keys().map(|known| known.word()).collect::<Vec<_>>().join(", "),
+            transport: transport.word(),
+        })
+    }
+
+    /// Adds the texts that it needs for a transport. They may use all other placeholders.
+    pub(super) fn over(&self, transport: Transport, values: Values) -> Result<Values, SettingError> {
+        let texts = self.texts_over(transport)?.of(Self::OF_TRANSPORT);
+        Ok(texts.into_iter().fold(values, |values, (name, text)| {
+            let filled = values.fill(&text);
+            values.with(&name, &filled)
+        }))
+    }
+
     /// Adds the texts that the settings stand for. A choice may use counts and texts; these may use only
     /// built-in placeholders.
     pub(super) fn settle(&self, given: &BTreeMap<String, String>, values: Values) -> Values {
@@ -308,6 +353,7 @@ impl Definition {
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
         let reload = self.reload.iter().flat_map(|reload| &reload.command);
         let files = self.files.values().chain(&self.each_zone);
+        let files = files.chain(self.transports.values().flat_map(Texts::all));
         files.chain(start).chain(reload).chain(version).chain([&self.io, &self.echo_sockets])
     }
 
@@ -347,6 +393,35 @@ within_s = 1
         let definition = Definition::read("fake.toml", GOOD).unwrap();
         assert_eq!(definition.stop.signal, StopSignal::Term);
         assert_eq!(definition.version, None);
+    }
+
+    #[test]
+    fn what_a_transport_needs_is_filled_in_where_the_definition_says() {
+        let plain = Definition::read("fake.toml", GOOD).unwrap();
+        assert!(plain.check_transport(Transport::Udp).is_ok());
+        let missing = plain.check_transport(Transport::Tcp).unwrap_err().to_string();
+        assert_eq!(missing, "Fake answers over udp, and not over tcp: its file names no such transport");
+
+        let transports = "[transports]\nudp = \"\"\ntcp = \"tcp with {workers}\"\n[files]";
+        let text = GOOD.replace("[files]", transports).replace("threads {workers}", "{of_transport}");
+        let both = Definition::read("fake.toml", &text).unwrap();
+        let filled = |transport| {
+            let values = both.over(transport, Values::default().with("workers", &3)).unwrap();
+            values.fill(&both.files["fake.conf"])
+        };
+        assert_eq!([Transport::Udp, Transport::Tcp].map(filled), ["", "tcp with 3"]);
+        assert!(both.takes_workers());
+
+        let keys = text.replace("udp = \"\"", "udp = { flag = \"\" }");
+        assert!(error(&keys).contains("the transports stand for different texts"), "{}", error(&keys));
+        let keys = keys.replace("\"tcp with {workers}\"", "{ flag = \"--tcp\" }");
+        assert!(error(&keys).contains("unknown placeholder `{of_transport}`"), "{}", error(&keys));
+        let keyed = Definition::read("fake.toml", &keys.replace("{of_transport}", "{of_transport.flag}"));
+        let values = keyed.unwrap().over(Transport::Tcp, Values::default()).unwrap();
+        assert_eq!(values.fill("a {of_transport.flag}"), "a --tcp");
+        assert!(error(&text.replace("tcp = ", "tpc = ")).contains("did you mean `tcp`?"));
+        let none = GOOD.replace("[files]", "[transports]\n[files]");
+        assert!(error(&none).contains("transports: expected udp, tcp or both"));
     }
 
     #[test]

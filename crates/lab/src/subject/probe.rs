@@ -1,11 +1,12 @@
-//! Asks a subject whether it is ready: for the zone's SOA over UDP, again and again, until the reply is good
-//! enough.
+//! Asks a subject whether it is ready: for the zone's SOA over the transport of its cell, again and again, until the
+//! reply is good enough. A server that answers over UDP may not listen on TCP yet.
 
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use kqps_message::{Header, NameError, header, query, rtype};
+use kqps_observation::trial::Transport;
 
 use super::definition::ReadyKind;
 
@@ -23,39 +24,44 @@ pub enum Asked {
     Silent,
 }
 
-/// Asks for the SOA of a zone.
+/// Asks for the SOA of a zone, and waits for [`PATIENCE`] at most.
 #[derive(Debug)]
 pub struct Probe {
-    socket: UdpSocket,
+    way: Way,
     query: Vec<u8>,
     kind: ReadyKind,
 }
 
+/// How the question travels.
+#[derive(Debug)]
+enum Way {
+    /// From this socket, which is connected to the subject.
+    Udp(UdpSocket),
+    /// By a new connection to this address each time.
+    Tcp(SocketAddr),
+}
+
 impl Probe {
-    /// A probe of the zone `origin` (`bench.test.`) at `target`. It sends from the network namespace of the
-    /// thread that makes it, wherever it is used later.
-    pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
+    /// A probe of the zone `origin` (`bench.test.`) at `target`. Over UDP it sends from the network namespace of the
+    /// thread that makes it, over TCP from that of the thread that asks.
+    pub fn new(transport: Transport, target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
         let query = soa_query(fastrand::u16(..), origin).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}"))
         })?;
-        let any: SocketAddr = if target.is_ipv4() {
-            (Ipv4Addr::UNSPECIFIED, 0).into()
-        } else {
-            (Ipv6Addr::UNSPECIFIED, 0).into()
+        let way = match transport {
+            Transport::Udp => Way::Udp(connected(target)?),
+            Transport::Tcp => Way::Tcp(target),
         };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(target)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { socket, query, kind })
+        Ok(Self { way, query, kind })
     }
 
     /// Asks once. A subject that refuses the packet or does not reply is not ready.
     pub fn ask(&self) -> Asked {
-        let mut reply = [0; 1500];
-        if self.socket.send(&self.query).is_err() {
-            return Asked::Silent;
-        }
-        self.socket.recv(&mut reply).map_or(Asked::Silent, |length| self.rate(&reply[..length]))
+        let reply = match &self.way {
+            Way::Udp(socket) => by_datagram(socket, &self.query),
+            Way::Tcp(target) => by_connection(*target, &self.query),
+        };
+        reply.map_or(Asked::Silent, |reply| self.rate(&reply))
     }
 
     fn rate(&self, reply: &[u8]) -> Asked {
@@ -74,6 +80,39 @@ impl Probe {
     }
 }
 
+fn connected(target: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = if target.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(target)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+fn by_datagram(socket: &UdpSocket, query: &[u8]) -> io::Result<Vec<u8>> {
+    let mut reply = vec![0; 1500];
+    socket.send(query)?;
+    let length = socket.recv(&mut reply)?;
+    reply.truncate(length);
+    Ok(reply)
+}
+
+/// Query and reply follow their lengths (RFC 1035, section 4.2.2).
+fn by_connection(target: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let length = (query.len() as u16).to_be_bytes();
+    stream.write_all(&[&length[..], query].concat())?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut reply = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut reply)?;
+    Ok(reply)
+}
+
 /// A query for `origin`'s SOA. It requests recursion, as the player's queries do: a resolver refuses others.
 fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
     let mut message = Vec::new();
@@ -84,12 +123,15 @@ fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     /// Answers one query with its bytes changed by `change`, and returns how the probe judged that.
     fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let probe = Probe::new(server.local_addr().unwrap(), "bench.test.", kind).unwrap();
+        let target = server.local_addr().unwrap();
+        let probe = Probe::new(Transport::Udp, target, "bench.test.", kind).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = [0; 512];
@@ -114,6 +156,27 @@ mod tests {
         assert_eq!(outcome(ReadyKind::Reply, |_| ()), Asked::Silent, "the query came back as it was");
         let another_id = |reply: &mut Vec<u8>| (reply[1], reply[2]) = (!reply[1], 0x80);
         assert_eq!(outcome(ReadyKind::Reply, another_id), Asked::Silent);
+    }
+
+    #[test]
+    fn over_tcp_a_reply_follows_its_length() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        let probe = Probe::new(Transport::Tcp, target, "bench.test.", ReadyKind::Soa).unwrap();
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = server.accept().unwrap();
+                let mut framed = [0; 2 + 28];
+                stream.read_exact(&mut framed).unwrap();
+                assert_eq!(framed[..2], [0, 28]);
+                (framed[4], framed[9]) = (0x84, 1);
+                stream.write_all(&framed).unwrap();
+            });
+            probe.ask()
+        });
+        assert_eq!(outcome, Asked::Ready);
+        drop(server);
+        assert_eq!(probe.ask(), Asked::Silent, "nothing listens");
     }
 
     #[test]

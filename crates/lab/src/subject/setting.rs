@@ -56,6 +56,8 @@ pub enum SettingError {
     Value { title: String, name: String, value: String, near: Option<String>, expected: String },
     #[error("{title} takes no number of workers, so it cannot have {workers}")]
     Workers { title: String, workers: u32 },
+    #[error("{title} answers over {known}, and not over {transport}: its file names no such transport")]
+    Transport { title: String, known: String, transport: &'static str },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
     #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = kqps_kernel::port::MANY)]
@@ -122,21 +124,12 @@ impl Declared {
 
     /// The placeholders of the setting, without braces.
     pub(super) fn placeholders(&self, name: &str) -> Vec<String> {
-        match self.values.values().next() {
-            Some(texts) => texts.keys().iter().map(|key| placeholder(name, key)).collect(),
-            None => vec![name.into()],
-        }
+        self.values.values().next().map_or_else(|| vec![name.into()], |texts| texts.names(name))
     }
 
     /// The texts of its placeholders for this value, before their own placeholders are replaced.
     pub(super) fn texts(&self, name: &str, value: &str) -> Vec<(String, String)> {
-        match self.values.get(value) {
-            Some(Texts::One(text)) => vec![(name.into(), text.clone())],
-            Some(Texts::Several(texts)) => {
-                texts.iter().map(|(key, text)| (placeholder(name, key), text.clone())).collect()
-            }
-            None => vec![(name.into(), value.into())],
-        }
+        self.values.get(value).map_or_else(|| vec![(name.into(), value.into())], |texts| texts.of(name))
     }
 
     /// All of its texts that may contain placeholders.
@@ -146,14 +139,31 @@ impl Declared {
 }
 
 impl Texts {
-    fn all(&self) -> Vec<&String> {
+    /// The texts by the names of their placeholders under `name`, without braces.
+    pub(super) fn of(&self, name: &str) -> Vec<(String, String)> {
+        match self {
+            Self::One(text) => vec![(name.into(), text.clone())],
+            Self::Several(texts) => {
+                texts.iter().map(|(key, text)| (placeholder(name, key), text.clone())).collect()
+            }
+        }
+    }
+
+    /// The names of the placeholders under `name`, without braces.
+    pub(super) fn names(&self, name: &str) -> Vec<String> {
+        self.keys().iter().map(|key| placeholder(name, key)).collect()
+    }
+
+    /// All texts.
+    pub(super) fn all(&self) -> Vec<&String> {
         match self {
             Self::One(text) => vec![text],
             Self::Several(texts) => texts.values().collect(),
         }
     }
 
-    fn keys(&self) -> Vec<&str> {
+    /// The keys of several texts, or an empty one.
+    pub(super) fn keys(&self) -> Vec<&str> {
         match self {
             Self::One(_) => vec![""],
             Self::Several(texts) => texts.keys().map(String::as_str).collect(),

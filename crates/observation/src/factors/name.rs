@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::trial::Transport;
+
 /// The prefix of the player's settings.
 pub const PLAYER: &str = "player.";
 /// The player's I/O.
@@ -18,6 +20,14 @@ pub const PLAYER_BURST: &str = "player.burst";
 pub const PLAYER_TIMEOUT: &str = "player.timeout_s";
 /// The choice of source addresses.
 pub const PLAYER_SOURCES: &str = "player.sources";
+/// What carries queries and replies.
+pub const PLAYER_TRANSPORT: &str = "player.transport";
+/// The number of connections that may be open at once.
+pub const PLAYER_CONNECTIONS: &str = "player.connections";
+/// The number of queries after which a connection is closed.
+pub const PLAYER_QUERIES_PER_CONNECTION: &str = "player.queries_per_connection";
+/// The most unsettled queries of one connection.
+pub const PLAYER_OUTSTANDING: &str = "player.outstanding_per_connection";
 
 /// The prefix of zones and queries.
 pub const DATASET: &str = "dataset.";
@@ -74,6 +84,15 @@ pub const THREADS: &str = "threads";
 pub const CORES: &str = "cores";
 /// How the workers of an echo share sockets.
 pub const SOCKETS: &str = "sockets";
+
+/// The transport that a setting of the player is for; `None` if it is for every transport, or no such setting.
+pub fn transport_of(name: &str) -> Option<Transport> {
+    match name {
+        PLAYER_IO | PLAYER_SOCKETS => Some(Transport::Udp),
+        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING => Some(Transport::Tcp),
+        _ => None,
+    }
+}
 
 /// Whether kqps gives this name a meaning of its own, so that no subject and no study may.
 pub fn is_reserved(name: &str) -> bool {

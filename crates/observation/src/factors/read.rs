@@ -8,6 +8,7 @@ use super::name;
 use super::values::{ComparedAs, Names, SourceChoice, Values};
 use crate::cpu_list;
 use crate::question::Path;
+use crate::trial::Transport;
 
 /// The most queues that the kernel accepts (`veth.c`, `veth_get_num_queues`).
 const QUEUES_MOST: u32 = 4096;
@@ -63,6 +64,12 @@ impl Values {
                 player.sources =
                     Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
             }
+            name::PLAYER_TRANSPORT => {
+                player.transport = Some(wanted.one_of(&Transport::WORDS, [Transport::Udp, Transport::Tcp])?);
+            }
+            name::PLAYER_CONNECTIONS => player.connections = Some(wanted.count()?),
+            name::PLAYER_QUERIES_PER_CONNECTION => player.queries_per_connection = Some(wanted.count()?),
+            name::PLAYER_OUTSTANDING => player.outstanding_per_connection = Some(wanted.count()?),
             name::DATASET_RECIPE => dataset.recipe = Some(word.to_owned()),
             name::DATASET_ZONES => dataset.zones = Some(wanted.count()?),
             name::DATASET_RECORDS => dataset.records = Some(wanted.count()?),

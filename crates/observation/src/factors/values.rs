@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::name;
 use crate::question::Path;
+use crate::trial::Transport;
 
 /// The values of all factors that measuring knows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,11 +22,11 @@ pub(super) struct Values {
 /// The settings of the player that a cell names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlayerFactors {
-    /// The player's I/O, by its name in `kqps load --io`.
+    /// The player's I/O, by its name in `kqps load --io`; for UDP.
     pub io: Option<String>,
     /// Sending threads, at least 1.
     pub senders: Option<u32>,
-    /// Sockets over all threads, at least 1.
+    /// Sockets over all threads, at least 1; for UDP.
     pub sockets: Option<u32>,
     /// The most queries outstanding in a closed loop, at least 1.
     pub window: Option<u32>,
@@ -33,8 +34,16 @@ pub struct PlayerFactors {
     pub burst: Option<u32>,
     /// Seconds after which a reply is late, above 0.
     pub timeout_s: Option<f64>,
-    /// The source addresses of the sockets.
+    /// The source addresses of the sockets or connections.
     pub sources: Option<SourceChoice>,
+    /// What carries queries and replies; `None` for UDP.
+    pub transport: Option<Transport>,
+    /// Connections over all threads that may be open at once, at least 1; for TCP.
+    pub connections: Option<u32>,
+    /// Queries after which a connection is closed, at least 1; `None` if it is kept.
+    pub queries_per_connection: Option<u32>,
+    /// The most unsettled queries of one connection, at least 1.
+    pub outstanding_per_connection: Option<u32>,
 }
 
 /// The source addresses of the player's sockets.
@@ -110,6 +119,10 @@ impl PlayerFactors {
             number(name::PLAYER_BURST, self.burst),
             self.timeout_s.map(|seconds| (name::PLAYER_TIMEOUT, seconds.to_string())),
             self.sources.map(|sources| (name::PLAYER_SOURCES, sources.word().to_owned())),
+            self.transport.map(|transport| (name::PLAYER_TRANSPORT, transport.word().to_owned())),
+            number(name::PLAYER_CONNECTIONS, self.connections),
+            number(name::PLAYER_QUERIES_PER_CONNECTION, self.queries_per_connection),
+            number(name::PLAYER_OUTSTANDING, self.outstanding_per_connection),
         ];
         words.into_iter().flatten().map(|(name, word)| (name.to_owned(), word))
     }

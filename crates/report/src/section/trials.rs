@@ -1,7 +1,9 @@
 //! The trials behind every figure: a table per cell, the failed trials with the subject's last output.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, Run, RunTrial, Trial};
+use kqps_observation::{Cell, ConnectionFacts, Run, RunTrial, Trial};
 use kqps_verdict::warning::{self, Code, Surroundings};
 
 use crate::format;
@@ -117,6 +119,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         notes.push("interrupted".to_owned());
     }
     notes.extend(warned(cell, trial));
+    notes.extend(trial.connections.as_ref().and_then(broken));
     notes.extend(trial.players.first.notes.iter().cloned());
     let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
@@ -128,6 +131,21 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         p99: quantile(trial.latency_us.p99),
         notes: notes.join("; "),
     }
+}
+
+/// The connections that failed, or that the server ended before the player did, by cause; `None` if all went well.
+fn broken(connections: &ConnectionFacts) -> Option<String> {
+    let by_cause = |counts: &BTreeMap<String, u64>, is_shown: fn(&str) -> bool| {
+        let shown = counts.iter().filter(|(cause, count)| is_shown(cause) && **count > 0);
+        shown.map(|(cause, count)| format!("{cause}: {}", format::count(*count))).collect::<Vec<_>>().join(", ")
+    };
+    let kinds = [
+        ("connections failed", by_cause(&connections.failed, |_| true)),
+        ("connections ended by the server", by_cause(&connections.closed, |cause| cause != "player")),
+    ];
+    let parts = kinds.iter().filter(|(_, causes)| !causes.is_empty());
+    let parts: Vec<String> = parts.map(|(what, causes)| format!("{what} ({causes})")).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The names of a trial's own warnings. The warning about a single host is left out, since the answer has it
@@ -165,5 +183,29 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Rate => "fixed rate",
         Purpose::Canary => "canary",
         Purpose::Reasons { .. } => "drop reasons",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_failed_or_were_ended_are_noted() {
+        let counts = |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
+        let mut trial = Trial::default();
+        let notes = |trial: &Trial| figures(&Cell::default(), trial, Purpose::Search).notes;
+        let silent = notes(&trial);
+        let well = ConnectionFacts { closed: counts(&[("player", 9)]), ..ConnectionFacts::default() };
+        trial.connections = Some(well.clone());
+        assert_eq!(notes(&trial), silent, "the player may close what it opened");
+        trial.connections = Some(ConnectionFacts {
+            failed: counts(&[("connect-timeout", 2), ("refused", 1), ("reset", 0)]),
+            closed: counts(&[("closed", 3), ("player", 9)]),
+            ..well
+        });
+        let said = notes(&trial);
+        let expected = "connections failed (connect-timeout: 2, refused: 1), connections ended by the server (closed: 3)";
+        assert!(said.ends_with(expected), "{said}");
     }
 }

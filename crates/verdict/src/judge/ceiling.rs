@@ -56,14 +56,16 @@ impl Ceiling {
 }
 
 impl Ceilings {
-    /// Ceiling (b) of a cell: the echo with the same I/O and, of those, the one with the nearest number of
+    /// Ceiling (b) of a cell: the echo with the same transport and I/O and, of those, the one with the nearest number of
     /// workers. Among equals, an echo of the same experiment comes first, then the one that shares most
     /// factors. An echo in a closed loop is its own ceiling.
     pub fn for_cell(&self, run: &Run, index: usize) -> Option<&Ceiling> {
         let cell = &run.cells[index];
         let measured = self.echoes.iter().chain(&self.studied).filter(|echo| echo.figure_qps.is_some());
-        let same_io = measured.filter(|echo| echo.io == cell.io);
-        same_io.min_by_key(|echo| {
+        let transport = |echo: &Ceiling| run.cells[echo.cell as usize].factors.transport();
+        let same_wire =
+            measured.filter(|echo| echo.io == cell.io && transport(echo) == cell.factors.transport());
+        same_wire.min_by_key(|echo| {
             let other = &run.cells[echo.cell as usize];
             let differs = |(name, word): &(&String, &String)| cell.factors.words().get(*name) != Some(*word);
             let differing = other.factors.words().iter().filter(differs).count();

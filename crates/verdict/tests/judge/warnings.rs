@@ -350,8 +350,10 @@ fn what_a_full_window_kept_back_is_not_the_players() {
     held.accounts.correct -= half;
     held.accounts.unsent = half;
     assert!(player_limited(&held).is_some() && lagging(&held).is_some(), "a cause is not known");
-    held.unsent_causes.insert("window".into(), half);
-    assert_eq!((player_limited(&held), lagging(&held)), (None, None));
+    for cause in ["window", "connections"] {
+        held.unsent_causes = [(cause.to_owned(), half)].into();
+        assert_eq!((player_limited(&held), lagging(&held)), (None, None), "{cause}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Definition;
 use crate::echo_io;
-use crate::subject::setting::Declared;
+use crate::subject::setting::{Declared, Texts};
 use crate::subject::template;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 
@@ -21,6 +21,7 @@ type Slip = (String, String);
 impl Definition {
     pub(super) fn check(&self, file: &str, text: &str) -> Result<(), TomlError> {
         self.check_words()
+            .and_then(|()| self.check_transports())
             .and_then(|()| self.check_settings_declared())
             .and_then(|()| self.check_templates())
             .and_then(|()| self.check_each_zone())
@@ -76,6 +77,23 @@ impl Definition {
         Ok(())
     }
 
+    /// What all transports need must have the same placeholders.
+    fn check_transports(&self) -> Result<(), Slip> {
+        let wrong = |what: &str| Err(("transports".to_owned(), what.to_owned()));
+        let mut keys = self.transports.values().map(Texts::keys);
+        let Some(first) = keys.next() else { return wrong("transports: expected udp, tcp or both") };
+        if keys.any(|keys| keys != first) {
+            return wrong("the transports stand for different texts");
+        }
+        if first.iter().any(|key| !key.is_empty() && !template::is_word(key)) {
+            return wrong("the texts of transports need names of lower-case letters and `_`");
+        }
+        if self.settings.contains_key(Self::OF_TRANSPORT) {
+            return wrong("`of_transport` cannot be a setting: it is what a transport needs");
+        }
+        Ok(())
+    }
+
     fn check_settings_declared(&self) -> Result<(), Slip> {
         for (name, declared) in &self.settings {
             declared.check(name).map_err(|what| (format!("settings.{name}"), what))?;
@@ -88,7 +106,13 @@ impl Definition {
         let made = |(name, declared): (&String, &Declared)| declared.placeholders(name);
         let free = self.settings.iter().filter(|(_, declared)| declared.kind.is_some());
         let of_choices: Vec<String> = built_in.iter().cloned().chain(free.flat_map(made)).collect();
-        let all: Vec<String> = built_in.iter().cloned().chain(self.settings.iter().flat_map(made)).collect();
+        let settled: Vec<String> =
+            built_in.iter().cloned().chain(self.settings.iter().flat_map(made)).collect();
+        for text in self.transports.values().flat_map(Texts::all) {
+            check_template(text, &settled)?;
+        }
+        let of_transport = self.transports.values().take(1).flat_map(|texts| texts.names(Self::OF_TRANSPORT));
+        let all: Vec<String> = settled.iter().cloned().chain(of_transport).collect();
         for declared in self.settings.values() {
             let known = if declared.kind.is_some() { &built_in[..] } else { &of_choices };
             declared.templates().try_for_each(|text| check_template(text, known))?;
