@@ -1,0 +1,145 @@
+//! Certificates: one made for a server, with its issuer, and the type of a peer's key.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+
+use crate::error::TlsError;
+use crate::server::Identity;
+
+/// The type of a key that is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyType {
+    /// ECDSA on P-256.
+    #[default]
+    Ecdsa,
+    /// RSA with 2048 bits.
+    Rsa,
+}
+
+impl FromStr for KeyType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ecdsa" => Ok(Self::Ecdsa),
+            "rsa" => Ok(Self::Rsa),
+            _ => Err("expected ecdsa or rsa".into()),
+        }
+    }
+}
+
+/// A certificate that was made, and the certificate of its issuer, which clients must trust.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The server's certificate and key.
+    pub identity: Identity,
+    /// The issuer's certificate, as PEM.
+    pub ca: String,
+}
+
+/// The days from today in which a made certificate is valid.
+const VALID_DAYS: Range<i64> = -1..366;
+
+/// Makes a certificate for these names and addresses, and an issuer of its own.
+pub fn make(key: KeyType, names: &[String]) -> Result<Made, TlsError> {
+    make_valid(key, names, VALID_DAYS)
+}
+
+/// Makes a certificate that is valid from the first of these days to the last, counted from today.
+pub fn make_valid(key: KeyType, names: &[String], days: Range<i64>) -> Result<Made, TlsError> {
+    let params = |names: &[String], common_name: &str| -> Result<CertificateParams, rcgen::Error> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        let now = OffsetDateTime::now_utc();
+        params.not_before = now + Duration::days(days.start);
+        params.not_after = now + Duration::days(days.end);
+        Ok(params)
+    };
+    let mut of_issuer = params(&[], "kqps issuer")?;
+    of_issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    of_issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let issuer_key = pair(key)?;
+    let ca = of_issuer.self_signed(&issuer_key)?.pem();
+    let issuer = Issuer::new(of_issuer, issuer_key);
+    let mut of_server = params(names, "kqps server")?;
+    of_server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    of_server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    of_server.use_authority_key_identifier_extension = true;
+    let server_key = pair(key)?;
+    let chain = of_server.signed_by(&server_key, &issuer)?.pem();
+    Ok(Made { identity: Identity { chain, key: server_key.serialize_pem() }, ca })
+}
+
+fn pair(key: KeyType) -> Result<KeyPair, rcgen::Error> {
+    match key {
+        KeyType::Ecdsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+        KeyType::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+    }
+}
+
+/// The types of keys by what their description begins with: an object identifier of an algorithm or a curve, in DER.
+const KEY_TYPES: [(&[u8], &str); 4] = [
+    (&[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], "ECDSA-P256"),
+    (&[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22], "ECDSA-P384"),
+    (&[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23], "ECDSA-P521"),
+    (&[0x06, 0x03, 0x2b, 0x65, 0x70], "Ed25519"),
+];
+
+/// The algorithm of RSA keys (RFC 8017, appendix C).
+const RSA: &[u8] = &[0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+
+/// The bytes of the description of an RSA key, beside those of its modulus, if its exponent is 65537.
+const RSA_OTHER_BYTES: usize = 38;
+
+/// The algorithm and its parameters are in so many first bytes of a key's description.
+const ALGORITHM_BYTES: usize = 32;
+
+/// The type of a certificate's key, such as `ECDSA-P256` or `RSA-2048`.
+pub(crate) fn key_type(certificate: &CertificateDer<'_>) -> &'static str {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return "unknown" };
+    let key = parsed.subject_public_key_info();
+    let bytes: &[u8] = key.as_ref();
+    let head = &bytes[..bytes.len().min(ALGORITHM_BYTES)];
+    let has = |identifier: &[u8]| head.windows(identifier.len()).any(|part| part == identifier);
+    if has(RSA) {
+        let bits = bytes.len().saturating_sub(RSA_OTHER_BYTES) * 8;
+        return match bits {
+            2048 => "RSA-2048",
+            3072 => "RSA-3072",
+            4096 => "RSA-4096",
+            _ => "RSA",
+        };
+    }
+    KEY_TYPES.iter().find(|(identifier, _)| has(identifier)).map_or("unknown", |&(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::pem::PemObject as _;
+
+    use super::*;
+
+    #[test]
+    fn a_made_certificate_has_the_key_that_was_asked_for() {
+        for (key, name) in [(KeyType::Ecdsa, "ECDSA-P256"), (KeyType::Rsa, "RSA-2048")] {
+            let made = make(key, &["localhost".into(), "127.0.0.1".into()]).unwrap();
+            for text in [&made.identity.chain, &made.ca] {
+                let certificate = CertificateDer::from_pem_slice(text.as_bytes()).unwrap();
+                assert_eq!(key_type(&certificate), name);
+            }
+            assert!(!format!("{:?}", made.identity).contains("PRIVATE KEY"));
+        }
+        assert!("dsa".parse::<KeyType>().is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! The settings of a client, and what makes the TLS of its connections.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use serde::{Deserialize, Serialize};
+
+use crate::ALPN;
+use crate::connection::{ClientTls, Tls};
+use crate::error::TlsError;
+use crate::failure::Failure;
+use crate::offer::{Group, Suite, provider};
+use crate::tickets::{TicketCounts, Tickets};
+
+/// How a client speaks TLS. It can be sent to another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientSettings {
+    /// Which certificates the client accepts.
+    pub trust: Trust,
+    /// Whether connections resume sessions by the tickets of earlier ones (RFC 8446, section 2.2).
+    pub resume: bool,
+    /// The suites that it offers, the best first; empty for all usual ones.
+    pub suites: Vec<Suite>,
+    /// The groups that it offers, the best first; empty for all usual ones.
+    pub groups: Vec<Group>,
+}
+
+/// Which certificates a client accepts. Their names, dates and signatures are checked in any case but the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Those of issuers that this host trusts.
+    System,
+    /// Those of the issuers in this text, as PEM.
+    Ca(String),
+    /// Any certificate. The client then does not know which server it speaks to.
+    Anyone,
+}
+
+/// A client, before it connects. Its threads share what is checked and offered.
+pub struct Client {
+    config: ClientConfig,
+    resume: bool,
+}
+
+/// What makes the TLS of one thread's connections to one server.
+pub struct Connector {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    tickets: Option<Arc<Tickets>>,
+}
+
+/// The name of a server in its certificate: a DNS name or an address.
+pub fn server_name(text: &str) -> Result<ServerName<'static>, TlsError> {
+    let name = text.strip_suffix('.').unwrap_or(text).to_owned();
+    ServerName::try_from(name).map_err(|_| TlsError::Name(text.to_owned()))
+}
+
+impl Client {
+    /// A client with these settings. Reads the host's store of certificates if it needs it.
+    pub fn new(settings: &ClientSettings) -> Result<Self, TlsError> {
+        let provider = Arc::new(provider(&settings.suites, &settings.groups));
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Settings)?;
+        let builder = match &settings.trust {
+            Trust::System => builder.with_root_certificates(roots_of_system()?),
+            Trust::Ca(text) => builder.with_root_certificates(roots_of(text)?),
+            Trust::Anyone => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked::of(&provider)))
+            }
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.enable_early_data = false;
+        config.resumption = Resumption::disabled();
+        Ok(Self { config, resume: settings.resume })
+    }
+
+    /// What a thread needs to connect to the server of this name. It keeps `tickets` tickets at most.
+    pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
+        let mut config = self.config.clone();
+        let tickets = self.resume.then(|| Arc::new(Tickets::new(tickets)));
+        if let Some(tickets) = &tickets {
+            let store = Arc::clone(tickets);
+            config.resumption = Resumption::store(store);
+        }
+        Connector { config: Arc::new(config), name, tickets }
+    }
+}
+
+impl Connector {
+    /// Begins a handshake, whose first bytes it appends to `outgoing`.
+    pub fn connect(&self, outgoing: &mut Vec<u8>) -> Result<ClientTls, Failure> {
+        let side = UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
+        let mut tls = Tls::new(side);
+        tls.open(&mut [], &mut Vec::new(), outgoing)?;
+        Ok(tls)
+    }
+
+    /// The counts of tickets so far.
+    pub fn tickets(&self) -> TicketCounts {
+        self.tickets.as_ref().map(|tickets| tickets.counts()).unwrap_or_default()
+    }
+}
+
+/// The issuers that this host trusts.
+fn roots_of_system() -> Result<RootCertStore, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let reason = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        return Err(TlsError::NoRoots(reason));
+    }
+    Ok(roots)
+}
+
+/// The issuers of a text.
+fn roots_of(text: &str) -> Result<RootCertStore, TlsError> {
+    let wrong = |reason: String| TlsError::Pem { what: "the certificates to trust", reason };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("expected a certificate at least, as PEM".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Accepts every certificate. What the server signs with it is checked, as any client does.
+#[derive(Debug)]
+struct Unchecked(WebPkiSupportedAlgorithms);
+
+impl Unchecked {
+    fn of(provider: &CryptoProvider) -> Self {
+        Self(provider.signature_verification_algorithms)
+    }
+}
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}

@@ -1,0 +1,197 @@
+//! Both ends in memory.
+
+use std::ops::Range;
+
+use super::*;
+use crate::certificate::{KeyType, Made, make, make_valid};
+use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
+use crate::server::Acceptor;
+use crate::session::Kind;
+
+const NAME: &str = "dns.test";
+
+fn settings(trust: Trust) -> ClientSettings {
+    ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() }
+}
+
+fn connector(settings: &ClientSettings, name: &str) -> Connector {
+    Client::new(settings).unwrap().connector(server_name(name).unwrap(), 8)
+}
+
+fn made(days: Range<i64>) -> Made {
+    make_valid(KeyType::Ecdsa, &[NAME.into(), "127.0.0.1".into()], days).unwrap()
+}
+
+/// One end, with what it received and what it has to send.
+struct End<S> {
+    tls: Tls<S>,
+    plain: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+impl<S: Side> End<S> {
+    /// Takes bytes in pieces of this length.
+    fn take(&mut self, bytes: &[u8], piece: usize) -> Result<Peer, Failure> {
+        let mut peer = Peer::Open;
+        for piece in bytes.chunks(piece) {
+            let mut records = [self.tls.kept(), piece].concat();
+            if self.tls.open(&mut records, &mut self.plain, &mut self.outgoing)? == Peer::Closed {
+                peer = Peer::Closed;
+            }
+        }
+        Ok(peer)
+    }
+}
+
+type Pair = (End<UnbufferedClientConnection>, End<UnbufferedServerConnection>);
+
+fn begin(connector: &Connector, acceptor: &Acceptor) -> Pair {
+    let mut outgoing = Vec::new();
+    let tls = connector.connect(&mut outgoing).unwrap();
+    let client = End { tls, plain: Vec::new(), outgoing };
+    let server = End { tls: acceptor.accept().unwrap(), plain: Vec::new(), outgoing: Vec::new() };
+    (client, server)
+}
+
+/// Passes bytes both ways, in pieces, until none are left. Returns the failure of the client, and that of the server.
+fn run((client, server): &mut Pair, piece: usize) -> (Option<Failure>, Option<Failure>) {
+    let (mut of_client, mut of_server) = (None, None);
+    while !client.outgoing.is_empty() || !server.outgoing.is_empty() {
+        let to_server = std::mem::take(&mut client.outgoing);
+        if of_server.is_none() {
+            of_server = server.take(&to_server, piece).err();
+        }
+        let to_client = std::mem::take(&mut server.outgoing);
+        if of_client.is_none() {
+            of_client = client.take(&to_client, piece).err();
+        }
+    }
+    (of_client, of_server)
+}
+
+fn established(connector: &Connector, acceptor: &Acceptor, piece: usize) -> Pair {
+    let mut pair = begin(connector, acceptor);
+    assert_eq!(run(&mut pair, piece), (None, None));
+    assert!(pair.0.tls.is_established() && pair.1.tls.is_established());
+    pair
+}
+
+#[test]
+fn messages_pass_both_ways_whatever_the_pieces() {
+    let made = made(-1..1);
+    let acceptor = Acceptor::new(&made.identity).unwrap();
+    let connector = connector(&settings(Trust::Ca(made.ca)), NAME);
+    for piece in [1, 2, 7, 1000, 1 << 20] {
+        let mut pair = established(&connector, &acceptor, piece);
+        let long: Vec<u8> = (0..70_000_u32).map(|number| number as u8).collect();
+        pair.0.tls.seal(b"a query", &mut pair.0.outgoing).unwrap();
+        pair.1.tls.seal(&long, &mut pair.1.outgoing).unwrap();
+        assert_eq!(run(&mut pair, piece), (None, None));
+        assert_eq!(pair.1.plain, b"a query");
+        assert!(pair.0.plain == long, "pieces of {piece}");
+        pair.0.tls.close(&mut pair.0.outgoing);
+        let last = std::mem::take(&mut pair.0.outgoing);
+        assert_eq!(pair.1.take(&last, piece), Ok(Peer::Closed));
+        assert!(pair.1.tls.kept().is_empty());
+    }
+}
+
+#[test]
+fn a_ticket_resumes_one_session() {
+    let made = made(-1..1);
+    let acceptor = Acceptor::new(&made.identity).unwrap();
+    let connector = connector(&settings(Trust::Ca(made.ca.clone())), "127.0.0.1");
+    let kinds: Vec<Kind> = (0..3).map(|_| established(&connector, &acceptor, 100).0.tls.session().kind).collect();
+    assert_eq!(kinds, [Kind::Full, Kind::Resumed, Kind::Resumed]);
+    let tickets = connector.tickets();
+    assert!(tickets.offered == 2 && tickets.received >= 3, "{tickets:?}");
+    let without = ClientSettings { resume: false, ..settings(Trust::Ca(made.ca)) };
+    let connector = super::tests::connector(&without, NAME);
+    for _ in 0..2 {
+        assert_eq!(established(&connector, &acceptor, 100).0.tls.session().kind, Kind::Full);
+    }
+    assert_eq!(connector.tickets(), crate::TicketCounts::default());
+}
+
+#[test]
+fn a_session_is_what_the_settings_ask_for() {
+    for (key, certificate) in [(KeyType::Ecdsa, "ECDSA-P256"), (KeyType::Rsa, "RSA-2048")] {
+        let made = make(key, &[NAME.into()]).unwrap();
+        let acceptor = Acceptor::new(&made.identity).unwrap();
+        for (suite, version) in [
+            ("TLS_CHACHA20_POLY1305_SHA256", "TLSv1.3"),
+            (
+                if key == KeyType::Rsa {
+                    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+                } else {
+                    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+                },
+                "TLSv1.2",
+            ),
+        ] {
+            let settings = ClientSettings {
+                suites: vec![suite.parse().unwrap()],
+                groups: vec!["secp384r1".parse().unwrap()],
+                ..settings(Trust::Ca(made.ca.clone()))
+            };
+            let session = established(&connector(&settings, NAME), &acceptor, 1000).0.tls.session();
+            assert_eq!((session.version, session.certificate), (version, Some(certificate)));
+            assert_eq!((session.suite.to_string(), session.kind), (suite.to_owned(), Kind::Full));
+            assert_eq!(session.group.map(|group| group.to_string()), Some("secp384r1".to_owned()));
+        }
+    }
+}
+
+/// The failures of both ends of a handshake.
+fn failures(made: &Made, settings: &ClientSettings, name: &str) -> (Option<Failure>, Option<Failure>) {
+    let acceptor = Acceptor::new(&made.identity).unwrap();
+    let mut pair = begin(&connector(settings, name), &acceptor);
+    let failures = run(&mut pair, 1000);
+    assert_eq!(pair.0.tls.is_established(), failures.0.is_none());
+    failures
+}
+
+#[test]
+fn a_certificate_is_checked_unless_the_settings_say_otherwise() {
+    let right = made(-1..1);
+    let of_right = settings(Trust::Ca(right.ca.clone()));
+    assert_eq!(failures(&right, &of_right, NAME), (None, None));
+    // Each server gets an alert, whose name depends on the fault.
+    let (client, server) = failures(&right, &of_right, "other.test");
+    assert_eq!(client, Some(Failure::Certificate("another name")));
+    assert!(matches!(server, Some(Failure::Alert(_))), "{server:?}");
+    let other = made(-1..1);
+    let (client, server) = failures(&other, &of_right, NAME);
+    assert_eq!(client, Some(Failure::Certificate("unknown issuer")));
+    assert_eq!(server, Some(Failure::Alert(48)));
+    let old = made(-9..-2);
+    let of_old = settings(Trust::Ca(old.ca.clone()));
+    assert_eq!(failures(&old, &of_old, NAME).0, Some(Failure::Certificate("expired")));
+    for made in [&other, &old] {
+        assert_eq!(failures(made, &settings(Trust::Anyone), "other.test"), (None, None));
+    }
+}
+
+#[test]
+fn what_is_not_tls_is_a_failure() {
+    let made = made(-1..1);
+    let acceptor = Acceptor::new(&made.identity).unwrap();
+    let mut server = End { tls: acceptor.accept().unwrap(), plain: Vec::new(), outgoing: Vec::new() };
+    let failure = server.take(b"\x00\x1d a query without TLS on it ", 1000).unwrap_err();
+    assert!(matches!(failure, Failure::Protocol(_)), "{failure:?}");
+}
+
+#[test]
+fn settings_survive_being_sent() {
+    let settings = ClientSettings { groups: vec!["x25519".parse().unwrap()], ..settings(Trust::Ca("pem".into())) };
+    let text = serde_json::to_string(&settings).unwrap();
+    assert_eq!(serde_json::from_str::<ClientSettings>(&text).unwrap(), settings, "{text}");
+}
+
+#[test]
+fn texts_without_certificates_are_errors() {
+    let error = |trust| Client::new(&settings(trust)).err().map(|error| error.to_string());
+    assert!(error(Trust::Ca(String::new())).unwrap().contains("expected a certificate"));
+    assert!(server_name("a b").is_err());
+    assert!(server_name("dns.test.").is_ok() && server_name("::1").is_ok());
+}

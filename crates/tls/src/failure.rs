@@ -1,0 +1,119 @@
+//! Why TLS of a connection failed.
+
+use std::fmt;
+
+use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+
+/// Why TLS of a connection failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer sent this fatal alert (RFC 8446, section 6.2).
+    Alert(u8),
+    /// The peer's certificate is not accepted; what is wrong with it.
+    Certificate(&'static str),
+    /// The two have no application protocol in common (RFC 7301): the peer sent the alert that says so, or chose a
+    /// protocol that was not offered.
+    Alpn,
+    /// The peer did something that TLS forbids or that this side cannot do.
+    Protocol(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol)
+            | Error::NoApplicationProtocol
+            | Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol) => Self::Alpn,
+            Error::AlertReceived(alert) => Self::Alert(alert.into()),
+            Error::InvalidCertificate(error) => Self::Certificate(fault(&error)),
+            Error::NoCertificatesPresented => Self::Certificate("none was sent"),
+            other => Self::Protocol(other.to_string()),
+        }
+    }
+}
+
+/// What is wrong with a certificate.
+fn fault(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not valid yet",
+        CertificateError::UnknownIssuer => "unknown issuer",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "another name",
+        CertificateError::Revoked => "revoked",
+        CertificateError::BadSignature => "bad signature",
+        CertificateError::BadEncoding => "bad encoding",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => "another purpose",
+        _ => "not accepted",
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alert(number) => match alert_name(*number) {
+                Some(name) => write!(formatter, "alert {name}"),
+                None => write!(formatter, "alert {number}"),
+            },
+            Self::Certificate(fault) => write!(formatter, "certificate: {fault}"),
+            Self::Alpn => formatter.write_str("no common application protocol"),
+            Self::Protocol(what) => write!(formatter, "TLS: {what}"),
+        }
+    }
+}
+
+/// The name of an alert (RFC 8446, appendix B.2; RFC 5246, section 7.2).
+fn alert_name(number: u8) -> Option<&'static str> {
+    Some(match number {
+        0 => "close_notify",
+        10 => "unexpected_message",
+        20 => "bad_record_mac",
+        22 => "record_overflow",
+        40 => "handshake_failure",
+        42 => "bad_certificate",
+        43 => "unsupported_certificate",
+        44 => "certificate_revoked",
+        45 => "certificate_expired",
+        46 => "certificate_unknown",
+        47 => "illegal_parameter",
+        48 => "unknown_ca",
+        49 => "access_denied",
+        50 => "decode_error",
+        51 => "decrypt_error",
+        70 => "protocol_version",
+        71 => "insufficient_security",
+        80 => "internal_error",
+        86 => "inappropriate_fallback",
+        90 => "user_canceled",
+        100 => "no_renegotiation",
+        109 => "missing_extension",
+        110 => "unsupported_extension",
+        112 => "unrecognized_name",
+        113 => "bad_certificate_status_response",
+        115 => "unknown_psk_identity",
+        116 => "certificate_required",
+        120 => "no_application_protocol",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_have_their_names() {
+        assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::HandshakeFailure)), Failure::Alert(40));
+        assert_eq!(Failure::Alert(40).to_string(), "alert handshake_failure");
+        assert_eq!(Failure::Alert(255).to_string(), "alert 255");
+        assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::NoApplicationProtocol)), Failure::Alpn);
+    }
+
+    #[test]
+    fn faults_of_certificates_have_their_words() {
+        let of = |error| Failure::from(Error::InvalidCertificate(error)).to_string();
+        assert_eq!(of(CertificateError::Expired), "certificate: expired");
+        assert_eq!(of(CertificateError::UnknownIssuer), "certificate: unknown issuer");
+        assert_eq!(of(CertificateError::UnhandledCriticalExtension), "certificate: not accepted");
+        assert!(matches!(Failure::from(Error::DecryptError), Failure::Protocol(_)));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a client offers: cipher suites and groups for the exchange of keys, by the names that IANA lists.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, ALL_KX_GROUPS, default_provider};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
+use serde::{Deserialize, Serialize};
+
+/// A cipher suite, such as `TLS_AES_128_GCM_SHA256`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Suite(pub(crate) CipherSuite);
+
+/// A group for the exchange of keys, such as `x25519`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Group(pub(crate) NamedGroup);
+
+impl Suite {
+    /// All suites that a client can offer.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL_CIPHER_SUITES.iter().map(|suite| Self(suite.suite()))
+    }
+
+    fn supported(self) -> Option<SupportedCipherSuite> {
+        ALL_CIPHER_SUITES.iter().copied().find(|suite| suite.suite() == self.0)
+    }
+}
+
+impl Group {
+    /// All groups that a client can offer.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL_KX_GROUPS.iter().map(|group| Self(group.name()))
+    }
+
+    fn supported(self) -> Option<&'static dyn SupportedKxGroup> {
+        ALL_KX_GROUPS.iter().copied().find(|group| group.name() == self.0)
+    }
+}
+
+/// The provider of cryptography with these suites and groups alone, in this order; without any, with its usual ones.
+pub(crate) fn provider(suites: &[Suite], groups: &[Group]) -> CryptoProvider {
+    let mut provider = default_provider();
+    if !suites.is_empty() {
+        provider.cipher_suites = suites.iter().filter_map(|suite| suite.supported()).collect();
+    }
+    if !groups.is_empty() {
+        provider.kx_groups = groups.iter().filter_map(|group| group.supported()).collect();
+    }
+    provider
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            // Rustls marks the suites of TLS 1.3 in their names, and IANA does not.
+            Some(name) => formatter.write_str(&name.replacen("TLS13_", "TLS_", 1)),
+            None => write!(formatter, "suite {:#06x}", u16::from(self.0)),
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            Some(name) => formatter.write_str(&name.to_ascii_lowercase()),
+            None => write!(formatter, "group {:#06x}", u16::from(self.0)),
+        }
+    }
+}
+
+impl FromStr for Suite {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(text, Self::all())
+    }
+}
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(text, Self::all())
+    }
+}
+
+/// The one with this name, in whatever case.
+fn named<T: fmt::Display>(text: &str, all: impl Iterator<Item = T>) -> Result<T, String> {
+    let mut names = Vec::new();
+    for one in all {
+        let name = one.to_string();
+        if name.eq_ignore_ascii_case(text) {
+            return Ok(one);
+        }
+        names.push(name);
+    }
+    Err(format!("expected one of {}", names.join(", ")))
+}
+
+impl TryFrom<String> for Suite {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Group {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Suite> for String {
+    fn from(suite: Suite) -> Self {
+        suite.to_string()
+    }
+}
+
+impl From<Group> for String {
+    fn from(group: Group) -> Self {
+        group.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_and_groups_have_the_names_of_the_registry() {
+        let suite: Suite = "TLS_AES_128_GCM_SHA256".parse().unwrap();
+        assert_eq!(suite.to_string(), "TLS_AES_128_GCM_SHA256");
+        assert_eq!("x25519".parse::<Group>(), "X25519".parse());
+        assert_eq!("X25519MLKEM768".parse::<Group>().unwrap().to_string(), "x25519mlkem768");
+        assert!("TLS_NULL".parse::<Suite>().unwrap_err().contains("TLS_AES_256_GCM_SHA384"));
+        assert!("x448".parse::<Group>().unwrap_err().contains("secp256r1"));
+        for suite in Suite::all() {
+            let text = serde_json::to_string(&suite).unwrap();
+            assert_eq!(serde_json::from_str::<Suite>(&text).unwrap(), suite, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_provider_has_what_is_asked_for_in_that_order() {
+        let groups = ["secp384r1", "x25519"].map(|name| name.parse::<Group>().unwrap());
+        let narrow = provider(&[], &groups);
+        let names: Vec<NamedGroup> = narrow.kx_groups.iter().map(|group| group.name()).collect();
+        assert_eq!(names, [NamedGroup::secp384r1, NamedGroup::X25519]);
+        assert_eq!(narrow.cipher_suites.len(), default_provider().cipher_suites.len());
+    }
+}

@@ -1,0 +1,81 @@
+//! A server's certificate and key, and what makes the TLS of its connections.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, fs};
+
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConnection};
+use serde::{Deserialize, Serialize};
+
+use crate::ALPN;
+use crate::connection::{ServerTls, Tls};
+use crate::error::TlsError;
+use crate::failure::Failure;
+
+/// A server's certificate with those of its issuers, and its key, all as PEM. It can be sent to another process.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The certificates, the server's own first.
+    pub chain: String,
+    /// The key.
+    pub key: String,
+}
+
+impl Identity {
+    /// Reads a certificate and its key from files.
+    pub fn read(chain: &Path, key: &Path) -> Result<Self, TlsError> {
+        let read = |path: &Path| {
+            fs::read_to_string(path).map_err(|error| TlsError::File { path: path.to_owned(), error })
+        };
+        Ok(Self { chain: read(chain)?, key: read(key)? })
+    }
+}
+
+impl fmt::Debug for Identity {
+    /// Shows nothing of the key.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+/// What makes the TLS of a server's connections. Threads share it, and with it the key of tickets.
+#[derive(Clone)]
+pub struct Acceptor {
+    config: Arc<ServerConfig>,
+}
+
+impl Acceptor {
+    /// A server with this identity. Its tickets resume sessions, it takes no early data, and accepts clients with ALPN
+    /// `dot` and without ALPN.
+    pub fn new(identity: &Identity) -> Result<Self, TlsError> {
+        let wrong = |what| move |error: rustls::pki_types::pem::Error| TlsError::Pem { what, reason: error.to_string() };
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(wrong("the certificate"))?;
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(wrong("the key"))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Settings)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(TlsError::Settings)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// The TLS of a connection that was just accepted.
+    pub fn accept(&self) -> Result<ServerTls, Failure> {
+        Ok(Tls::new(UnbufferedServerConnection::new(Arc::clone(&self.config))?))
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,72 @@
+//! What a handshake agreed on.
+
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
+
+use crate::certificate::key_type;
+use crate::offer::{Group, Suite};
+
+/// How two ends came to an agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By a full handshake.
+    Full,
+    /// By a full handshake with another round trip, since the server did not take the first group
+    /// (`HelloRetryRequest`, RFC 8446, section 4.1.4).
+    Retried,
+    /// By a ticket or session of an earlier handshake.
+    Resumed,
+}
+
+impl Kind {
+    /// The names, by [`Self::number`].
+    pub const NAMES: [&'static str; 3] = ["full", "retry", "resumed"];
+
+    /// The index of this kind among the counts of all.
+    pub fn number(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a handshake agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// How it was agreed on.
+    pub kind: Kind,
+    /// `TLSv1.3` or `TLSv1.2`.
+    pub version: &'static str,
+    /// The cipher suite.
+    pub suite: Suite,
+    /// The group of the exchange of keys; `None` if TLS 1.2 resumed a session, which exchanges none.
+    pub group: Option<Group>,
+    /// The type of the peer's key in its certificate, such as `ECDSA-P256`; `None` if the peer sent no certificate, as
+    /// clients do.
+    pub certificate: Option<&'static str>,
+}
+
+impl Session {
+    pub(crate) fn of(state: &CommonState) -> Self {
+        let kind = match state.handshake_kind() {
+            Some(HandshakeKind::Resumed) => Kind::Resumed,
+            Some(HandshakeKind::FullWithHelloRetryRequest) => Kind::Retried,
+            _ => Kind::Full,
+        };
+        let version = match state.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "unknown",
+        };
+        let suite = state.negotiated_cipher_suite().map_or(CipherSuite::Unknown(0), |suite| suite.suite());
+        Self {
+            kind,
+            version,
+            suite: Suite(suite),
+            group: state.negotiated_key_exchange_group().map(|group| Group(group.name())),
+            certificate: state.peer_certificates().and_then(|chain| chain.first()).map(key_type),
+        }
+    }
+
+    /// Whether two sessions agreed on the same, by whatever kind of handshake.
+    pub fn is_like(&self, other: &Self) -> bool {
+        Self { kind: other.kind, ..*self } == *other
+    }
+}
