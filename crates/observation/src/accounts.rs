@@ -77,6 +77,14 @@ pub enum IdentityViolated {
         /// The sum of the buckets.
         sum: u64,
     },
+    /// `established = handshakes`
+    #[error("established {established} is not completed handshakes = {sum}: this is a bug in kqps, please report it")]
+    Handshakes {
+        /// `established`.
+        established: u64,
+        /// The sum of the handshakes of all kinds.
+        sum: u64,
+    },
     /// `sent = handed`
     #[error("sent {sent} is not handed to connections = {handed}: this is a bug in kqps, please report it")]
     Handed {

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::{Accounts, IdentityViolated};
 use crate::histogram::Quantiles;
+use crate::tls::TlsFacts;
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
-/// `established = Σ closed + open`, and every query that was sent was handed to one of them.
+/// `established = Σ closed + open`, and every query that was sent was handed to one of them. With TLS a connection is
+/// made when its handshake is complete.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionFacts {
     /// Connections that the player began to make.
@@ -19,23 +21,29 @@ pub struct ConnectionFacts {
     /// How many of `established` were made before the load began, as kept connections are.
     pub before_load: u64,
     /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, or `local` if this host had no
-    /// port, descriptor or memory left.
+    /// port, descriptor or memory left. With TLS also `closed` if the subject closed the connection in the handshake,
+    /// `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is no common
+    /// application protocol, and `tls` if it did something that TLS forbids.
     pub failed: BTreeMap<String, u64>,
     /// Attempts that were neither made nor failed when the trial ended.
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
-    /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it.
+    /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it,
+    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids.
     pub closed: BTreeMap<String, u64>,
     /// Connections that were open when the trial ended.
     pub open: u64,
     /// Queries handed to connections.
     pub handed: u64,
-    /// Time from an attempt to its connection.
+    /// Time from an attempt to its connection; with TLS, to that of TCP.
     pub connect_us: Quantiles,
+    /// TLS; `None` if the connections are without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFacts>,
 }
 
 impl ConnectionFacts {
-    /// Checks the three identities.
+    /// Checks the identities.
     pub fn check(&self, accounts: &Accounts) -> Result<(), IdentityViolated> {
         let sum = self.established + self.failed.values().sum::<u64>() + self.unfinished;
         if self.attempts != sum {
@@ -44,6 +52,10 @@ impl ConnectionFacts {
         let sum = self.closed.values().sum::<u64>() + self.open;
         if self.established != sum {
             return Err(IdentityViolated::Established { established: self.established, sum });
+        }
+        let handshakes = self.tls.as_ref().map(|tls| tls.handshakes.values().sum::<u64>());
+        if let Some(sum) = handshakes.filter(|sum| *sum != self.established) {
+            return Err(IdentityViolated::Handshakes { established: self.established, sum });
         }
         if self.handed != accounts.sent {
             return Err(IdentityViolated::Handed { handed: self.handed, sent: accounts.sent });
@@ -74,6 +86,8 @@ mod tests {
         let error = |facts: ConnectionFacts| facts.check(&accounts).unwrap_err().to_string();
         assert!(error(ConnectionFacts { attempts: 7, ..whole.clone() }).starts_with("attempts 7 is not"));
         assert!(error(ConnectionFacts { open: 0, ..whole.clone() }).starts_with("established 3 is not"));
+        let tls = TlsFacts { handshakes: counts(&[("full", 1), ("resumed", 1)]), ..TlsFacts::default() };
+        assert!(error(ConnectionFacts { tls: Some(tls), ..whole.clone() }).contains("handshakes = 2"));
         assert!(error(ConnectionFacts { handed: 8, ..whole }).starts_with("sent 9 is not"));
     }
 }

@@ -22,6 +22,7 @@ pub mod question;
 pub mod run;
 pub mod store;
 pub mod subject;
+pub mod tls;
 pub mod trial;
 pub mod visible;
 
@@ -40,6 +41,7 @@ pub use question::Question;
 pub use run::{Cell, CellLoad, Run, RunTrial, Target};
 pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
+pub use tls::{SessionFacts, TlsFacts};
 pub use trial::Trial;
 
 /// The version written into every record. A reader accepts this version and all older ones.

@@ -59,8 +59,8 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `closed` or `reset` if the connection ended first;
-    /// `refused`, `unreachable`, `connect-timeout` or `local` if there was none.
+    /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `reset`, `tls-alert` or `tls` if the
+    /// connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
     /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
@@ -88,8 +88,8 @@ pub struct Trial {
     pub lag_us: Quantiles,
     /// Time between a thread's successive sends to the kernel.
     pub gap_us: Quantiles,
-    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), as [`crate::Histogram::encode`] writes
-    /// them.
+    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), of connecting (`connect`) and of
+    /// handshakes by kind (`handshake full`), as [`crate::Histogram::encode`] writes them.
     pub histograms: BTreeMap<String, String>,
     /// The facts of each player. Accounts, load and latency are those of all players together.
     pub players: NonEmpty<PlayerFacts>,
@@ -131,11 +131,16 @@ pub enum Transport {
     Udp,
     /// Connections on which each message follows its length (RFC 7766).
     Tcp,
+    /// The same in TLS (RFC 7858).
+    Tls,
 }
 
 impl Transport {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 2] = ["udp", "tcp"];
+    pub const WORDS: [&str; 3] = ["udp", "tcp", "tls"];
+
+    /// Those of [`Self::WORDS`] that studies can name.
+    pub const OF_STUDIES: [&str; 2] = ["udp", "tcp"];
 
     /// Its word in factors, records and flags.
     pub fn word(self) -> &'static str {
@@ -144,7 +149,7 @@ impl Transport {
 
     /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp].into_iter().find(|transport| transport.word() == word)
+        [Self::Udp, Self::Tcp, Self::Tls].into_iter().find(|transport| transport.word() == word)
     }
 }
 
@@ -283,13 +288,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP and TLS.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads; over TCP, connections that may be open at once.
+    /// Sockets of all threads; over TCP and TLS, connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

@@ -1,6 +1,9 @@
 //! Counts of a thread's connections: how many were tried, made and ended, and why.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::Histogram;
+use kqps_tls::{Failure, Kind, Session, TicketCounts};
 
 use crate::loss::Loss;
 
@@ -23,8 +26,54 @@ pub struct ConnectionCounts {
     pub open: u64,
     /// Queries handed to connections.
     pub handed: u64,
-    /// Time from an attempt to its connection.
+    /// Time from an attempt to its connection, without TLS.
     pub connect: Histogram,
+    /// The counts of TLS; `None` without it.
+    pub tls: Option<TlsCounts>,
+}
+
+/// The counts of TLS of one thread's connections.
+#[derive(Debug, Default)]
+pub struct TlsCounts {
+    /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on.
+    pub handshakes: [Histogram; Kind::NAMES.len()],
+    /// What handshakes agreed on, with the number of those that did, whatever their kind.
+    pub sessions: Vec<(Session, u64)>,
+    /// Tickets.
+    pub tickets: TicketCounts,
+    /// What failed, in words → how often.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl TlsCounts {
+    /// Counts a completed handshake that took this time in microseconds.
+    pub fn opened(&mut self, session: &Session, took_us: u64) {
+        self.handshakes[session.kind.number()].record_us(took_us);
+        self.agreed(session, 1);
+    }
+
+    fn agreed(&mut self, session: &Session, count: u64) {
+        match self.sessions.iter_mut().find(|(known, _)| known.is_like(session)) {
+            Some((_, known)) => *known += count,
+            None => self.sessions.push((*session, count)),
+        }
+    }
+
+    /// Counts a failure.
+    pub fn failed(&mut self, failure: &Failure) {
+        *self.failures.entry(failure.to_string()).or_default() += 1;
+    }
+
+    /// Adds the counts of another thread.
+    fn add(&mut self, other: &Self) {
+        self.handshakes.iter_mut().zip(&other.handshakes).for_each(|(ours, theirs)| ours.add(theirs));
+        other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
+        self.tickets.received += other.tickets.received;
+        self.tickets.offered += other.tickets.offered;
+        for (failure, count) in &other.failures {
+            *self.failures.entry(failure.clone()).or_default() += count;
+        }
+    }
 }
 
 /// Why a connection ended.
@@ -38,11 +87,30 @@ pub enum Ending {
     Closed,
     /// The subject or the network reset it.
     Reset,
+    /// The subject sent an alert of TLS.
+    TlsAlert,
+    /// The subject did something that TLS forbids.
+    Tls,
 }
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 4] = ["player", "idle", "closed", "reset"];
+    pub const NAMES: [&'static str; 6] = ["player", "idle", "closed", "reset", "tls-alert", "tls"];
+
+    /// How a failure of TLS ends a connection.
+    pub fn of(failure: &Failure) -> Self {
+        if matches!(failure, Failure::Alert(_)) { Self::TlsAlert } else { Self::Tls }
+    }
+
+    /// The cause for which queries are lost that were open then.
+    pub fn loss(self) -> Loss {
+        match self {
+            Self::Player | Self::Idle | Self::Closed => Loss::Closed,
+            Self::Reset => Loss::Reset,
+            Self::TlsAlert => Loss::TlsAlert,
+            Self::Tls => Loss::Tls,
+        }
+    }
 
     /// The index of this ending among the counts of all.
     pub fn number(self) -> usize {
@@ -66,5 +134,8 @@ impl ConnectionCounts {
         let failed = self.failed.iter_mut().zip(other.failed);
         failed.chain(self.closed.iter_mut().zip(other.closed)).for_each(|(ours, theirs)| *ours += theirs);
         self.connect.add(&other.connect);
+        if let Some(tls) = &other.tls {
+            self.tls.get_or_insert_default().add(tls);
+        }
     }
 }

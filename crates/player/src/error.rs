@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use kqps_observation::IdentityViolated;
+use kqps_tls::TlsError;
 
 /// The reason why a trial could not be played.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,9 @@ pub enum PlayError {
         /// The kernel's error.
         error: io::Error,
     },
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}; use fewer threads (-T)")]
     Thread(io::Error),

@@ -1,5 +1,7 @@
 //! Why a query is lost.
 
+use kqps_tls::Failure;
+
 /// Why a query is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -17,12 +19,41 @@ pub enum Loss {
     ConnectTimeout,
     /// This host had no port, descriptor or memory left for the connection.
     Local,
+    /// The subject sent an alert of TLS.
+    TlsAlert,
+    /// The subject's certificate is not accepted.
+    Certificate,
+    /// The player and the subject have no application protocol in common (ALPN).
+    Alpn,
+    /// The subject did something that TLS forbids.
+    Tls,
 }
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 7] =
-        ["time", "closed", "reset", "refused", "unreachable", "connect-timeout", "local"];
+    pub const NAMES: [&'static str; 11] = [
+        "time",
+        "closed",
+        "reset",
+        "refused",
+        "unreachable",
+        "connect-timeout",
+        "local",
+        "tls-alert",
+        "certificate",
+        "alpn",
+        "tls",
+    ];
+
+    /// The cause of a query whose handshake, or whose connection, failed by TLS.
+    pub fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Alert(_) => Self::TlsAlert,
+            Failure::Certificate(_) => Self::Certificate,
+            Failure::Alpn => Self::Alpn,
+            Failure::Protocol(_) => Self::Tls,
+        }
+    }
 
     /// The index of this cause among the counts of all causes.
     pub fn number(self) -> usize {

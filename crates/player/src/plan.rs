@@ -8,6 +8,7 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::sources::Sources;
@@ -95,8 +96,21 @@ pub struct TcpPlan {
     pub outstanding: u32,
     /// How the player closes connections.
     pub close: Close,
-    /// A connection that is not made after this time has failed.
+    /// A connection that is not made after this time has failed. With TLS its handshake is part of its making.
     pub connect_timeout: Duration,
+    /// TLS on every connection (RFC 7858); `None` for none.
+    #[serde(default)]
+    pub tls: Option<TlsPlan>,
+}
+
+/// The part of a plan that only TLS needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsPlan {
+    /// The name of each target in its certificate, a DNS name or an address, in the order of the targets.
+    pub names: Vec<String>,
+    /// What the player accepts, offers and resumes.
+    pub client: ClientSettings,
 }
 
 /// How the player closes a connection.
@@ -149,6 +163,8 @@ pub const AWAKE_COALESCE_MOST: Duration = Duration::from_micros(20);
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use kqps_tls::Trust;
+
     use super::*;
 
     /// A plan for one thread with one socket, which plays all queries once with a window of 1.
@@ -190,7 +206,15 @@ pub(crate) mod tests {
             outstanding: 100,
             close: Close::Fin,
             connect_timeout: Duration::from_secs(1),
+            tls: None,
         }
+    }
+
+    /// TLS for one target, with the certificates that this host trusts.
+    pub(crate) fn tls_plan(name: &str) -> TlsPlan {
+        let client =
+            ClientSettings { trust: Trust::System, resume: true, suites: Vec::new(), groups: Vec::new() };
+        TlsPlan { names: vec![name.into()], client }
     }
 
     fn usual() -> Plan {
@@ -203,7 +227,8 @@ pub(crate) mod tests {
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
-        for plan in [usual(), open, Plan { wire: tcp(3), ..usual() }] {
+        let secure = Wire::Tcp(TcpPlan { tls: Some(tls_plan("dns.test")), ..tcp_plan(3) });
+        for plan in [usual(), open, Plan { wire: tcp(3), ..usual() }, Plan { wire: secure, ..usual() }] {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }

@@ -12,11 +12,12 @@ use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
     UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, Trial};
+use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, SessionFacts, TlsFacts, Trial};
+use kqps_tls::{Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, Ending};
+use crate::connections::{ConnectionCounts, Ending, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{LoadPlan, Plan, Wire};
+use crate::plan::{LoadPlan, Plan, TlsPlan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
@@ -82,7 +83,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         ("gap", Some(&tally.gap)),
         ("connect", connections.as_ref().map(|counts| &counts.connect)),
     ];
-    let histograms = histograms.into_iter().filter_map(|(name, of)| Some((name.into(), of?.encode()))).collect();
+    let histograms = histograms.into_iter().filter_map(|(name, of)| Some((String::from(name), of?.encode())));
+    let histograms = histograms.chain(handshake_histograms(connections.as_ref())).collect();
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
@@ -94,7 +96,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
         transport: transport(played.plan),
-        connections: connections.as_ref().map(connection_facts),
+        connections: connections.as_ref().map(|counts| connection_facts(counts, tls_plan(played.plan))),
         players: NonEmpty::one(player(&played, &tally, &load, drops)),
         load,
         accounts,
@@ -158,9 +160,17 @@ fn dataset(played: &Dataset) -> DatasetFacts {
 }
 
 fn transport(plan: &Plan) -> Transport {
-    match plan.wire {
+    match &plan.wire {
         Wire::Udp(_) => Transport::Udp,
+        Wire::Tcp(tcp) if tcp.tls.is_some() => Transport::Tls,
         Wire::Tcp(_) => Transport::Tcp,
+    }
+}
+
+fn tls_plan(plan: &Plan) -> Option<&TlsPlan> {
+    match &plan.wire {
+        Wire::Udp(_) => None,
+        Wire::Tcp(tcp) => tcp.tls.as_ref(),
     }
 }
 
@@ -174,7 +184,7 @@ fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
     })
 }
 
-fn connection_facts(counts: &ConnectionCounts) -> ConnectionFacts {
+fn connection_facts(counts: &ConnectionCounts, tls: Option<&TlsPlan>) -> ConnectionFacts {
     ConnectionFacts {
         attempts: counts.attempts,
         established: counts.established,
@@ -185,7 +195,47 @@ fn connection_facts(counts: &ConnectionCounts) -> ConnectionFacts {
         open: counts.open,
         handed: counts.handed,
         connect_us: counts.connect.quantiles(),
+        tls: counts.tls.as_ref().zip(tls).map(|(counts, plan)| tls_facts(counts, plan)),
     }
+}
+
+fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
+    let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
+    let mut sessions: Vec<SessionFacts> =
+        counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.connections));
+    TlsFacts {
+        trust: match plan.client.trust {
+            Trust::System => "system",
+            Trust::Ca(_) => "ca",
+            Trust::Anyone => "anyone",
+        }
+        .into(),
+        resume: plan.client.resume,
+        handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
+        handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
+        sessions,
+        tickets_received: counts.tickets.received,
+        tickets_offered: counts.tickets.offered,
+        failures: counts.failures.clone(),
+    }
+}
+
+fn session_facts(session: &Session, connections: u64) -> SessionFacts {
+    SessionFacts {
+        version: session.version.into(),
+        suite: session.suite.to_string(),
+        group: session.group.map(|group| group.to_string()),
+        certificate: session.certificate.map(Into::into),
+        connections,
+    }
+}
+
+/// The histograms of handshakes by kind, such as `handshake resumed`.
+fn handshake_histograms(connections: Option<&ConnectionCounts>) -> impl Iterator<Item = (String, String)> + '_ {
+    let of_tls = connections.and_then(|counts| counts.tls.as_ref());
+    let all = of_tls.into_iter().flat_map(|tls| Kind::NAMES.into_iter().zip(&tls.handshakes));
+    all.filter(|(_, times)| !times.is_empty()).map(|(kind, times)| (format!("handshake {kind}"), times.encode()))
 }
 
 fn unsent_causes(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {

@@ -4,7 +4,10 @@
 pub mod tcp;
 pub mod udp;
 
+use std::sync::Arc;
+
 use kqps_kernel::udp::UdpSocket;
+use kqps_tls::Client;
 
 use crate::error::PlayError;
 use crate::plan::{Plan, Wire};
@@ -18,7 +21,8 @@ use udp::sockets::Sockets;
 /// The wire of a whole trial.
 pub(crate) enum Opened {
     Udp { io: UdpIo, sockets: Vec<UdpSocket>, notes: Vec<String> },
-    Tcp,
+    /// With TLS or without it.
+    Tcp(Option<Arc<Client>>),
 }
 
 /// A thread's part of the wire.
@@ -32,7 +36,7 @@ pub(crate) struct Part {
 
 enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
-    Tcp,
+    Tcp(Option<Arc<Client>>),
 }
 
 impl Opened {
@@ -44,9 +48,9 @@ impl Opened {
                 let Sockets { all: sockets, notes } = Sockets::bind(plan, udp, io)?;
                 Ok(Self::Udp { io, sockets, notes })
             }
-            Wire::Tcp(_) => {
+            Wire::Tcp(tcp) => {
                 tcp::check_descriptors(plan)?;
-                Ok(Self::Tcp)
+                Ok(Self::Tcp(tcp::client(tcp)?.map(Arc::new)))
             }
         }
     }
@@ -55,7 +59,7 @@ impl Opened {
     pub(crate) fn io(&self) -> &'static str {
         match self {
             Self::Udp { io, .. } => io.name(),
-            Self::Tcp => tcp::IO,
+            Self::Tcp(_) => tcp::IO,
         }
     }
 
@@ -63,7 +67,7 @@ impl Opened {
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
             Self::Udp { notes, .. } => notes.clone(),
-            Self::Tcp => Vec::new(),
+            Self::Tcp(_) => Vec::new(),
         }
     }
 
@@ -73,7 +77,7 @@ impl Opened {
         let (first, flows) = (numbers.start as usize, (numbers.end - numbers.start) as usize);
         let carrier = match self {
             Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows).collect()),
-            Self::Tcp => Carrier::Tcp,
+            Self::Tcp(client) => Carrier::Tcp(client.clone()),
         };
         Part { first, flows, carrier }
     }
@@ -90,8 +94,10 @@ impl Part {
     ) -> Result<Option<ThreadResult>, PlayError> {
         match (&self.carrier, &plan.wire) {
             (Carrier::Udp(io, sockets), _) => udp::play(*io, sockets, self.first, plan, state, signals),
-            (Carrier::Tcp, Wire::Tcp(tcp)) => tcp::play(tcp, self.first, self.flows, plan, state, signals),
-            (Carrier::Tcp, Wire::Udp(_)) => unreachable!("the wire was opened for this plan"),
+            (Carrier::Tcp(client), Wire::Tcp(tcp)) => {
+                tcp::play((tcp, client.as_deref()), (self.first, self.flows), plan, state, signals)
+            }
+            (Carrier::Tcp(_), Wire::Udp(_)) => unreachable!("the wire was opened for this plan"),
         }
     }
 }

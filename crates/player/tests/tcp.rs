@@ -1,59 +1,20 @@
 //! Trials over TCP against servers that misbehave in known numbers: every query and every connection is accounted for.
 
+mod stream;
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kqps_dataset::Format;
-use kqps_observation::{ConnectionFacts, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
+use stream::{Server, counts, played, query, reply};
 use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-
-/// A server that runs `serve` for each connection, in a thread of its own.
-struct Server {
-    address: SocketAddr,
-    accepted: Arc<AtomicU64>,
-}
-
-impl Server {
-    fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
-        let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else { return };
-                stream.set_nodelay(true).unwrap();
-                let (number, serve) = (count.fetch_add(1, Relaxed), Arc::clone(&serve));
-                std::thread::spawn(move || serve(number, stream));
-            }
-        });
-        Self { address, accepted }
-    }
-}
-
-/// Reads a query with its length; `None` at the end of the connection.
-fn query(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length).ok()?;
-    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut message).ok()?;
-    Some(message)
-}
-
-/// The reply to a query, after its length: NOERROR without records.
-fn reply(mut message: Vec<u8>) -> Vec<u8> {
-    message[2] |= 0x80;
-    let mut framed = (message.len() as u16).to_be_bytes().to_vec();
-    framed.append(&mut message);
-    framed
-}
 
 /// Answers all queries of a connection.
 fn answer_all(mut stream: TcpStream) {
@@ -76,24 +37,11 @@ fn kept(connections: usize) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        tls: None,
     }
 }
 
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
-
-/// Plays `count` queries once.
-fn played(count: usize, plan: &Plan) -> (Trial, ConnectionFacts) {
-    let lines: Vec<String> = (0..count).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(lines.concat(), Format::Text);
-    let trial = play(plan, &queries.dataset, &Control::new(plan.threads), no_subject).unwrap();
-    assert_eq!(trial.accounts.intended, count as u64, "{:?}", trial.accounts);
-    let connections = trial.connections.clone().expect("TCP has connections");
-    (trial, connections)
-}
-
-fn counts<const N: usize>(pairs: [(&str, u64); N]) -> std::collections::BTreeMap<String, u64> {
-    pairs.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
-}
 
 #[test]
 fn kept_connections_are_opened_first_and_answer_all() {

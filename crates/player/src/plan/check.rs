@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kqps_tls::client::server_name;
+
 use super::{Plan, Wire};
 
 /// Why a plan cannot be played.
@@ -26,6 +28,10 @@ pub enum PlanError {
     ConnectTimeout,
     #[error("{0} outstanding queries on a connection: expected 1 to {OUTSTANDING_MOST}")]
     Outstanding(u32),
+    #[error("{names} names for TLS: expected one for each of the {targets} targets")]
+    TlsNames { names: usize, targets: usize },
+    #[error("`{0}` is no name of a server: expected a DNS name or an address")]
+    TlsName(String),
     #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
     Burst(usize),
     #[error("a timeout of 0: every reply would be late")]
@@ -74,12 +80,17 @@ impl Plan {
             }
             Wire::Tcp(tcp) => {
                 let (connections, outstanding) = (tcp.connections, tcp.outstanding);
+                let names = tcp.tls.as_ref().map(|tls| tls.names.as_slice());
+                let no_name = names.into_iter().flatten().find(|name| server_name(name).is_err());
+                let names = names.map_or(targets, <[String]>::len);
                 first_of([
                     (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
                     (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
                     (tcp.queries_per_connection == Some(0), PlanError::QueriesPerConnection),
                     (tcp.connect_timeout.is_zero(), PlanError::ConnectTimeout),
                     (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
+                    (names != targets, PlanError::TlsNames { names, targets }),
+                    (no_name.is_some(), PlanError::TlsName(no_name.cloned().unwrap_or_default())),
                 ])
             }
         }
@@ -112,15 +123,18 @@ mod tests {
 
     use super::*;
     use crate::plan::{Io, TcpPlan};
-    use crate::plan::tests::{plan, tcp, tcp_plan, udp};
+    use crate::plan::tests::{plan, tcp, tcp_plan, tls_plan, udp};
+
+    /// The check of a usual plan after this change.
+    fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {
+        let mut plan = plan(SocketAddr::from(([127, 0, 0, 1], 53)));
+        change(&mut plan);
+        plan.check()
+    }
 
     #[test]
     fn a_plan_that_cannot_be_played_says_why() {
-        let error = |change: fn(&mut Plan)| {
-            let mut plan = plan(SocketAddr::from(([127, 0, 0, 1], 53)));
-            change(&mut plan);
-            plan.check()
-        };
+        let error = |change: fn(&mut Plan)| checked(change);
         assert_eq!(error(|_| ()), Ok(()));
         assert_eq!(error(|plan| plan.targets.clear()), Err(PlanError::Targets));
         assert_eq!(
@@ -143,7 +157,18 @@ mod tests {
         assert_eq!(error(|plan| plan.wire = tcp(0)), Err(PlanError::Connections(0)));
         assert_eq!(error(|plan| plan.wire = tcp(1)), Ok(()));
         let hasty = TcpPlan { connect_timeout: Duration::ZERO, ..tcp_plan(1) };
-        assert_eq!(error(|plan| plan.wire = Wire::Tcp(hasty.clone())), Err(PlanError::ConnectTimeout));
+        assert_eq!(checked(|plan| plan.wire = Wire::Tcp(hasty)), Err(PlanError::ConnectTimeout));
+        let tls = |name: &str| Wire::Tcp(TcpPlan { tls: Some(tls_plan(name)), ..tcp_plan(2) });
+        let of_two = |plan: &mut Plan| plan.targets.push("127.0.0.2:53".parse().unwrap());
+        assert_eq!(checked(|plan| plan.wire = tls("dns.test")), Ok(()));
+        assert_eq!(checked(|plan| plan.wire = tls("a b")), Err(PlanError::TlsName("a b".into())));
+        assert_eq!(
+            checked(|plan| {
+                plan.wire = tls("dns.test");
+                of_two(plan);
+            }),
+            Err(PlanError::TlsNames { names: 1, targets: 2 })
+        );
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

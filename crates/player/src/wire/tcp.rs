@@ -1,19 +1,27 @@
 //! TCP: each message follows its length on a connection (RFC 7766; RFC 1035, section 4.2.2). A flow of the books is a
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
-//! handed to their place, and closed after their number of queries.
+//! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
+//! handshake is complete.
 
 mod connection;
 mod epoll;
+mod frame;
+mod layer;
 mod places;
+mod secure;
 
 use kqps_kernel::limits;
+use kqps_tls::client::server_name;
+use kqps_tls::{Client, Connector};
 
 use crate::error::PlayError;
 use crate::plan::{Plan, TcpPlan};
 use crate::record::ThreadResult;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
+use layer::{Layer, Plain};
 use places::Places;
+use secure::Secure;
 
 /// The name of the I/O model in records.
 pub(super) const IO: &str = "epoll";
@@ -21,6 +29,9 @@ pub(super) const IO: &str = "epoll";
 /// Descriptors beside those of connections: the program's own, and some for each thread.
 const OTHER_FILES: usize = 64;
 const FILES_PER_THREAD: usize = 8;
+
+/// The least number of tickets that a thread keeps of each target.
+const TICKETS_LEAST: usize = 16;
 
 /// Fails if the process may not open enough files for all connections of a plan.
 pub(super) fn check_descriptors(plan: &Plan) -> Result<(), PlayError> {
@@ -35,12 +46,39 @@ pub(super) fn check_descriptors(plan: &Plan) -> Result<(), PlayError> {
     Ok(())
 }
 
+/// What makes TLS of a trial's connections; `None` if they are without it.
+pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
+    tcp.tls.as_ref().map(|tls| Client::new(&tls.client)).transpose().map_err(PlayError::Tls)
+}
+
 /// Plays a thread's part of a trial on `flows` connections at once. `first` is the number, among all, of the first one.
 /// Returns `None` if the trial was called off.
 pub(super) fn play(
+    (tcp, client): (&TcpPlan, Option<&Client>),
+    (first, flows): (usize, usize),
+    plan: &Plan,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    match (&tcp.tls, client) {
+        (Some(tls), Some(client)) => {
+            // Each connection can have offered a ticket, and each target gets its own.
+            let connectors: Result<Vec<Connector>, _> = tls
+                .names
+                .iter()
+                .map(|name| server_name(name).map(|name| client.connector(name, flows.max(TICKETS_LEAST))))
+                .collect();
+            play_over::<Secure>(tcp, connectors?, (first, flows), plan, state, signals)
+        }
+        _ => play_over::<Plain>(tcp, (), (first, flows), plan, state, signals),
+    }
+}
+
+/// Plays a thread's part of a trial with this layer between messages and connections.
+fn play_over<L: Layer>(
     tcp: &TcpPlan,
-    first: usize,
-    flows: usize,
+    shared: L::Shared,
+    (first, flows): (usize, usize),
     plan: &Plan,
     mut state: ThreadState<'_>,
     signals: Signals<'_>,
@@ -50,7 +88,7 @@ pub(super) fn play(
     if let Some(queries) = tcp.queries_per_connection {
         (0..flows).for_each(|flow| state.books.allow(flow, queries));
     }
-    let places = Places::new(plan, tcp, first, flows).map_err(failed)?;
+    let places = Places::<L>::new(plan, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     epoll::play(&mut thread).map_err(failed)?;
     let connections = Some(thread.wire.finish());

@@ -4,14 +4,15 @@
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::layer::Layer;
 use super::places::Places;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread, TICK_NS};
 
-type TcpThread<'a> = PlayerThread<'a, Places>;
+type TcpThread<'a, L> = PlayerThread<'a, Places<L>>;
 
-pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
+pub(super) fn play<L: Layer>(thread: &mut TcpThread<'_, L>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
     let mut next_tick_ns = 0;
     thread.open_kept()?;
@@ -40,7 +41,7 @@ pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
     )
 }
 
-impl TcpThread<'_> {
+impl<L: Layer> TcpThread<'_, L> {
     fn open_kept(&mut self) -> io::Result<()> {
         let (stop, broken) = self.stop_signals();
         self.wire.open_kept(&mut self.state, || stop.is_asked() || broken.load(Relaxed))
@@ -49,7 +50,7 @@ impl TcpThread<'_> {
 
 /// Hands the due queries to connections. Returns whether there were any.
 #[inline]
-fn send_due(thread: &mut TcpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool> {
+fn send_due<L: Layer>(thread: &mut TcpThread<'_, L>, burst: &mut Vec<Due>) -> io::Result<bool> {
     let mut sent = false;
     while let Some((flow, now_ns)) = thread.take_burst(burst) {
         thread.state.books.tally.send_began(now_ns);
@@ -64,8 +65,8 @@ fn send_due(thread: &mut TcpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool
 
 /// Looks at the connections, for `most_ns` at most, and settles queries by time at each tick. Every connection that was
 /// ready at `now_ns` has then been read.
-fn receive(
-    thread: &mut TcpThread<'_>,
+fn receive<L: Layer>(
+    thread: &mut TcpThread<'_, L>,
     next_tick_ns: &mut u64,
     now_ns: u64,
     most_ns: Option<u64>,
@@ -84,7 +85,7 @@ fn receive(
 
 /// Waits until there is probably something to do: a burst is due, replies have come, or a query or a connection times
 /// out. `received` is whether a reply came in this turn.
-fn rest(thread: &mut TcpThread<'_>, next_tick_ns: &mut u64, received: bool) -> io::Result<()> {
+fn rest<L: Layer>(thread: &mut TcpThread<'_, L>, next_tick_ns: &mut u64, received: bool) -> io::Result<()> {
     // Reading took a while since the turn began, and what follows is a length of time.
     let now_ns = thread.state.now_ns();
     let tick_ns = next_tick_ns.saturating_sub(now_ns);

@@ -1,5 +1,7 @@
-//! The places for a thread's connections, one for each flow of the books: what is written there, when a connection is
-//! tried again, and what becomes of its queries when it ends.
+//! The places for a thread's connections, one for each flow of the books: what is written and read there, and what
+//! becomes of the queries of a connection when it ends.
+
+mod making;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,14 +10,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
+use kqps_tls::Failure;
 
-use super::connection::{Connection, Rest, append};
+use super::connection::Connection;
+use super::frame::append;
+use super::layer::{Broken, Buffers, Layer, Rest};
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
 use crate::state::ThreadState;
-use crate::thread::NAP_LONGEST_NS;
+use making::pause_ns;
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
@@ -26,30 +31,22 @@ const READS_MOST: u32 = 32;
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
 const OUTPUT_MOST: usize = 1 << 16;
 
-/// Room for the bytes of one read, and for the beginning of a reply before it.
-const READ_BYTES: usize = 1 << 18;
-
-/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
-const PAUSE_NS: u64 = 10_000_000;
-const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
-
 /// Places that one call checks for connections whose last queries were lost. With more of them a call would take longer
 /// than a query may be late.
 const CLOSED_AT_ONCE: usize = 4096;
 
-/// Connections that are being made at once before the load begins: fewer than a server's queue takes.
-const OPENING_AT_ONCE: u64 = 128;
-
-/// The places for the connections of one thread.
-pub(crate) struct Places {
-    places: Box<[Place]>,
+/// The places for the connections of one thread, with a layer between messages and bytes.
+pub(crate) struct Places<L: Layer> {
+    places: Box<[Place<L>]>,
+    /// What the layers share.
+    shared: L::Shared,
     epoll: Epoll,
     ready: Vec<Ready>,
     /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// The place where the next check for connections without further queries begins.
     next_to_close: usize,
-    buffer: Box<[u8]>,
+    buffers: Buffers,
     queries_per_connection: Option<u32>,
     close: Close,
     connect_timeout: Duration,
@@ -57,10 +54,12 @@ pub(crate) struct Places {
 }
 
 /// A place for one connection after the other.
-struct Place {
+struct Place<L> {
+    /// The number of its target.
+    target: usize,
     to: SocketAddr,
     from: Option<IpAddr>,
-    connection: Option<Connection>,
+    connection: Option<Connection<L>>,
     /// Bytes of queries that were handed to the place and not yet to the kernel.
     output: Vec<u8>,
     /// Failed attempts in a row.
@@ -69,10 +68,17 @@ struct Place {
     paused_until_ns: Option<u64>,
 }
 
-impl Places {
+impl<L: Layer> Places<L> {
     /// Places for `flows` connections, of which `first` is the number of the first among all.
-    pub(super) fn new(plan: &Plan, tcp: &TcpPlan, first: usize, flows: usize) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        tcp: &TcpPlan,
+        shared: L::Shared,
+        first: usize,
+        flows: usize,
+    ) -> io::Result<Self> {
         let place = |number: usize| Place {
+            target: number % plan.targets.len(),
             to: plan.targets[number % plan.targets.len()],
             from: plan.local.map(|local| local.of_socket(number)),
             connection: None,
@@ -82,54 +88,17 @@ impl Places {
         };
         Ok(Self {
             places: (first..first + flows).map(place).collect(),
+            shared,
             epoll: Epoll::new(EVENTS)?,
             ready: Vec::with_capacity(EVENTS),
             timers: BinaryHeap::new(),
             next_to_close: 0,
-            buffer: vec![0; READ_BYTES].into(),
+            buffers: Buffers::new(),
             queries_per_connection: tcp.queries_per_connection,
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
-            counts: ConnectionCounts::default(),
+            counts: ConnectionCounts { tls: L::counts(), ..ConnectionCounts::default() },
         })
-    }
-
-    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
-    /// them. `is_stopped` ends it early.
-    pub(super) fn open_kept(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        is_stopped: impl Fn() -> bool,
-    ) -> io::Result<()> {
-        if self.queries_per_connection.is_some() {
-            return Ok(());
-        }
-        let mut next = 0;
-        while !is_stopped() {
-            // A target that answers none of the first attempts will not answer thousands.
-            let failed: u64 = self.counts.failed.iter().sum();
-            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
-            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
-                self.connect(state, next, state.now_ns());
-                next += 1;
-            }
-            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
-                break;
-            }
-            let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
-            self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
-            self.tend(state, state.now_ns(), false)?;
-        }
-        self.counts.before_load = self.counts.established;
-        self.timers.clear();
-        for place in &mut self.places {
-            place.paused_until_ns = None;
-        }
-        Ok(())
-    }
-
-    fn unfinished(&self) -> u64 {
-        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
 
     /// Hands queries to a place: they leave at once if its connection is open, and as soon as it is open otherwise.
@@ -158,47 +127,17 @@ impl Places {
         Ok(())
     }
 
-    /// Begins to connect.
-    fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
-        let place = &mut self.places[flow];
-        place.paused_until_ns = None;
-        self.counts.attempts += 1;
-        match Connection::begin(place.to, place.from, state.clock.clock_ns(now_ns)) {
-            Ok(connection) => {
-                if self.epoll.watch(&connection.socket, flow as u64, Interest::Both).is_err() {
-                    self.failed(state, flow, Loss::Local, now_ns);
-                    return;
-                }
-                place.connection = Some(connection);
-                let timeout_ns = self.connect_timeout.as_nanos() as u64;
-                self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
-            }
-            Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
-        }
-    }
-
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
-    fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
-        self.counts.failed[loss.number()] += 1;
-        let place = &mut self.places[flow];
-        let pause_ns = (PAUSE_NS << place.failures.min(7)).min(PAUSE_LONGEST_NS);
-        place.failures += 1;
-        place.paused_until_ns = Some(now_ns + pause_ns);
-        self.timers.push(Reverse((now_ns + pause_ns, flow)));
-        self.clear(state, flow, loss, now_ns);
-    }
-
     /// An open connection ended. The next one may begin at once, unless the last ones gave no reply.
     fn ended(&mut self, state: &mut ThreadState<'_>, flow: usize, ending: Ending, now_ns: u64) {
         self.counts.closed[ending.number()] += 1;
-        let loss = if ending == Ending::Reset { Loss::Reset } else { Loss::Closed };
+        let loss = ending.loss();
         let place = &mut self.places[flow];
         if ending != Ending::Player {
             place.failures += 1;
             if place.failures > 1 {
-                let pause_ns = (PAUSE_NS << (place.failures - 2).min(7)).min(PAUSE_LONGEST_NS);
-                place.paused_until_ns = Some(now_ns + pause_ns);
-                self.timers.push(Reverse((now_ns + pause_ns, flow)));
+                let until_ns = now_ns + pause_ns(place.failures - 2);
+                place.paused_until_ns = Some(until_ns);
+                self.timers.push(Reverse((until_ns, flow)));
             }
         }
         self.clear(state, flow, loss, now_ns);
@@ -216,14 +155,35 @@ impl Places {
         }
     }
 
+    /// The layer of a connection failed, which ends the connection or its attempt.
+    fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, failure: &Failure, now_ns: u64) {
+        if let Some(tls) = &mut self.counts.tls {
+            tls.failed(failure);
+        }
+        let Some(connection) = &mut self.places[flow].connection else { return };
+        connection.part(true);
+        if connection.is_open {
+            self.ended(state, flow, Ending::of(failure), now_ns);
+        } else {
+            self.failed(state, flow, Loss::of(failure), now_ns);
+        }
+    }
+
     /// Writes what the kernel takes.
     #[inline]
     fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
         let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else { return Ok(()) };
-        while !output.is_empty() {
-            match connection.socket.write(output) {
+        let outgoing = match connection.layer.outgoing(output) {
+            Ok(outgoing) => outgoing,
+            Err(failure) => {
+                self.layer_failed(state, flow, &failure, now_ns);
+                return Ok(());
+            }
+        };
+        while !outgoing.is_empty() {
+            match connection.socket.write(outgoing) {
                 Ok(0) => break,
-                Ok(taken) => drop(output.drain(..taken)),
+                Ok(taken) => drop(outgoing.drain(..taken)),
                 // What the subject sent before it closed the connection may still be read. The write took the
                 // socket's error, so that a read then finds only the end.
                 Err(error) => {
@@ -232,8 +192,9 @@ impl Places {
                 }
             }
         }
-        state.books.block(flow, output.len() > OUTPUT_MOST);
-        let awaits_room = !output.is_empty();
+        let waiting = outgoing.len();
+        state.books.block(flow, waiting.max(output.len()) > OUTPUT_MOST);
+        let awaits_room = waiting > 0;
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
             let interest = if awaits_room { Interest::Both } else { Interest::Read };
@@ -267,19 +228,9 @@ impl Places {
     #[inline]
     fn handle(&mut self, state: &mut ThreadState<'_>, ready: Ready, now_ns: u64) -> io::Result<()> {
         let flow = ready.key as usize;
-        let Some(connection) = &mut self.places[flow].connection else { return Ok(()) };
-        if !connection.is_open {
-            if let Err(error) = connection.socket.outcome() {
-                self.failed(state, flow, loss_of(&error), now_ns);
-                return Ok(());
-            }
-            if !ready.writable {
-                return Ok(());
-            }
-            connection.is_open = true;
-            self.counts.established += 1;
-            let took_ns = state.clock.clock_ns(now_ns) - connection.began_ns;
-            self.counts.connect.record_us(took_ns / 1000);
+        let Some(connection) = &self.places[flow].connection else { return Ok(()) };
+        if connection.connected_ns.is_none() && !self.connected(state, flow, ready, now_ns) {
+            return Ok(());
         }
         if ready.writable {
             self.flush(state, flow, now_ns)?;
@@ -301,11 +252,11 @@ impl Places {
     ) -> io::Result<()> {
         let place = &mut self.places[flow];
         let Some(connection) = &mut place.connection else { return Ok(()) };
-        let mut reads = 0;
+        let (mut reads, mut layer_failure) = (0, None);
         let ending = loop {
             reads += 1;
             let mut replies = 0;
-            let rest = connection.read(&mut self.buffer, |reply, arrived_ns| {
+            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |reply, arrived_ns| {
                 replies += 1;
                 let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
                 state.books.arrived(flow, reply, at_ns);
@@ -319,12 +270,42 @@ impl Places {
                 Ok(Rest::End) if broken.is_some() => break broken,
                 Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
                 Ok(Rest::End) => break Some(Ending::Closed),
-                Err(_) => break Some(Ending::Reset),
+                Err(Broken::Socket) => break Some(Ending::Reset),
+                Err(Broken::Tls(failure)) => {
+                    layer_failure = Some(failure);
+                    break None;
+                }
             }
         };
+        self.go_on(state, flow, ending, layer_failure.as_ref(), now_ns)
+    }
+
+    /// Goes on after a read: the connection has opened, ended, or waits for more.
+    #[inline]
+    fn go_on(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        ending: Option<Ending>,
+        layer_failure: Option<&Failure>,
+        now_ns: u64,
+    ) -> io::Result<()> {
+        let has_opened = self.open_if_ready(state, flow, now_ns);
+        if let Some(failure) = layer_failure {
+            self.layer_failed(state, flow, failure, now_ns);
+            return Ok(());
+        }
+        let Some(connection) = &self.places[flow].connection else { return Ok(()) };
         match ending {
-            Some(ending) => self.ended(state, flow, ending, now_ns),
-            None => self.close_if_spent(state, flow, now_ns)?,
+            Some(ending) if connection.is_open => self.ended(state, flow, ending, now_ns),
+            // Its handshake was not complete.
+            Some(ending) => self.failed(state, flow, ending.loss(), now_ns),
+            None => {
+                if has_opened || connection.layer.has_own_bytes() {
+                    self.flush(state, flow, now_ns)?;
+                }
+                self.close_if_spent(state, flow, now_ns)?;
+            }
         }
         Ok(())
     }
@@ -334,11 +315,14 @@ impl Places {
         if state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0 {
             return Ok(());
         }
-        if let Some(connection) = &self.places[flow].connection {
+        if let Some(connection) = &mut self.places[flow].connection {
             if self.close == Close::Rst {
                 connection.socket.close_by_reset()?;
             }
             if connection.is_open {
+                if self.close == Close::Fin {
+                    connection.part(false);
+                }
                 self.ended(state, flow, Ending::Player, now_ns);
             }
         }
@@ -405,28 +389,17 @@ impl Places {
     /// The counts, once the trial is over. Ends all connections.
     pub(super) fn finish(&mut self) -> ConnectionCounts {
         let mut counts = std::mem::take(&mut self.counts);
-        for connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
+        L::finish(&self.shared, counts.tls.as_mut());
+        for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.
                 let _ = connection.socket.close_by_reset();
+            } else if connection.is_open {
+                connection.part(false);
             }
         }
         counts
-    }
-}
-
-/// Why an attempt failed.
-fn loss_of(error: &io::Error) -> Loss {
-    use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
-    };
-    match error.kind() {
-        ConnectionRefused => Loss::Refused,
-        ConnectionReset => Loss::Reset,
-        HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
-        TimedOut => Loss::ConnectTimeout,
-        _ => Loss::Local,
     }
 }

@@ -1,0 +1,58 @@
+//! Messages on a connection, each after its length (RFC 1035, section 4.2.2).
+
+/// The number of bytes of a message's length.
+const LENGTH_BYTES: usize = 2;
+
+/// Calls `each` for every whole message in these bytes, without its length. Returns the bytes of the one that is not
+/// whole.
+#[inline]
+pub(super) fn messages(bytes: &[u8], mut each: impl FnMut(&[u8])) -> &[u8] {
+    let mut rest = bytes;
+    while let Some(message) = first_message(rest) {
+        each(message);
+        rest = &rest[LENGTH_BYTES + message.len()..];
+    }
+    rest
+}
+
+/// The first message in these bytes, without its length; `None` if it is not whole.
+fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Appends a query with this ID after its length.
+pub(super) fn append(output: &mut Vec<u8>, message: &[u8], id: u16) {
+    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    let at = output.len();
+    output.extend_from_slice(message);
+    output[at..at + 2].copy_from_slice(&id.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_whole_or_is_none() {
+        assert_eq!(first_message(&[0, 2, 7, 8, 9]), Some(&[7, 8][..]));
+        assert_eq!(first_message(&[0, 0, 9]), Some(&[][..]));
+        for part in [&[][..], &[0], &[0, 1], &[1, 0, 5]] {
+            assert_eq!(first_message(part), None, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn messages_are_cut_out_and_the_rest_is_kept() {
+        let mut found = Vec::new();
+        let rest = messages(&[0, 1, 7, 0, 0, 0, 2, 8, 9, 0, 3, 1], |message| found.push(message.to_vec()));
+        assert_eq!((found, rest), (vec![vec![7], vec![], vec![8, 9]], &[0, 3, 1][..]));
+    }
+
+    #[test]
+    fn a_query_follows_its_length() {
+        let mut output = vec![1];
+        append(&mut output, &[9, 9, 3, 4], 0x0102);
+        assert_eq!(output, [1, 0, 4, 1, 2, 3, 4]);
+    }
+}

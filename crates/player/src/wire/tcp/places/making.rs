@@ -1,0 +1,147 @@
+//! How connections are made: the kept ones before the load begins, all others when a query needs them, and a failed one
+//! again after a pause.
+
+use std::cmp::Reverse;
+use std::io;
+
+use kqps_kernel::epoll::{Interest, Ready};
+
+use super::Places;
+use crate::loss::Loss;
+use crate::state::ThreadState;
+use crate::thread::NAP_LONGEST_NS;
+use crate::wire::tcp::connection::Connection;
+use crate::wire::tcp::layer::Layer;
+
+/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
+const PAUSE_NS: u64 = 10_000_000;
+const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
+
+/// The pause after an attempt that follows this many failed ones.
+pub(super) fn pause_ns(failures: u32) -> u64 {
+    (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
+}
+
+/// Connections that are being made at once before the load begins: fewer than a server's queue takes.
+const OPENING_AT_ONCE: u64 = 128;
+
+impl<L: Layer> Places<L> {
+    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
+    /// them. `is_stopped` ends it early.
+    pub(in super::super) fn open_kept(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        is_stopped: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        if self.queries_per_connection.is_some() {
+            return Ok(());
+        }
+        let mut next = 0;
+        while !is_stopped() {
+            // A target that answers none of the first attempts will not answer thousands.
+            let failed: u64 = self.counts.failed.iter().sum();
+            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
+                self.connect(state, next, state.now_ns());
+                next += 1;
+            }
+            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
+                break;
+            }
+            let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
+            self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
+            self.tend(state, state.now_ns(), false)?;
+        }
+        self.counts.before_load = self.counts.established;
+        self.timers.clear();
+        for place in &mut self.places {
+            place.paused_until_ns = None;
+        }
+        Ok(())
+    }
+
+    fn unfinished(&self) -> u64 {
+        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
+    }
+
+    /// Begins to connect.
+    pub(super) fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
+        let place = &mut self.places[flow];
+        place.paused_until_ns = None;
+        self.counts.attempts += 1;
+        match Connection::begin(place.to, place.from, state.clock.clock_ns(now_ns)) {
+            Ok(connection) => {
+                if self.epoll.watch(&connection.socket, flow as u64, Interest::Both).is_err() {
+                    self.failed(state, flow, Loss::Local, now_ns);
+                    return;
+                }
+                place.connection = Some(connection);
+                let timeout_ns = self.connect_timeout.as_nanos() as u64;
+                self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
+            }
+            Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
+        }
+    }
+
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
+    pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        self.counts.failed[loss.number()] += 1;
+        let place = &mut self.places[flow];
+        let until_ns = now_ns + pause_ns(place.failures);
+        place.failures += 1;
+        place.paused_until_ns = Some(until_ns);
+        self.timers.push(Reverse((until_ns, flow)));
+        self.clear(state, flow, loss, now_ns);
+    }
+
+    /// Looks at the outcome of connecting. Returns whether the connection has one and goes on.
+    pub(super) fn connected(&mut self, state: &mut ThreadState<'_>, flow: usize, ready: Ready, now_ns: u64) -> bool {
+        let place = &mut self.places[flow];
+        let Some(connection) = &mut place.connection else { return false };
+        if let Err(error) = connection.socket.outcome() {
+            self.failed(state, flow, loss_of(&error), now_ns);
+            return false;
+        }
+        if !ready.writable {
+            return false;
+        }
+        let clock_ns = state.clock.clock_ns(now_ns);
+        connection.connected_ns = Some(clock_ns);
+        self.counts.connect.record_us((clock_ns - connection.began_ns) / 1000);
+        if let Err(failure) = connection.layer.begin(&self.shared, place.target) {
+            self.layer_failed(state, flow, &failure, now_ns);
+            return false;
+        }
+        self.open_if_ready(state, flow, now_ns);
+        true
+    }
+
+    /// Notes that a connection is open, if its layer just opened. Returns whether it did.
+    #[inline]
+    pub(super) fn open_if_ready(&mut self, state: &ThreadState<'_>, flow: usize, now_ns: u64) -> bool {
+        let Some(connection) = &mut self.places[flow].connection else { return false };
+        if connection.is_open || !connection.layer.is_open() {
+            return false;
+        }
+        connection.is_open = true;
+        self.counts.established += 1;
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let took_ns = clock_ns - connection.connected_ns.unwrap_or(clock_ns);
+        connection.layer.count_opened(took_ns / 1000, self.counts.tls.as_mut());
+        true
+    }
+}
+
+/// Why an attempt failed.
+fn loss_of(error: &io::Error) -> Loss {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
+    };
+    match error.kind() {
+        ConnectionRefused => Loss::Refused,
+        ConnectionReset => Loss::Reset,
+        HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
+        TimedOut => Loss::ConnectTimeout,
+        _ => Loss::Local,
+    }
+}

@@ -1,0 +1,68 @@
+//! What the tests over connections share: a server, and messages after their length.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use kqps_dataset::Format;
+use kqps_observation::{ConnectionFacts, Trial};
+use kqps_player::{Control, Plan, play};
+
+use crate::support::{Queries, no_subject};
+
+/// A server that runs `serve` for each connection, in a thread of its own.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) accepted: Arc<AtomicU64>,
+}
+
+impl Server {
+    pub(crate) fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
+        let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                stream.set_nodelay(true).unwrap();
+                let (number, serve) = (count.fetch_add(1, Relaxed), Arc::clone(&serve));
+                std::thread::spawn(move || serve(number, stream));
+            }
+        });
+        Self { address, accepted }
+    }
+}
+
+/// Reads a query with its length; `None` at the end of the connection.
+pub(crate) fn query(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).ok()?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message).ok()?;
+    Some(message)
+}
+
+/// The reply to a query, after its length: NOERROR without records.
+pub(crate) fn reply(mut message: Vec<u8>) -> Vec<u8> {
+    message[2] |= 0x80;
+    let mut framed = (message.len() as u16).to_be_bytes().to_vec();
+    framed.append(&mut message);
+    framed
+}
+
+/// Plays `count` queries once.
+pub(crate) fn played(count: usize, plan: &Plan) -> (Trial, ConnectionFacts) {
+    let lines: Vec<String> = (0..count).map(|number| format!("q{number}.test A\n")).collect();
+    let queries = Queries::of(lines.concat(), Format::Text);
+    let trial = play(plan, &queries.dataset, &Control::new(plan.threads), no_subject).unwrap();
+    assert_eq!(trial.accounts.intended, count as u64, "{:?}", trial.accounts);
+    let connections = trial.connections.clone().expect("there are connections");
+    (trial, connections)
+}
+
+/// Counts by name.
+pub(crate) fn counts<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    pairs.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
+}

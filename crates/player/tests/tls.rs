@@ -1,0 +1,343 @@
+//! TLS: what a server of any kind does in and after the handshake is in the accounts, with its cause.
+
+mod stream;
+mod support;
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use kqps_observation::trial::Transport;
+use kqps_observation::{ConnectionFacts, TlsFacts};
+use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
+use kqps_tls::certificate::{KeyType, Made, make_valid};
+use kqps_tls::{ClientSettings, Trust};
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
+use stream::{Server, counts, played, query, reply};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+const NAME: &str = "dns.test";
+const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
+
+fn made(days: Range<i64>) -> Made {
+    make_valid(KeyType::Ecdsa, &[NAME.into(), "127.0.0.1".into()], days).unwrap()
+}
+
+fn config(made: &Made) -> ServerConfig {
+    let chain = CertificateDer::from_pem_slice(made.identity.chain.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(made.identity.key.as_bytes()).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let mut config = builder.with_single_cert(vec![chain], key).unwrap();
+    config.ticketer = Ticketer::new().unwrap();
+    config
+}
+
+/// The handshakes that a server completed.
+#[derive(Default)]
+struct Handshakes {
+    full: AtomicU64,
+    retried: AtomicU64,
+    resumed: AtomicU64,
+}
+
+impl Handshakes {
+    fn all(&self) -> [u64; 3] {
+        [&self.full, &self.retried, &self.resumed].map(|count| count.load(Relaxed))
+    }
+}
+
+type Secured<S> = StreamOwned<ServerConnection, S>;
+
+/// A server of TLS that runs `serve` for each connection whose handshake is complete. `wrap` is what lies between TLS
+/// and TCP.
+fn server<S: Read + Write + 'static>(
+    config: ServerConfig,
+    wrap: impl Fn(TcpStream) -> S + Send + Sync + 'static,
+    serve: impl Fn(Secured<S>) + Send + Sync + 'static,
+) -> (Server, Arc<Handshakes>) {
+    let (config, handshakes) = (Arc::new(config), Arc::new(Handshakes::default()));
+    let count = Arc::clone(&handshakes);
+    let server = Server::new(move |_, stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut secured = StreamOwned::new(connection, wrap(stream));
+        while secured.conn.is_handshaking() {
+            if secured.conn.complete_io(&mut secured.sock).is_err() {
+                return;
+            }
+        }
+        let count = match secured.conn.handshake_kind().unwrap() {
+            HandshakeKind::Full => &count.full,
+            HandshakeKind::FullWithHelloRetryRequest => &count.retried,
+            HandshakeKind::Resumed => &count.resumed,
+        };
+        count.fetch_add(1, Relaxed);
+        serve(secured);
+    });
+    (server, handshakes)
+}
+
+/// Answers all queries of a connection.
+fn answer_all<S: Read + Write>(mut stream: Secured<S>) {
+    while let Some(message) = query(&mut stream) {
+        if stream.write_all(&reply(message)).and_then(|()| stream.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn settings(trust: Trust) -> ClientSettings {
+    ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() }
+}
+
+fn kept(connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
+    TcpPlan {
+        connections,
+        queries_per_connection: None,
+        outstanding: 1 << 16,
+        close: Close::Fin,
+        connect_timeout: Duration::from_secs(5),
+        tls: Some(TlsPlan { names: vec![name.into()], client }),
+    }
+}
+
+/// A new connection for each query, 4 at once.
+fn one_each(name: &str, client: ClientSettings) -> TcpPlan {
+    TcpPlan { queries_per_connection: Some(1), ..kept(4, name, client) }
+}
+
+fn plan(target: SocketAddr, tcp: TcpPlan) -> Plan {
+    let plan = support::plan(target, 1, WINDOW, Io::Auto);
+    Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
+}
+
+fn tls(connections: &ConnectionFacts) -> &TlsFacts {
+    connections.tls.as_ref().expect("the connections have TLS")
+}
+
+fn by_kind(facts: &TlsFacts) -> [u64; 3] {
+    ["full", "retry", "resumed"].map(|kind| facts.handshakes.get(kind).copied().unwrap_or(0))
+}
+
+#[test]
+fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
+    let made = made(-1..1);
+    let (server, handshakes) = server(config(&made), |stream| stream, answer_all);
+    for threads in [1, 3] {
+        let before = (server.accepted.load(Relaxed), handshakes.all());
+        let tcp = kept(6, NAME, settings(Trust::Ca(made.ca.clone())));
+        let (trial, connections) = played(3000, &Plan { threads, ..plan(server.address, tcp) });
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (3000, 0), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established, connections.before_load), (6, 6, 6));
+        assert_eq!((connections.open, connections.handed), (6, 3000));
+        assert!(connections.failed.is_empty() && connections.closed.is_empty(), "{connections:?}");
+        assert_eq!(trial.transport, Transport::Tls);
+        let facts = tls(&connections);
+        let ours = by_kind(facts);
+        assert_eq!(ours.iter().sum::<u64>(), 6);
+        let [full, retried, resumed] = handshakes.all();
+        assert_eq!(ours, [full - before.1[0], retried - before.1[1], resumed - before.1[2]]);
+        assert_eq!(server.accepted.load(Relaxed) - before.0, 6);
+        let [session] = facts.sessions.as_slice() else { panic!("{:?}", facts.sessions) };
+        assert_eq!((session.version.as_str(), session.connections), ("TLSv1.3", 6));
+        assert_eq!(session.certificate.as_deref(), Some("ECDSA-P256"));
+        assert!(trial.histograms.contains_key("handshake full") && facts.trust == "ca");
+    }
+}
+
+#[test]
+fn connections_resume_if_they_may() {
+    let made = made(-1..1);
+    let (server, handshakes) = server(config(&made), |stream| stream, answer_all);
+    for resume in [true, false] {
+        let before = handshakes.all();
+        let client = ClientSettings { resume, ..settings(Trust::Ca(made.ca.clone())) };
+        let (trial, connections) = played(200, &plan(server.address, one_each("127.0.0.1", client)));
+        assert_eq!(trial.accounts.correct, 200, "{:?}", trial.accounts);
+        let facts = tls(&connections);
+        let [full, retried, resumed] = handshakes.all();
+        assert_eq!(by_kind(facts), [full - before[0], retried - before[1], resumed - before[2]]);
+        let resumed = by_kind(facts)[2];
+        assert_eq!(connections.established, 200, "{connections:?}");
+        if resume {
+            // The first connection at each of the four places has no ticket.
+            assert!(resumed >= 196 && facts.tickets_received >= 200, "{facts:?}");
+            assert_eq!(facts.tickets_offered, resumed, "the server takes every ticket");
+        } else {
+            assert_eq!((resumed, facts.tickets_received, facts.tickets_offered), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn the_suite_and_the_group_are_those_that_were_asked_for() {
+    let made = made(-1..1);
+    let mut provider = default_provider();
+    provider.kx_groups = vec![kx_group::SECP256R1, kx_group::SECP384R1];
+    let chain = CertificateDer::from_pem_slice(made.identity.chain.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(made.identity.key.as_bytes()).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = builder.with_single_cert(vec![chain], key).unwrap();
+    let (server, handshakes) = server(config, |stream| stream, answer_all);
+    let client = ClientSettings {
+        suites: vec!["TLS_AES_128_GCM_SHA256".parse().unwrap()],
+        // The server does not take the first, and asks for another.
+        groups: ["x25519", "secp384r1"].map(|group| group.parse().unwrap()).to_vec(),
+        resume: false,
+        ..settings(Trust::Ca(made.ca))
+    };
+    let (trial, connections) = played(40, &plan(server.address, kept(2, NAME, client)));
+    assert_eq!(trial.accounts.correct, 40, "{:?}", trial.accounts);
+    let facts = tls(&connections);
+    assert_eq!((by_kind(facts), handshakes.all()), ([0, 2, 0], [0, 2, 0]));
+    let [session] = facts.sessions.as_slice() else { panic!("{:?}", facts.sessions) };
+    assert_eq!((session.suite.as_str(), session.group.as_deref()), ("TLS_AES_128_GCM_SHA256", Some("secp384r1")));
+}
+
+/// Bytes that arrive one by one.
+struct OneByOne(TcpStream);
+
+impl Read for OneByOne {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for OneByOne {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(&bytes[..bytes.len().min(1)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn records_and_replies_may_arrive_in_pieces_of_one_byte() {
+    let made = made(-1..1);
+    let client = settings(Trust::Ca(made.ca.clone()));
+    let (in_bytes, _) = server(config(&made), OneByOne, answer_all);
+    let (in_records, _) = server(config(&made), |stream| stream, |mut stream| {
+        while let Some(message) = query(&mut stream) {
+            for byte in reply(message) {
+                stream.write_all(&[byte]).unwrap();
+                stream.flush().unwrap();
+            }
+        }
+    });
+    for server in [in_bytes, in_records] {
+        let (trial, connections) = played(60, &plan(server.address, kept(2, NAME, client.clone())));
+        assert_eq!((trial.accounts.correct, connections.established), (60, 2), "{:?}", trial.accounts);
+        assert_eq!(server.accepted.load(Relaxed), 2);
+    }
+}
+
+/// Plays eight queries at a server whose handshakes fail, and checks that the cause is the only one.
+fn assert_fails(server: &Server, name: &str, client: ClientSettings, cause: &str, words: Option<&str>) {
+    let (trial, connections) = played(8, &plan(server.address, one_each(name, client)));
+    assert_eq!((trial.accounts.sent, trial.accounts.lost), (8, 8), "{cause}");
+    assert_eq!(trial.lost_causes, counts([(cause, 8)]), "{connections:?}");
+    assert_eq!((connections.established, connections.unfinished), (0, 0), "{connections:?}");
+    assert_eq!(connections.failed, counts([(cause, connections.attempts)]));
+    let failures = &tls(&connections).failures;
+    match words {
+        Some(words) => assert_eq!(*failures, counts([(words, connections.attempts)])),
+        None => assert!(failures.is_empty(), "{failures:?}"),
+    }
+}
+
+#[test]
+fn a_certificate_that_is_not_accepted_has_its_cause() {
+    let (right, other, old) = (made(-1..1), made(-1..1), made(-9..-2));
+    let (server_of_right, handshakes) = server(config(&right), |stream| stream, answer_all);
+    let of_right = settings(Trust::Ca(right.ca.clone()));
+    let certificate = |server: &Server, name: &str, client: ClientSettings, fault: &str| {
+        assert_fails(server, name, client, "certificate", Some(&format!("certificate: {fault}")));
+    };
+    certificate(&server_of_right, "other.test", of_right, "another name");
+    certificate(&server_of_right, NAME, settings(Trust::Ca(other.ca)), "unknown issuer");
+    let (server_of_old, _) = server(config(&old), |stream| stream, answer_all);
+    certificate(&server_of_old, NAME, settings(Trust::Ca(old.ca)), "expired");
+    assert_eq!(handshakes.all(), [0, 0, 0]);
+    let unchecked = kept(2, "other.test", settings(Trust::Anyone));
+    let (trial, connections) = played(20, &plan(server_of_old.address, unchecked));
+    assert_eq!((trial.accounts.correct, tls(&connections).trust.as_str()), (20, "anyone"));
+}
+
+#[test]
+fn other_failures_of_the_handshake_have_their_causes() {
+    let made = made(-1..1);
+    let client = || settings(Trust::Ca(made.ca.clone()));
+    let mut of_web = config(&made);
+    of_web.alpn_protocols = vec![b"h2".to_vec()];
+    let (web, _) = server(of_web, |stream| stream, answer_all);
+    assert_fails(&web, NAME, client(), "alpn", Some("no common application protocol"));
+    let hello = |stream: &mut TcpStream| {
+        let _ = stream.read(&mut [0; 1 << 14]);
+    };
+    let alarmed = Server::new(move |_, mut stream| {
+        hello(&mut stream);
+        stream.write_all(&[21, 3, 3, 0, 2, 2, 40]).unwrap();
+        let _ = stream.read(&mut [0; 16]);
+    });
+    assert_fails(&alarmed, NAME, client(), "tls-alert", Some("alert handshake_failure"));
+    let resetting = Server::new(move |_, mut stream| {
+        hello(&mut stream);
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    });
+    assert_fails(&resetting, NAME, client(), "reset", None);
+    let closing = Server::new(move |_, mut stream| hello(&mut stream));
+    assert_fails(&closing, NAME, client(), "closed", None);
+    let silent = Server::new(move |_, mut stream| {
+        hello(&mut stream);
+        std::thread::sleep(Duration::from_secs(20));
+    });
+    let hasty = TcpPlan { connect_timeout: Duration::from_millis(100), ..one_each(NAME, client()) };
+    let (trial, connections) = played(8, &plan(silent.address, hasty));
+    assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
+}
+
+#[test]
+fn a_server_without_tls_has_its_cause() {
+    let server = Server::new(|_, mut stream| {
+        let _ = stream.read(&mut [0; 1 << 14]);
+        stream.write_all(b"\x00\x0c a message without TLS on it").unwrap();
+        let _ = stream.read(&mut [0; 16]);
+    });
+    let tcp = one_each(NAME, settings(Trust::Anyone));
+    let (trial, connections) = played(8, &plan(server.address, tcp));
+    assert_eq!(trial.lost_causes, counts([("tls", 8)]), "{connections:?}");
+    assert_eq!(connections.failed, counts([("tls", connections.attempts)]));
+}
+
+#[test]
+fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
+    let made = made(-1..1);
+    let (server, _) = server(config(&made), |stream| stream, |mut stream| {
+        for number in 0.. {
+            let Some(message) = query(&mut stream) else { return };
+            if number == 9 {
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+                return;
+            }
+            stream.write_all(&reply(message)).unwrap();
+            stream.flush().unwrap();
+        }
+    });
+    let tcp = TcpPlan { outstanding: 1, ..kept(1, NAME, settings(Trust::Ca(made.ca))) };
+    let one = LoadPlan::Closed { outstanding: 1 };
+    let (trial, connections) = played(100, &Plan { load: one, ..plan(server.address, tcp) });
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
+    assert_eq!(trial.lost_causes, counts([("closed", 10)]));
+    assert_eq!(connections.closed, counts([("closed", 10)]));
+    assert_eq!((connections.established, connections.before_load), (10, 1));
+}
