@@ -59,6 +59,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
   kqps find tcp://127.0.0.1:5300 -d bench.queries --connections 8
+  kqps find tls://127.0.0.1:8853 -d bench.queries --ca ca.pem
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
 
@@ -311,13 +312,17 @@ enum Ended {
 
 /// The subject's interface: as the flags say, or else the usual one of name servers.
 fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
-    let (transport, usual) = match plan.wire {
+    let (transport, usual) = match &plan.wire {
         Wire::Udp(_) => (Transport::Udp, USUAL_IO),
+        Wire::Tcp(tcp) if tcp.tls.is_some() => (Transport::Tls, TCP_IO),
         Wire::Tcp(_) => (Transport::Tcp, TCP_IO),
     };
-    let is_tcp = transport == Transport::Tcp;
-    if is_tcp && args.subject_io.is_some() {
-        return Err(bad_input("--subject-io is for udp: over tcp the echo has one model; leave the flag out"));
+    let is_udp = transport == Transport::Udp;
+    if !is_udp && args.subject_io.is_some() {
+        return Err(bad_input(format!(
+            "--subject-io is for udp: over {} the echo has one model; leave the flag out",
+            transport.word()
+        )));
     }
     let are_workers_given = args.player.subject_workers.is_some();
     Ok(Interface {
@@ -325,7 +330,7 @@ fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
         io: args.subject_io.clone().unwrap_or_else(|| usual.into()),
         workers: args.player.subject_workers.unwrap_or(1),
         are_workers_given,
-        is_assumed: !are_workers_given || (!is_tcp && args.subject_io.is_none()),
+        is_assumed: !are_workers_given || (is_udp && args.subject_io.is_none()),
     })
 }
 

@@ -164,7 +164,8 @@ impl WireSetup {
             Transport::Udp => {
                 Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) }
             }
-            Transport::Tcp => Self::Tcp {
+            // The factor names no other (`Transport::OF_STUDIES`).
+            Transport::Tcp | Transport::Tls => Self::Tcp {
                 connections: player.connections.unwrap_or(CONNECTIONS),
                 queries_per_connection: player.queries_per_connection,
                 outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
@@ -190,6 +191,7 @@ impl WireSetup {
                 outstanding: *outstanding,
                 close: Close::Fin,
                 connect_timeout: timeout,
+                tls: None,
             }),
         })
     }
@@ -280,6 +282,7 @@ mod tests {
             outstanding: 10,
             close: Close::Fin,
             connect_timeout: Duration::from_millis(250),
+            tls: None,
         };
         assert_eq!(wire(tcp(Some(1))), Ok(Wire::Tcp(expected.clone())));
         assert_eq!(wire(tcp(None)), Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected })));

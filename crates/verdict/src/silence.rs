@@ -52,7 +52,7 @@ pub fn silence(trial: &Trial) -> Option<String> {
 fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) -> String {
     let ConnectionFacts { attempts, established, failed, .. } = connections;
     if *established > 0 {
-        let broken: u64 = ["closed", "reset"].iter().filter_map(|cause| trial.lost_causes.get(*cause)).sum();
+        let broken: u64 = ["closed", "reset", "tls-alert", "tls"].iter().filter_map(|cause| trial.lost_causes.get(*cause)).sum();
         let how = if broken == trial.accounts.lost { ": it closed them with open queries" } else { "" };
         return format!("No reply came from {target} on any of {established} connections{how}");
     }
@@ -60,6 +60,10 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
         Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
         Some("local") => format!(
             "No connection to {target} could be made: this host has no port, descriptor or memory left for it"
+        ),
+        Some("certificate") => format!(
+            "The certificate of {target} was not accepted in any of {attempts} handshakes: name the file of its issuer \
+             with --ca, or the server's name in it with --server-name"
         ),
         Some(cause) => format!("No connection to {target} could be made in {attempts} attempts ({cause})"),
         None => format!("No connection to {target} was made before the trial ended"),
@@ -153,6 +157,7 @@ mod tests {
         assert!(with(0, &[("refused", 3)]).starts_with("Nothing listens at 192.0.2.1:53"));
         assert!(with(0, &[("refused", 1), ("connect-timeout", 2)]).ends_with("(connect-timeout)"));
         assert!(with(0, &[("local", 3)]).contains("no port"));
+        assert!(with(0, &[("certificate", 3)]).contains("not accepted in any of 3 handshakes"));
         assert!(with(3, &[]).ends_with("on any of 3 connections: it closed them with open queries"));
     }
 }

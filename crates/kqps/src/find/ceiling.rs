@@ -86,6 +86,10 @@ impl Measured {
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
 pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], gauges: &Gauges) -> Ceilings {
+    if interface.transport == Transport::Tls {
+        eprintln!("the echo's ceiling is not measured over tls: the figure is no share of it");
+        return Ceilings::default();
+    }
     eprintln!("measuring the echo's ceiling on this host ...");
     let measured = |what: &str, io: &str, workers| {
         if player.is_over() {

@@ -43,7 +43,10 @@ impl Keeping {
             .player
             .as_ref()
             .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!("echo {}", if interface.transport == Transport::Tcp { "tcp" } else { &interface.io });
+        let interface_name = format!("echo {}", match interface.transport {
+            Transport::Udp => interface.io.as_str(),
+            transport => transport.word(),
+        });
         let standard = ceilings.echo.as_ref().map(|measured| {
             (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });
@@ -121,6 +124,7 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
     factors.set_player(match &plan.wire {
         Wire::Udp(udp) => PlayerFactors { io: Some(udp.io.name().to_owned()), sockets: flows, ..of_all },
         Wire::Tcp(tcp) => PlayerFactors {
+            // Studies do not vary TLS; the record of each trial names it.
             transport: Some(Transport::Tcp),
             connections: flows,
             queries_per_connection: tcp.queries_per_connection,

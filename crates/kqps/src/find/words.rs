@@ -149,10 +149,9 @@ fn reasons(searched: &Searched<'_>) -> String {
 /// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
-    let (how, flags) = if interface.transport == Transport::Tcp {
-        ("over tcp with".to_owned(), "--subject-workers")
-    } else {
-        (format!("with {} and", interface.io), "--subject-io, --subject-workers")
+    let (how, flags) = match interface.transport {
+        Transport::Udp => (format!("with {} and", interface.io), "--subject-io, --subject-workers"),
+        transport => (format!("over {} with", transport.word()), "--subject-workers"),
     };
     let assumed = if interface.is_assumed { format!(" (assumed: see {flags})") } else { String::new() };
     format!("{how} {} {workers}{assumed}", interface.workers)

@@ -19,6 +19,7 @@ pub(crate) enum Transport {
     #[default]
     Udp,
     Tcp,
+    Tls,
 }
 
 impl Transport {
@@ -27,6 +28,16 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+
+    /// The port of servers without another one.
+    pub(super) fn port(self) -> u16 {
+        match self {
+            // RFC 1035, section 4.2.
+            Self::Udp | Self::Tcp => 53,
+            Self::Tls => kqps_tls::PORT,
         }
     }
 }
@@ -38,10 +49,12 @@ impl FromStr for Transport {
         match text {
             "udp" => Ok(Self::Udp),
             "tcp" => Ok(Self::Tcp),
-            "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
-                Err(format!("this version plays over udp and tcp, not over {text}"))
+            // dnsperf names it by the protocol above it.
+            "tls" | "dot" => Ok(Self::Tls),
+            "doh" | "https" | "doq" | "quic" => {
+                Err(format!("this version plays over udp, tcp and tls, not over {text}"))
             }
-            _ => Err("expected udp or tcp".into()),
+            _ => Err("expected udp, tcp or tls".into()),
         }
     }
 }
@@ -92,6 +105,7 @@ impl ConnectionArgs {
                 Some(CloseArg::Fin) | None => Close::Fin,
             },
             connect_timeout: self.connect_timeout.unwrap_or(timeout),
+            tls: None,
         }
     }
 

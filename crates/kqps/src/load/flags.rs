@@ -17,14 +17,15 @@ use kqps_observation::cpu_list;
 use kqps_player::plan::{
     BURST_MOST, CONNECTIONS_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
 };
-use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, UdpPlan, Wire};
+use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, TcpPlan, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
 use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, Transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::skipped::skipped;
 use super::subject::{self, Choice};
-use super::target::{Allowed, Family, check_sources, check_target, resolve_all};
+use super::target::{Allowed, Family, Targets, check_sources, check_target, resolve_all};
+use super::tls::TlsArgs;
 use crate::exit::bad_input;
 use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
 
@@ -46,7 +47,7 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53
+    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53 or tls://dns.example
     ///
     /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
     /// target only.
@@ -57,7 +58,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53)
+    /// The port of targets that have none of their own (default: 53; over TLS 853)
     ///
     /// A bare number after a target is its port, too.
     #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
@@ -74,7 +75,7 @@ pub(crate) struct PlayerArgs {
     )]
     family: Family,
 
-    /// The transport: udp (the default) or tcp; a URL names it as well
+    /// The transport: udp (the default), tcp, or tls (dot); a URL names it as well
     #[arg(short = 'm', long, value_name = "TRANSPORT", help_heading = "Target")]
     mode: Option<Transport>,
 
@@ -135,6 +136,9 @@ pub(crate) struct PlayerArgs {
 
     #[command(flatten)]
     connections: ConnectionArgs,
+
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
@@ -301,9 +305,11 @@ impl PlayerArgs {
         let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         let words = [&*self.servers, &*self.targets].concat();
-        let (targets, named) = resolve_all(&words, self.port, self.family, &self.allow_target)?;
-        let transport = self.transport(named)?;
-        let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
+        let found = resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)?;
+        let transport = self.transport(found.transport)?;
+        let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
+        let wire = self.wire(transport, threads, &found, timeout)?;
+        let targets = found.addresses;
         let mut subject = subject::chosen(self.subject, &targets)?;
         if let Some(cpus) = self.given_subject_cores()? {
             subject.cpus = cpus;
@@ -313,7 +319,6 @@ impl PlayerArgs {
         let own_cores = self.priority == Priority::Auto
             && are_apart
             && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);
-        let wire = self.wire(transport, threads, targets.len() as u64, timeout)?;
         let plan = Plan {
             targets,
             wire,
@@ -348,12 +353,21 @@ impl PlayerArgs {
         }
     }
 
-    /// What carries the queries of `threads` threads to `targets` targets.
-    fn wire(&self, transport: Transport, threads: u64, targets: u64, timeout: Duration) -> anyhow::Result<Wire> {
+    /// What carries the queries of `threads` threads to the targets.
+    fn wire(
+        &self,
+        transport: Transport,
+        threads: u64,
+        targets: &Targets,
+        timeout: Duration,
+    ) -> anyhow::Result<Wire> {
         let flows = |per_thread: u64| {
-            let usual = threads.saturating_mul(per_thread).next_multiple_of(targets);
+            let usual = threads.saturating_mul(per_thread).next_multiple_of(targets.addresses.len() as u64);
             self.sockets.unwrap_or(usual) as usize
         };
+        if transport != Transport::Tls {
+            self.tls.check_none_is_given()?;
+        }
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
             return Ok(Wire::Udp(UdpPlan {
@@ -372,7 +386,11 @@ impl PlayerArgs {
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.name())));
         }
-        Ok(Wire::Tcp(self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout)))
+        let tls = match transport {
+            Transport::Tls => Some(self.tls.plan(&targets.names)?),
+            Transport::Udp | Transport::Tcp => None,
+        };
+        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout) }))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.
@@ -464,6 +482,12 @@ fn with_flags(error: &PlanError) -> String {
         PlanError::Window { window, threads } => {
             format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
         }
-        PlanError::Targets | PlanError::QueriesPerConnection | PlanError::Outstanding(_) => error.to_string(),
+        PlanError::TlsName(name) => {
+            format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
+        }
+        PlanError::Targets
+        | PlanError::QueriesPerConnection
+        | PlanError::Outstanding(_)
+        | PlanError::TlsNames { .. } => error.to_string(),
     }
 }

@@ -16,9 +16,6 @@ use kqps_player::Sources;
 use super::connections::Transport;
 use crate::exit::bad_input;
 
-/// The port of DNS over UDP and TCP (RFC 1035, section 4.2).
-const PORT: u16 = 53;
-
 /// A network that the user allows: `ADDR` or `ADDR/PREFIX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowed {
@@ -80,21 +77,42 @@ impl Family {
 /// A target as typed, with the port that was typed as a separate word.
 type Typed<'a> = (&'a str, Option<u16>);
 
-/// The addresses of all targets, which must be of one family, as the sockets are, and the transport that their URLs
-/// name, if any does. A bare number after a target is its port; `port` is the port of targets without one.
+/// The targets of a load: at least one.
+#[derive(Debug)]
+pub(crate) struct Targets {
+    /// Their addresses, all of one family.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// The name or address of each, as typed and without a port.
+    pub(super) names: Vec<String>,
+    /// The transport that URLs name, if any does.
+    pub(crate) transport: Option<Transport>,
+}
+
+/// A target that was found.
+struct Found {
+    address: SocketAddr,
+    name: String,
+    transport: Option<Transport>,
+}
+
+/// The targets of these words, which must be of one family, as the sockets are. A bare number after a target is its
+/// port; `port` is the port of targets without one, or else that of their transport, which is `mode` unless a URL names
+/// one.
 pub(crate) fn resolve_all(
     words: &[String],
     port: Option<u16>,
+    mode: Option<Transport>,
     family: Family,
     allowed: &[Allowed],
-) -> anyhow::Result<(Vec<SocketAddr>, Option<Transport>)> {
+) -> anyhow::Result<Targets> {
     let targets = with_ports(words)?;
-    let resolved: Vec<(SocketAddr, Option<Transport>)> = targets
+    let resolved: Vec<Found> = targets
         .iter()
-        .map(|&(target, own)| resolve((target, own.or(port)), family, allowed))
+        .map(|&(target, own)| resolve((target, own.or(port)), mode, family, allowed))
         .collect::<anyhow::Result<_>>()?;
-    let transport = one_transport(resolved.iter().filter_map(|(_, transport)| *transport))?;
-    let addresses: Vec<SocketAddr> = resolved.into_iter().map(|(address, _)| address).collect();
+    let transport = one_transport(resolved.iter().filter_map(|found| found.transport))?;
+    let (addresses, names): (Vec<SocketAddr>, Vec<String>) =
+        resolved.into_iter().map(|found| (found.address, found.name)).unzip();
     let Some(&first) = addresses.first() else {
         return Err(bad_input("which server? Give a <TARGET>, such as 127.0.0.1:5300, or -s ADDR -p PORT"));
     };
@@ -102,7 +120,7 @@ pub(crate) fn resolve_all(
         Some(other) => Err(bad_input(format!(
             "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
         ))),
-        None => Ok((addresses, transport)),
+        None => Ok(Targets { addresses, names, transport }),
     }
 }
 
@@ -146,10 +164,12 @@ fn port_of(word: &str) -> anyhow::Result<u16> {
 /// The address of a target, resolved once. An error if kqps may not load it.
 fn resolve(
     (target, port): Typed<'_>,
+    mode: Option<Transport>,
     family: Family,
     allowed: &[Allowed],
-) -> anyhow::Result<(SocketAddr, Option<Transport>)> {
-    let (address, transport) = parse(target, port, family)?;
+) -> anyhow::Result<Found> {
+    let found = parse(target, port, mode, family)?;
+    let address = found.address;
     if !family.has(address) {
         return Err(bad_input(format!("target `{target}`: {address} is not of the family that -f asks for")));
     }
@@ -161,7 +181,7 @@ fn resolve(
         return Err(bad_input(format!("target `{target}`: {ip} is the address of no single server")));
     }
     check_target(address, allowed)?;
-    Ok((address, transport))
+    Ok(found)
 }
 
 /// Refuses a target that is neither on this host, nor in the benchmarking network, nor in one that the user allows.
@@ -193,8 +213,9 @@ pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result
 fn parse(
     target: &str,
     typed: Option<u16>,
+    mode: Option<Transport>,
     family: Family,
-) -> anyhow::Result<(SocketAddr, Option<Transport>)> {
+) -> anyhow::Result<Found> {
     let (rest, transport) = match target.split_once("://") {
         None => (target, None),
         Some((scheme, rest)) => {
@@ -203,11 +224,19 @@ fn parse(
             (rest.trim_end_matches('/'), Some(transport))
         }
     };
-    Ok((address_of(target, rest, typed, family)?, transport))
+    let usual = transport.or(mode).unwrap_or_default().port();
+    let (address, name) = address_of(target, rest, (typed, usual), family)?;
+    Ok(Found { address, name, transport })
 }
 
-/// The address of a target; `rest` is what follows its scheme.
-fn address_of(target: &str, rest: &str, typed: Option<u16>, family: Family) -> anyhow::Result<SocketAddr> {
+/// The address of a target, and its name or address without a port. `rest` is what follows its scheme. The port is that
+/// of `rest`, the typed one, or the usual one.
+fn address_of(
+    target: &str,
+    rest: &str,
+    (typed, usual): (Option<u16>, u16),
+    family: Family,
+) -> anyhow::Result<(SocketAddr, String)> {
     let expected = || {
         bad_input(format!(
             "target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"
@@ -221,12 +250,12 @@ fn address_of(target: &str, rest: &str, typed: Option<u16>, family: Family) -> a
     };
     if let Ok(address) = rest.parse::<SocketAddr>() {
         has_one(address.port())?;
-        return Ok(address);
+        return Ok((address, address.ip().to_string()));
     }
     let bracketed = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let ip = bracketed.map_or_else(|| rest.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6));
     if let Some(ip) = ip {
-        return Ok(SocketAddr::new(ip, typed.unwrap_or(PORT)));
+        return Ok((SocketAddr::new(ip, typed.unwrap_or(usual)), ip.to_string()));
     }
     let is_number = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let (host, port) = match rest.rsplit_once(':') {
@@ -235,7 +264,7 @@ fn address_of(target: &str, rest: &str, typed: Option<u16>, family: Family) -> a
             (host, has_one(own)?)
         }
         Some(_) => return Err(expected()),
-        None => (rest, typed.unwrap_or(PORT)),
+        None => (rest, typed.unwrap_or(usual)),
     };
     if host.is_empty()
         || host.contains(|letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter))
@@ -251,7 +280,8 @@ fn address_of(target: &str, rest: &str, typed: Option<u16>, family: Family) -> a
         )));
     }
     // IPv4 first: a name such as localhost has both, and most servers under test listen on 127.0.0.1.
-    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(expected)
+    let address = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
+    Ok((address.ok_or_else(expected)?, host.to_owned()))
 }
 
 #[cfg(test)]
@@ -259,7 +289,7 @@ mod tests {
     use super::*;
 
     fn one(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
-        resolve((target, None), Family::Any, allowed).map(|(address, _)| address)
+        resolve((target, None), None, Family::Any, allowed).map(|found| found.address)
     }
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -269,8 +299,8 @@ mod tests {
     #[test]
     fn a_port_may_stand_apart() {
         let all = |targets: &[&str], port: Option<u16>| {
-            let found = resolve_all(&words(targets), port, Family::Any, &[]);
-            found.map(|(found, _)| found.iter().map(ToString::to_string).collect::<Vec<_>>())
+            let found = resolve_all(&words(targets), port, None, Family::Any, &[]);
+            found.map(|found| found.addresses.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(all(&["127.0.0.1", "5300"], None).unwrap(), ["127.0.0.1:5300"]);
         assert_eq!(all(&["::1", "5300"], None).unwrap(), ["[::1]:5300"]);
@@ -297,10 +327,10 @@ mod tests {
 
     #[test]
     fn names_have_addresses_of_the_family_that_is_asked_for() {
-        let of = |family| resolve(("localhost", Some(5300)), family, &[]).map(|(address, _)| address);
+        let of = |family| resolve(("localhost", Some(5300)), None, family, &[]).map(|found| found.address);
         assert!(of(Family::Inet).unwrap().is_ipv4() && of(Family::Any).unwrap().is_ipv4());
-        assert!(resolve(("::1", None), Family::Inet, &[]).is_err());
-        assert!(resolve(("127.0.0.1", None), Family::Inet6, &[]).is_err());
+        assert!(resolve(("::1", None), None, Family::Inet, &[]).is_err());
+        assert!(resolve(("127.0.0.1", None), None, Family::Inet6, &[]).is_err());
     }
 
     #[test]
@@ -323,7 +353,7 @@ mod tests {
             "::1]",
             "[[::1]]",
             "[127.0.0.1]",
-            "tls://127.0.0.1",
+            "https://127.0.0.1",
             "gopher://127.0.0.1",
             "127.0.0.1:99999",
             "0.0.0.0",
@@ -336,23 +366,37 @@ mod tests {
 
     #[test]
     fn targets_are_of_one_family() {
-        let all = |targets: &[&str]| resolve_all(&words(targets), None, Family::Any, &[]);
-        assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().0.len(), 2);
+        let all = |targets: &[&str]| resolve_all(&words(targets), None, None, Family::Any, &[]);
+        assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().addresses.len(), 2);
         assert!(all(&["127.0.0.1", "::1"]).unwrap_err().to_string().contains("different families"));
         assert!(all(&["127.0.0.1", "192.0.2.1"]).is_err());
     }
 
     #[test]
     fn targets_have_one_transport() {
-        let all = |targets: &[&str]| resolve_all(&words(targets), None, Family::Any, &[]);
-        let transport = |targets: &[&str]| all(targets).unwrap().1;
+        let all = |targets: &[&str]| resolve_all(&words(targets), None, None, Family::Any, &[]);
+        let transport = |targets: &[&str]| all(targets).unwrap().transport;
         assert_eq!(transport(&["127.0.0.1"]), None);
         assert_eq!(transport(&["127.0.0.1", "tcp://127.0.0.2:5300/"]), Some(Transport::Tcp));
         assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
         let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
         assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
-        assert!(error(&["quic://127.0.0.1"]).contains("over udp and tcp, not over quic"));
-        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp or tcp"));
+        assert!(error(&["quic://127.0.0.1"]).contains("over udp, tcp and tls, not over quic"));
+        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp or tls"));
+    }
+
+    #[test]
+    fn the_transport_decides_the_port_and_a_target_keeps_its_name() {
+        let all = |target: &str, mode| {
+            let found = resolve_all(&words(&[target]), None, mode, Family::Any, &[]).unwrap();
+            (found.addresses[0].to_string(), found.names[0].clone())
+        };
+        let named = |address: &str, name: &str| (address.to_owned(), name.to_owned());
+        assert_eq!(all("tls://127.0.0.1", None), named("127.0.0.1:853", "127.0.0.1"));
+        assert_eq!(all("dot://[::1]:8853", None), named("[::1]:8853", "::1"));
+        assert_eq!(all("::1", Some(Transport::Tls)), named("[::1]:853", "::1"));
+        assert_eq!(all("tls://localhost:8853", None).1, "localhost");
+        assert_eq!(all("127.0.0.1", Some(Transport::Tcp)), named("127.0.0.1:53", "127.0.0.1"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{ConnectionFacts, Quantiles, Trial};
+use kqps_observation::{ConnectionFacts, Quantiles, SessionFacts, TlsFacts, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -213,10 +213,6 @@ fn load(trial: &Trial) -> String {
 /// The connections: how many were made, failed and ended, and how long making one took.
 fn connection_lines(connections: &ConnectionFacts) -> String {
     let ConnectionFacts { attempts, established, before_load, unfinished, open, .. } = connections;
-    let causes = |counts: &BTreeMap<String, u64>| {
-        let parts: Vec<String> = counts.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
-        if parts.is_empty() { "0".into() } else { parts.join(", ") }
-    };
     let mut text = String::new();
     let made = format!(
         "{established} of {attempts} attempts, {before_load} before the load; failed: {}; unfinished: {unfinished}",
@@ -225,7 +221,47 @@ fn connection_lines(connections: &ConnectionFacts) -> String {
     line(&mut text, "Connections", &made);
     line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
     line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
+    if let Some(tls) = &connections.tls {
+        text += &tls_lines(tls);
+    }
     text
+}
+
+/// Counts by cause in one line.
+fn causes(counts: &BTreeMap<String, u64>) -> String {
+    let parts: Vec<String> = counts.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    if parts.is_empty() { "0".into() } else { parts.join(", ") }
+}
+
+/// TLS of the connections: what was agreed on, by which handshakes, and what failed.
+fn tls_lines(tls: &TlsFacts) -> String {
+    let mut text = String::new();
+    for session in &tls.sessions {
+        line(&mut text, "TLS", &agreed(session));
+    }
+    let tickets = if tls.resume {
+        format!("tickets: {} received, {} offered", tls.tickets_received, tls.tickets_offered)
+    } else {
+        "no tickets used (--resume no)".into()
+    };
+    line(&mut text, "Handshakes", &format!("{}; {tickets}", causes(&tls.handshakes)));
+    for (kind, times) in &tls.handshake_us {
+        line(&mut text, "Handshake (us)", &format!("{kind}: {}", quantiles(times)));
+    }
+    if !tls.failures.is_empty() {
+        line(&mut text, "TLS failed", &causes(&tls.failures));
+    }
+    if tls.trust == "anyone" {
+        line(&mut text, "Note", "any certificate was accepted (--insecure): another server may have answered");
+    }
+    text
+}
+
+fn agreed(session: &SessionFacts) -> String {
+    let SessionFacts { version, suite, group, certificate, connections } = session;
+    let parts = [Some(version), Some(suite), group.as_ref(), certificate.as_ref()];
+    let agreed: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+    format!("{} ({})", agreed.join(", "), counted(*connections, "connection"))
 }
 
 /// How evenly the load spread over the subject's workers.

@@ -135,9 +135,9 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 
 /// The address of a server. The rules of `kqps load` for targets hold (see `load/target.rs`).
 pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
-    let (addresses, transport) = resolve_all(&[url.to_string()], None, Family::default(), allowed)?;
-    let address = addresses[0];
-    if let Some(other) = transport.filter(|transport| *transport != Transport::Udp) {
+    let found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
+    let address = found.addresses[0];
+    if let Some(other) = found.transport.filter(|transport| *transport != Transport::Udp) {
         return Err(bad_input(format!(
             "{url}: this command plays over udp only; `kqps load` and `kqps find` play over {}",
             other.name()

@@ -51,6 +51,7 @@ impl Probe {
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
+            Transport::Tls => return Err(io::Error::new(io::ErrorKind::Unsupported, "no probe asks over tls")),
         };
         Ok(Self { way, query, kind })
     }

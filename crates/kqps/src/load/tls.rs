@@ -1,0 +1,100 @@
+//! The flags of TLS: whose certificates are accepted, and what is offered and resumed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kqps_player::TlsPlan;
+use kqps_tls::{Client, ClientSettings, Group, Suite, Trust};
+
+use crate::exit::bad_input;
+
+/// Whether to do something, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+/// The flags of TLS. The comments are the help text.
+#[derive(clap::Args)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsArgs {
+    /// Accept certificates of the issuers in this file alone (default: those that this host trusts)
+    ///
+    /// The file is PEM. The certificate must be valid and name the server (--server-name).
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// Accept any certificate: kqps then does not know which server it measures
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+
+    /// The server's name in its certificate, and in the handshake (default: the target as typed)
+    ///
+    /// All targets have this name then. An address is in no handshake (RFC 6066, section 3).
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
+
+    /// Resume sessions of earlier connections: yes (the default) or no
+    ///
+    /// Each thread keeps the tickets that it got, and uses each once. Early data is never sent.
+    #[arg(long, value_name = "WHETHER", hide_possible_values = true)]
+    resume: Option<YesNo>,
+
+    /// Offer these cipher suites alone, the best first, such as TLS_AES_128_GCM_SHA256
+    #[arg(long, value_name = "SUITE,...", value_delimiter = ',')]
+    tls_suite: Vec<Suite>,
+
+    /// Offer these groups for the exchange of keys alone, the best first, such as x25519
+    #[arg(long, value_name = "GROUP,...", value_delimiter = ',')]
+    tls_group: Vec<Group>,
+}
+
+impl TlsArgs {
+    /// TLS with these flags, for targets of these names.
+    pub(super) fn plan(&self, targets: &[String]) -> anyhow::Result<TlsPlan> {
+        let names = match &self.server_name {
+            Some(name) => vec![name.clone(); targets.len()],
+            None => targets.to_vec(),
+        };
+        let client = ClientSettings {
+            trust: self.trust()?,
+            resume: self.resume != Some(YesNo::No),
+            suites: self.tls_suite.clone(),
+            groups: self.tls_group.clone(),
+        };
+        // What a player cannot use should be an error of the flags, and not of a trial.
+        Client::new(&client).map_err(|error| bad_input(error.to_string()))?;
+        Ok(TlsPlan { names, client })
+    }
+
+    fn trust(&self) -> anyhow::Result<Trust> {
+        match &self.ca {
+            _ if self.insecure => Ok(Trust::Anyone),
+            Some(file) => Ok(Trust::Ca(read(file)?)),
+            None => Ok(Trust::System),
+        }
+    }
+
+    /// Refuses flags of TLS if there is none.
+    pub(super) fn check_none_is_given(&self) -> anyhow::Result<()> {
+        let given = [
+            (self.ca.is_some(), "--ca"),
+            (self.insecure, "--insecure"),
+            (self.server_name.is_some(), "--server-name"),
+            (self.resume.is_some(), "--resume"),
+            (!self.tls_suite.is_empty(), "--tls-suite"),
+            (!self.tls_group.is_empty(), "--tls-group"),
+        ];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls)"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(file).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))
+}
