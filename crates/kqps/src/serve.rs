@@ -6,6 +6,7 @@ mod echo;
 mod front;
 mod options;
 mod status;
+mod tls;
 pub(crate) mod words;
 mod zones;
 
@@ -20,6 +21,7 @@ use crate::exit::{Lines, bad_input};
 use crate::print;
 use crate::signals;
 use options::Serving;
+use tls::{Tls, TlsArgs};
 use zones::ZoneFiles;
 
 const EXAMPLES: &str = "\
@@ -52,12 +54,12 @@ enum ServerKind {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
-        ServerKind::Echo(echo) => serve(&echo.serving, Box::new(echo.service()?), None),
-        ServerKind::Auth(auth) => serve(&auth.serving, Box::new(auth.service()?), None),
+        ServerKind::Echo(echo) => serve(&echo.serving, Some(&echo.tls), Box::new(echo.service()?), None),
+        ServerKind::Auth(auth) => serve(&auth.serving, Some(&auth.tls), Box::new(auth.service()?), None),
         ServerKind::Front(front) => {
             let service = front.service()?;
             let settings = service.settings.clone();
-            serve(&front.serving, Box::new(service), Some(&settings))
+            serve(&front.serving, None, Box::new(service), Some(&settings))
         }
         ServerKind::Status(status) => {
             signals::watch()?;
@@ -70,13 +72,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs a server. `front` has its settings if it is a front.
+/// Runs a server, with the flags of TLS if it can have that. `front` has its settings if it is a front.
 fn serve(
     serving: &Serving,
+    tls: Option<&TlsArgs>,
     service: Box<dyn Service>,
     front: Option<&FrontSettings>,
 ) -> anyhow::Result<ExitCode> {
-    let setup = serving.setup()?;
+    let tls = serving.tls(tls)?;
+    let setup = serving.setup(tls.as_ref())?;
     let server = match Server::start(&setup, service) {
         Ok(server) => server,
         Err(ServeError::Setup(why)) => return Err(bad_input(why)),
@@ -91,7 +95,8 @@ fn serve(
         Err(error) => return Err(error.into()),
     };
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
-    words::ready(&mut print::Out, serving.json, &setup, &server, front)?;
+    let ca = tls.as_ref().and_then(Tls::ca);
+    words::ready(&mut print::Out, serving.json, (&setup, ca), &server, front)?;
     let ended = server.run(serving.time, |loaded| {
         let _ = words::reloaded(&mut print::Out, serving.json, &loaded);
     });

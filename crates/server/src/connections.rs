@@ -1,4 +1,5 @@
-//! DNS over TCP (RFC 7766), beside UDP on the same addresses, and with the same framing over Unix sockets. One
+//! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) at addresses of its own, and with the
+//! same framing over Unix sockets. One
 //! thread in each process serves all connections; events say which of them can go on. The number of connections is
 //! limited in total and per client, and so is the memory of each connection. A connection without progress is
 //! closed, whether it sends nothing, sends byte by byte, does not read its replies, or has vanished.
@@ -15,8 +16,10 @@ pub mod fuzz;
 mod keeper;
 mod listener;
 mod output;
+mod padding;
 mod slots;
 mod stream;
+mod tls;
 
 use std::io;
 use std::sync::Arc;
@@ -33,6 +36,7 @@ pub use keeper::{Accepting, Keeper, KeptConnection};
 pub use output::Output;
 pub use slots::{Active, Slots};
 pub use stream::Stream;
+pub use tls::TlsStream;
 
 pub(crate) use counts::add_counts;
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpSocket, affinity};
+use kqps_tls::Acceptor;
 
 use crate::error::ServeError;
 use crate::report::Ended;
@@ -41,9 +42,15 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
+    let acceptor = described.identity.as_ref().map(Acceptor::new).transpose().map_err(io::Error::other)?;
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
             ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
+            ListenerDescription::Tls(number) => {
+                let no_identity = || io::Error::other("no certificate for connections in TLS");
+                let acceptor = acceptor.clone().ok_or_else(no_identity)?;
+                ListeningSocket::Tls(handed_down(number)?.into(), acceptor)
+            }
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
         })
     };

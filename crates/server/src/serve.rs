@@ -23,6 +23,7 @@ use crate::until::{Deadline, Event};
 /// A server that can answer.
 pub struct Server {
     addresses: Vec<SocketAddr>,
+    tls: Vec<SocketAddr>,
     files: Vec<SocketFile>,
     receivers: Vec<Arc<UdpSocket>>,
     signals: Signals,
@@ -43,25 +44,30 @@ impl Server {
         check(setup, &*service)?;
         // Under `nohup`, ignore SIGHUP.
         let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
-        let Transports { tcp, unix } = service.transports();
+        let Transports { tcp, unix, .. } = service.transports();
         let bound = sockets::bind(setup, tcp, unix)?;
         if service.replies_pass() {
             bound.never_fragment()?;
         }
         let notes = notes(setup, &*service, &bound.receivers[0])?;
-        let Bound { addresses, workers, receivers, listeners, files } = bound;
+        let Bound { addresses, tls, workers, receivers, listeners, files } = bound;
         let workers = if setup.processes == 1 {
             let task = Task { model: setup.io, workers, listeners, process: 0, processes: 1 };
             Workers::Here(service.begin(task, &signals)?)
         } else {
             Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        Ok(Self { addresses, files, receivers, signals, workers, notes })
+        Ok(Self { addresses, tls, files, receivers, signals, workers, notes })
     }
 
     /// The addresses on which the server listens, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses at which the server accepts connections in TLS.
+    pub fn tls(&self) -> &[SocketAddr] {
+        &self.tls
     }
 
     /// The paths of Unix sockets on which the server accepts connections.
@@ -118,7 +124,12 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
         return Err(ServeError::Setup(why));
     }
     service.check(setup)?;
-    if setup.listeners == Listeners::ReusePort && !service.transports().tcp {
+    let transports = service.transports();
+    if setup.tls.is_some() && !transports.tls {
+        let why = "--listen tls://: this server accepts no connections in TLS";
+        return Err(ServeError::Setup(why.to_owned()));
+    }
+    if setup.listeners == Listeners::ReusePort && !transports.tcp && setup.tls.is_none() {
         let why = "--listeners is about connections by TCP, and this server accepts none";
         return Err(ServeError::Setup(why.to_owned()));
     }
@@ -198,7 +209,9 @@ fn count_as_child(source: Arc<dyn ZoneSource>) -> Result<Ended, ServeError> {
 /// The service of this description.
 fn described(description: Description, source: Arc<dyn ZoneSource>) -> Box<dyn Service> {
     match description {
-        Description::Echo { work_ns, connections } => Box::new(Echo { work_ns, connections }),
+        Description::Echo { work_ns, connections } => {
+            Box::new(Echo { work_ns, connections, tcp: connections.is_some() })
+        }
         Description::Auth(settings) => Box::new(Auth { settings, source }),
     }
 }

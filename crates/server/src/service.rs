@@ -54,6 +54,8 @@ pub trait Service {
 pub struct Transports<'a> {
     /// Whether the service accepts TCP connections at the addresses of its UDP sockets.
     pub tcp: bool,
+    /// Whether the service can accept connections in TLS, if its setup has addresses for them.
+    pub tls: bool,
     /// The paths of the Unix sockets at which it accepts connections.
     pub unix: &'a [PathBuf],
 }
@@ -89,7 +91,7 @@ pub enum Description {
     Echo {
         /// The CPU time to spend on each query, in nanoseconds.
         work_ns: u64,
-        /// The limits of TCP connections; `None` if it accepts none.
+        /// The limits of connections; `None` if it accepts none.
         connections: Option<Limits>,
     },
     /// Answers from zones.

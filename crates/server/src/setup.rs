@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use kqps_tls::Identity;
+
 use crate::model::Model;
 
 /// How sockets are divided among workers.
@@ -41,6 +43,8 @@ pub enum Reply {
 pub struct ServerSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
+    /// Where to accept connections in TLS; `None` for nowhere.
+    pub tls: Option<TlsSetup>,
     /// The I/O model of every worker.
     pub io: Model,
     /// The number of worker processes, at least 1. With 1 the threads run in this process.
@@ -62,6 +66,15 @@ pub struct ServerSetup {
     pub steer: bool,
 }
 
+/// Where a server accepts connections in TLS.
+#[derive(Clone, Debug)]
+pub struct TlsSetup {
+    /// The addresses to listen on; port 0 picks a free port.
+    pub listen: Vec<SocketAddr>,
+    /// The server's certificate and key.
+    pub identity: Identity,
+}
+
 impl ServerSetup {
     /// The number of workers in all processes.
     pub fn workers(&self) -> u32 {
@@ -80,6 +93,7 @@ impl ServerSetup {
     pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
         Self {
             listen,
+            tls: None,
             io,
             processes: 1,
             threads: 1,

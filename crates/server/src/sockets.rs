@@ -16,8 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
+use kqps_tls::Acceptor;
 
-use crate::setup::{Listeners, Reply, ServerSetup, Sockets};
+use crate::setup::{Listeners, Reply, ServerSetup, Sockets, TlsSetup};
 
 pub use unix::{SocketFile, listen as listen_unix};
 
@@ -46,6 +47,8 @@ pub struct WorkerSockets {
 pub struct Bound {
     /// The addresses on which the server listens, each once.
     pub addresses: Vec<SocketAddr>,
+    /// The addresses at which it accepts connections in TLS.
+    pub tls: Vec<SocketAddr>,
     /// The sockets of each worker.
     pub workers: Vec<WorkerSockets>,
     /// Every receiving socket once.
@@ -69,6 +72,8 @@ impl Bound {
 pub enum ListeningSocket {
     /// A TCP socket, for clients of any host.
     Tcp(TcpListener),
+    /// A TCP socket whose connections are in TLS.
+    Tls(TcpListener, Acceptor),
     /// A Unix socket, for processes of this host.
     Unix(UnixListener),
 }
@@ -78,6 +83,7 @@ impl ListeningSocket {
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
+            Self::Tls(socket, acceptor) => Self::Tls(socket.try_clone()?, acceptor.clone()),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
         })
     }
@@ -86,7 +92,7 @@ impl ListeningSocket {
 impl AsFd for ListeningSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(socket) => socket.as_fd(),
+            Self::Tcp(socket) | Self::Tls(socket, _) => socket.as_fd(),
             Self::Unix(socket) => socket.as_fd(),
         }
     }
@@ -109,7 +115,7 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
         |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, workers, receivers, listeners, files };
+    let mut bound = Bound { addresses, tls: Vec::new(), workers, receivers, listeners, files };
     for &address in &setup.listen {
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
@@ -124,12 +130,7 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             }
             bound.receivers.extend(receivers);
             let listeners = listeners.into_iter().map(ListeningSocket::Tcp);
-            match setup.listeners {
-                Listeners::Shared => bound.listeners.extend(listeners),
-                Listeners::ReusePort => {
-                    workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));
-                }
-            }
+            distribute(setup, listeners, &mut bound.listeners, workers);
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -141,12 +142,44 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
+    if let Some(tls) = &setup.tls {
+        bind_tls(setup, tls, &mut bound)?;
+    }
     for path in unix {
         let (listener, file) = unix::listen(path)?;
         bound.listeners.push(ListeningSocket::Unix(listener));
         bound.files.push(file);
     }
     Ok(bound)
+}
+
+/// Adds the sockets at which connections in TLS are accepted.
+fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<(), BindError> {
+    let acceptor = Acceptor::new(&tls.identity)
+        .map_err(|error| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() })?;
+    let count = if setup.listeners == Listeners::ReusePort { bound.workers.len() } else { 1 };
+    for &address in &tls.listen {
+        let listeners = tcp::listen(address, count).map_err(|error| refused(address, &error))?;
+        bound.tls.push(listeners[0].local_addr().map_err(|error| refused(address, &error))?);
+        let listeners = listeners.into_iter().map(|socket| ListeningSocket::Tls(socket, acceptor.clone()));
+        distribute(setup, listeners, &mut bound.listeners, &mut bound.workers);
+    }
+    Ok(())
+}
+
+/// Hands the listening sockets of one address to all workers together, or one to each.
+fn distribute(
+    setup: &ServerSetup,
+    listeners: impl Iterator<Item = ListeningSocket>,
+    shared: &mut Vec<ListeningSocket>,
+    workers: &mut [WorkerSockets],
+) {
+    match setup.listeners {
+        Listeners::Shared => shared.extend(listeners),
+        Listeners::ReusePort => {
+            workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));
+        }
+    }
 }
 
 /// The error for an address on which the server cannot listen, in words.

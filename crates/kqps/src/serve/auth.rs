@@ -10,6 +10,7 @@ use kqps_server::services::auth::{Auth, AuthSettings};
 
 use super::connections::Connections;
 use super::options::Serving;
+use super::tls::TlsArgs;
 use super::zones::ZoneFiles;
 use crate::exit::bad_input;
 use crate::value::parse_size;
@@ -18,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve auth --zone bench.test=bench.zone
   kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
+  kqps serve auth --zone bench.zone --listen 127.0.0.1:5300 --listen tls://127.0.0.1:8853
   kqps serve auth --zones generated/zones.list --cpus 2,3 --threads 2
   kqps serve auth --zone bench.zone --transfers --cookies --unix /run/kqps.sock";
 
@@ -80,6 +82,9 @@ pub(super) struct Args {
     no_tcp: bool,
 
     #[command(flatten)]
+    pub(super) tls: TlsArgs,
+
+    #[command(flatten)]
     pub(super) serving: Serving,
 }
 
@@ -118,7 +123,7 @@ impl Args {
 
     /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
-        if let Some(flag) = self.connections.given().filter(|_| self.no_tcp && self.unix.is_empty()) {
+        if let Some(flag) = self.connections.given().filter(|_| self.no_tcp && self.unix.is_empty() && !self.serving.has_tls()) {
             return Err(bad_input(format!("{flag} is about connections: with --no-tcp it needs --unix")));
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));

@@ -6,6 +6,7 @@ use kqps_server::Echo;
 
 use super::connections::Connections;
 use super::options::Serving;
+use super::tls::TlsArgs;
 use crate::exit::bad_input;
 use crate::value::parse_duration;
 
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve echo
   kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
+  kqps serve echo --listen tls://127.0.0.1:8853 --cert-type rsa
   kqps serve echo --sockets reuseport --threads 2 --cpus 2,3 --steer cpu
   kqps serve echo --work 2us --for 10m";
 
@@ -36,6 +38,9 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Connections")]
     connections: Connections,
 
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+
     /// Keep the core busy for this long for every query, up to 10ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
     work: Duration,
@@ -43,11 +48,12 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Echo> {
-        if let Some(flag) = self.connections.given().filter(|_| !self.tcp) {
+        let has_connections = self.tcp || self.serving.has_tls();
+        if let Some(flag) = self.connections.given().filter(|_| !has_connections) {
             return Err(bad_input(format!("{flag} is about connections: it needs --tcp")));
         }
-        let connections = self.tcp.then(|| self.connections.limits());
-        Ok(Echo { work_ns: self.work.as_nanos() as u64, connections })
+        let connections = has_connections.then(|| self.connections.limits());
+        Ok(Echo { work_ns: self.work.as_nanos() as u64, connections, tcp: self.tcp })
     }
 }
 

@@ -7,15 +7,19 @@ use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use kqps_server::{Model, ServerSetup, setup};
 
+use super::tls::{Tls, TlsArgs};
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen at this address; port 0 picks a free one (repeatable)
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_listen)]
-    listen: Vec<SocketAddr>,
+    /// Listen at this address, or for TLS at tls://ADDR:PORT; port 0 picks a free one (repeatable)
+    ///
+    /// A server also listens for datagrams. If all addresses are for TLS, it does so at the first of them, at a free
+    /// port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
+    listen: Vec<Place>,
 
     /// Receive and send datagrams by this I/O model
     #[arg(long, value_name = "MODEL", default_value = "mmsg", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
@@ -64,6 +68,23 @@ pub(super) struct Serving {
     pub(super) json: bool,
 }
 
+/// An address to listen at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Plain(SocketAddr),
+    Tls(SocketAddr),
+}
+
+/// Parses an address of `--listen`.
+fn parse_place(text: &str) -> Result<Place, String> {
+    match text.split_once("://") {
+        None => parse_listen(text).map(Place::Plain),
+        Some(("udp", address)) => parse_listen(address).map(Place::Plain),
+        Some(("tls", address)) => parse_listen(address).map(Place::Tls),
+        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT or tls://ADDR:PORT".into()),
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Sockets {
     /// All workers share one socket
@@ -97,13 +118,57 @@ enum Steer {
 }
 
 impl Serving {
-    pub(super) fn setup(&self) -> anyhow::Result<ServerSetup> {
+    /// Whether an address for TLS was given.
+    pub(super) fn has_tls(&self) -> bool {
+        self.listen.iter().any(|place| matches!(place, Place::Tls(_)))
+    }
+
+    /// The addresses for TLS.
+    fn tls_addresses(&self) -> Vec<SocketAddr> {
+        let tls = self.listen.iter().filter_map(|place| match place {
+            Place::Tls(address) => Some(*address),
+            Place::Plain(_) => None,
+        });
+        tls.collect()
+    }
+
+    /// The addresses for datagrams: at least one.
+    fn plain_addresses(&self) -> Vec<SocketAddr> {
+        let plain = self.listen.iter().filter_map(|place| match place {
+            Place::Plain(address) => Some(*address),
+            Place::Tls(_) => None,
+        });
+        let plain: Vec<SocketAddr> = plain.collect();
+        if plain.is_empty() {
+            self.tls_addresses().iter().take(1).map(|address| SocketAddr::new(address.ip(), 0)).collect()
+        } else {
+            plain
+        }
+    }
+
+    /// TLS at the addresses for it, if there are any. `args` are the flags of a server that can have it.
+    pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
+        let Some(args) = args else {
+            let why = "--listen tls://: a front takes no connections in TLS";
+            return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
+        };
+        if self.has_tls() {
+            return args.at(self.tls_addresses()).map(Some);
+        }
+        match args.given() {
+            Some(flag) => Err(bad_input(format!("{flag} is about TLS: it needs --listen tls://ADDR:PORT"))),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn setup(&self, tls: Option<&Tls>) -> anyhow::Result<ServerSetup> {
         if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
             return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
         }
         self.check_ports()?;
         Ok(ServerSetup {
-            listen: self.listen.clone(),
+            listen: self.plain_addresses(),
+            tls: tls.map(|tls| tls.setup.clone()),
             io: self.io.parse().map_err(bad_input)?,
             processes: self.processes,
             threads: self.threads,
@@ -133,7 +198,8 @@ impl Serving {
             Sockets::Shared | Sockets::Reuseport => 1,
         };
         // Addresses with port 0 cannot collide: the kernel chooses free ports.
-        let named: Vec<SocketAddr> = self.listen.iter().copied().filter(|listen| listen.port() > 0).collect();
+        let plain = self.plain_addresses();
+        let named: Vec<SocketAddr> = plain.into_iter().filter(|listen| listen.port() > 0).collect();
         for (at, &address) in named.iter().enumerate() {
             let last = u32::from(address.port()) + ports - 1;
             if last > u32::from(u16::MAX) {
@@ -165,4 +231,19 @@ fn meet(other: SocketAddr, address: SocketAddr, ports: u32) -> Option<(SocketAdd
     let is_same_place = is_same_family && is_any || moved == address;
     let is_near = u32::from(other.port().abs_diff(address.port())) < ports;
     (is_same_place && is_near).then(|| (other, other.port().max(address.port())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_plain_or_tls() {
+        let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
+        assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
+        assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Plain(address)));
+        assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
+        assert!(parse_place("https://127.0.0.1:443").unwrap_err().contains("tls://"));
+        assert!(parse_place("tls://127.0.0.1").unwrap_err().contains("ADDR:PORT"));
+    }
 }

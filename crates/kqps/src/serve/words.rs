@@ -21,6 +21,12 @@ use crate::print::{Versioned, to_json};
 #[serde(tag = "kind", rename = "ready")]
 pub(crate) struct Ready<'a> {
     addresses: &'a [SocketAddr],
+    /// The addresses for TLS.
+    #[serde(skip_serializing_if = "<[SocketAddr]>::is_empty")]
+    tls: &'a [SocketAddr],
+    /// The file with the issuer of the certificate, if that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
     #[serde(flatten)]
@@ -47,11 +53,11 @@ pub(crate) struct Reloaded<'a, T: Serialize> {
     result: &'a T,
 }
 
-/// Prints that the server can answer. `front` has the settings if the server is a front.
+/// Prints that the server can answer. `ca` is the file with the issuer of its certificate, if that was made; `front` has the settings if the server is a front.
 pub(super) fn ready(
     out: &mut impl Write,
     json: bool,
-    setup: &ServerSetup,
+    (setup, ca): (&ServerSetup, Option<&Path>),
     server: &Server,
     front: Option<&FrontSettings>,
 ) -> io::Result<()> {
@@ -63,7 +69,9 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        return writeln!(out, "{}", to_json(&Versioned::of(&Ready { addresses, unix, result, front }))?);
+        let (tls, ca) = (server.tls(), ca.map(Path::to_string_lossy));
+        let ready = Ready { addresses, tls, ca, unix, result, front };
+        return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
         loaded(out, result)?;
@@ -71,6 +79,12 @@ pub(super) fn ready(
     let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
         writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
+    }
+    for address in server.tls() {
+        writeln!(out, "Listening on tls://{address}")?;
+    }
+    if let Some(ca) = ca {
+        writeln!(out, "Clients must trust {} (--ca)", visible_line(&ca.to_string_lossy()))?;
     }
     for path in server.unix() {
         writeln!(out, "Listening on {} (Unix stream)", visible_line(&path.to_string_lossy()))?;
@@ -221,6 +235,9 @@ fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {
     )?;
     dropped(out, &tcp.dropped)?;
     rcodes(out, &tcp.response_rcodes)?;
+    for (kind, count) in &tcp.handshakes {
+        writeln!(out, "  handshakes of TLS, {kind}: {count}")?;
+    }
     for (end, count) in &tcp.ended {
         writeln!(out, "  connections ended, {end}: {count}")?;
     }

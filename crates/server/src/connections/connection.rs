@@ -17,6 +17,7 @@ use super::counts::End;
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
 use super::keeper::KeptConnection;
 use super::output::Output;
+use super::padding::{has_padding, pad};
 use super::slots::Active;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
@@ -86,7 +87,7 @@ pub(super) struct Connection<S> {
     /// Bytes that were read and not answered.
     partial: Vec<u8>,
     /// Replies that are not written. An idle connection holds no memory for them.
-    pub(super) output: Output<0>,
+    output: Output<0>,
     streams: VecDeque<S>,
     /// The interest with which the socket is registered; `None` before that.
     watched: Option<Interest>,
@@ -98,7 +99,8 @@ impl<S> Active for Connection<S> {
     }
 
     fn is_idle(&self) -> bool {
-        !self.queued && self.output.is_empty() && self.partial.is_empty() && self.streams.is_empty()
+        let is_sent = self.output.is_empty() && !self.stream.has_unsent();
+        !self.queued && is_sent && self.partial.is_empty() && self.streams.is_empty()
     }
 }
 
@@ -209,11 +211,12 @@ impl<S> Connection<S> {
             Ok(0) => self.at_end = true,
             Ok(bytes) => {
                 // A short read means that there was no more (epoll(7)), unless the end follows.
-                self.readable = bytes == room.len() || self.ending;
+                self.readable = bytes == room.len() || self.ending || self.stream.may_have_more();
                 return Ok(kept + bytes);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::InvalidData => return Err(End::Tls),
             Err(_) => return Err(End::Broken),
         }
         Ok(kept)
@@ -244,6 +247,8 @@ impl<S> Connection<S> {
             match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
                 Answered::One(bytes) => {
                     counts.answered += 1;
+                    let is_padded = self.stream.is_encrypted() && has_padding(query);
+                    let bytes = if is_padded { pad(message, bytes) } else { bytes };
                     append(output, &message[..bytes]);
                 }
                 Answered::Many(stream) => {
@@ -265,10 +270,22 @@ impl<S> Connection<S> {
 
     /// Writes what earlier turns left. Returns whether all of it could be written.
     fn write_rest(&mut self, now_ns: u64) -> Result<bool, End> {
+        if self.stream.has_unsent() {
+            match self.stream.flush() {
+                Ok(()) => self.active_ns = now_ns,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(_) => return Err(End::Broken),
+            }
+        }
         if !self.output.is_empty() && self.output.push(&mut self.stream)? {
             self.active_ns = now_ns;
         }
-        Ok(self.output.is_empty())
+        Ok(self.output.is_empty() && !self.stream.has_unsent())
+    }
+
+    /// Why the connection ends if it makes no progress in time.
+    pub(super) fn end_in_time(&self) -> End {
+        if self.stream.has_unsent() { End::Slow } else { self.output.end_in_time() }
     }
 
     /// Tries once more to write what is left, then ends the server's direction.

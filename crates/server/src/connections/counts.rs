@@ -20,6 +20,8 @@ pub enum End {
     Slow,
     /// The peer sent something that is not DNS: a message length too small for a header.
     NotDns,
+    /// The handshake of TLS failed, or the peer sent something that TLS forbids.
+    Tls,
     /// It was idle, and another connection needed its place.
     Displaced,
     /// The client had too many connections.
@@ -31,12 +33,13 @@ pub enum End {
 }
 
 impl End {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Peer,
         Self::Broken,
         Self::Idle,
         Self::Slow,
         Self::NotDns,
+        Self::Tls,
         Self::Displaced,
         Self::Client,
         Self::Full,
@@ -50,6 +53,7 @@ impl End {
             Self::Idle => "idle",
             Self::Slow => "slow-reader",
             Self::NotDns => "not-dns",
+            Self::Tls => "tls",
             Self::Displaced => "displaced",
             Self::Client => "too-many-of-client",
             Self::Full => "too-many",
@@ -83,6 +87,7 @@ impl ConnectionCounts {
             dropped: queries.dropped(),
             ended: ended.filter(|(_, count)| *count > 0).collect(),
             response_rcodes: BTreeMap::new(),
+            handshakes: BTreeMap::new(),
         }
     }
 }
@@ -105,6 +110,9 @@ pub struct TcpReport {
     /// Replies by rcode, without transfers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response_rcodes: BTreeMap<String, u64>,
+    /// Completed handshakes of TLS by kind: `full`, `retry` if the server asked for another group first, or `resumed`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handshakes: BTreeMap<String, u64>,
 }
 
 impl TcpReport {
@@ -117,6 +125,7 @@ impl TcpReport {
         add_counts(&mut self.dropped, other.dropped);
         add_counts(&mut self.ended, other.ended);
         add_counts(&mut self.response_rcodes, other.response_rcodes);
+        add_counts(&mut self.handshakes, other.handshakes);
     }
 }
 

@@ -106,7 +106,7 @@ impl<A: Answer> ConnectionLoop<A> {
         let Some(since_ns) = now_ns.checked_sub(self.idle_ns) else { return };
         while let Some(slot) = self.keeper.connections.inactive_since(since_ns) {
             let Some(connection) = self.keeper.connections.get_mut(slot) else { return };
-            let end = connection.output.end_in_time();
+            let end = connection.end_in_time();
             self.keeper.end(slot, end);
         }
     }

@@ -10,7 +10,7 @@ use mio::{Registry, Token};
 
 use super::Limits;
 use super::client_limits::ClientLimits;
-use super::counts::{ConnectionCounts, End, TcpReport};
+use super::counts::{ConnectionCounts, End, TcpReport, add_counts};
 use super::listener::{Accepted, Listener};
 use super::slots::{Active, Slots};
 use super::stream::Stream;
@@ -219,7 +219,11 @@ impl<C: KeptConnection> Keeper<C> {
 
     /// The counts so far, with these counts of the connections' queries, and without transfers and rcodes.
     pub fn report(&self, queries: &Counts) -> TcpReport {
-        self.counts.report(queries)
+        let mut report = self.counts.report(queries);
+        for handshakes in self.listeners.iter().filter_map(Listener::handshakes) {
+            add_counts(&mut report.handshakes, handshakes.by_kind());
+        }
+        report
     }
 }
 

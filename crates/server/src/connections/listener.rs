@@ -2,11 +2,14 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use kqps_tls::Acceptor;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
 use super::stream::Stream;
+use super::tls::{Handshakes, TlsStream};
 use crate::sockets::ListeningSocket;
 
 /// A listening socket that is registered with the poller.
@@ -18,6 +21,7 @@ pub(super) struct Listener {
 
 enum Socket {
     Tcp(TcpListener),
+    Tls(TcpListener, Acceptor, Arc<Handshakes>),
     Unix(UnixListener),
 }
 
@@ -35,11 +39,9 @@ impl Listener {
     /// Registers the socket under this token.
     pub(super) fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
         let socket = match socket {
-            ListeningSocket::Tcp(socket) => {
-                socket.set_nonblocking(true)?;
-                let mut socket = TcpListener::from_std(socket);
-                registry.register(&mut socket, token, Interest::READABLE)?;
-                Socket::Tcp(socket)
+            ListeningSocket::Tcp(socket) => Socket::Tcp(registered(socket, registry, token)?),
+            ListeningSocket::Tls(socket, acceptor) => {
+                Socket::Tls(registered(socket, registry, token)?, acceptor, Arc::default())
             }
             ListeningSocket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
@@ -49,6 +51,14 @@ impl Listener {
             }
         };
         Ok(Self { socket, waiting: true })
+    }
+
+    /// The handshakes of its connections; `None` if they are without TLS.
+    pub(super) fn handshakes(&self) -> Option<&Handshakes> {
+        match &self.socket {
+            Socket::Tls(_, _, handshakes) => Some(handshakes),
+            Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
     }
 
     /// Accepts one connection, without waiting.
@@ -70,12 +80,25 @@ impl Listener {
     }
 }
 
+/// A TCP socket that is registered under this token.
+fn registered(socket: std::net::TcpListener, registry: &Registry, token: Token) -> io::Result<TcpListener> {
+    socket.set_nonblocking(true)?;
+    let mut socket = TcpListener::from_std(socket);
+    registry.register(&mut socket, token, Interest::READABLE)?;
+    Ok(socket)
+}
+
 impl Socket {
     fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         Ok(match self {
             Self::Tcp(socket) => {
                 let (stream, address) = socket.accept()?;
                 (Stream::Tcp(stream), Some(address.ip()))
+            }
+            Self::Tls(socket, acceptor, handshakes) => {
+                let (stream, address) = socket.accept()?;
+                let stream = TlsStream::accept(acceptor, stream, handshakes)?;
+                (Stream::Tls(Box::new(stream)), Some(address.ip()))
             }
             Self::Unix(socket) => (Stream::Unix(socket.accept()?.0), None),
         })

@@ -1,4 +1,4 @@
-//! The bytes of a connection, over TCP or a Unix socket.
+//! The bytes of a connection, over TCP, in TLS, or over a Unix socket.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -7,10 +7,14 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use super::tls::TlsStream;
+
 /// A connected, non-blocking socket.
 pub enum Stream {
     /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection in TLS.
+    Tls(Box<TlsStream>),
     /// A connection to a Unix socket.
     Unix(UnixStream),
 }
@@ -21,6 +25,7 @@ impl Stream {
     pub(super) fn hold_nothing_back(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
+            Self::Tls(stream) => stream.socket.set_nodelay(true),
             Self::Unix(_) => Ok(()),
         }
     }
@@ -36,10 +41,26 @@ impl Stream {
         }
     }
 
+    /// Whether messages are encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Whether there may be more to read although the last read was short.
+    pub(super) fn may_have_more(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.may_have_more())
+    }
+
+    /// Whether written bytes wait for the kernel.
+    pub(super) fn has_unsent(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_unsent())
+    }
+
     /// Ends one direction, or both.
-    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+    pub(super) fn shutdown(&mut self, how: Shutdown) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
+            Self::Tls(stream) => stream.shutdown(how),
             Self::Unix(stream) => stream.shutdown(how),
         }
     }
@@ -47,6 +68,7 @@ impl Stream {
     fn source(&mut self) -> &mut dyn Source {
         match self {
             Self::Tcp(stream) => stream,
+            Self::Tls(stream) => &mut stream.socket,
             Self::Unix(stream) => stream,
         }
     }
@@ -57,6 +79,7 @@ impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
         }
     }
@@ -67,13 +90,17 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
         }
     }
 
-    /// Does nothing: written bytes are passed to the kernel at once.
+    /// Passes what TLS holds back to the kernel; an error if it has no room for all. All else is passed to it at once.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Tls(stream) => stream.flush(),
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+        }
     }
 }
 

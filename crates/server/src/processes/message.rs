@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use kqps_tls::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
@@ -17,12 +18,15 @@ pub(super) struct TaskDescription {
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
     pub(super) listeners: Vec<ListenerDescription>,
+    /// The certificate and key for connections in TLS.
+    pub(super) identity: Option<Identity>,
 }
 
 /// A listening socket by its kind, as a file descriptor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ListenerDescription {
     Tcp(RawFd),
+    Tls(RawFd),
     Unix(RawFd),
 }
 

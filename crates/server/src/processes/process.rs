@@ -62,6 +62,7 @@ impl WorkerProcess {
             processes: setup.processes as usize,
             workers,
             listeners,
+            identity: setup.tls.as_ref().map(|tls| tls.identity.clone()),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = tie(&mut command).spawn()?;
@@ -146,6 +147,7 @@ fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result
         let number = hand_down(command, listener)?;
         Ok(match listener {
             ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
+            ListeningSocket::Tls(..) => ListenerDescription::Tls(number),
             ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
         })
     };

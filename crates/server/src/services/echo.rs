@@ -19,13 +19,15 @@ use crate::worker::threads::{self, StartConnections, Threads};
 pub struct Echo {
     /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
-    /// The limits of TCP connections; `None` if it accepts none.
+    /// The limits of connections; `None` if it accepts none.
     pub connections: Option<Limits>,
+    /// Whether it accepts TCP connections at its UDP addresses. It then has limits of connections.
+    pub tcp: bool,
 }
 
 impl Service for Echo {
     fn transports(&self) -> Transports<'_> {
-        Transports { tcp: self.connections.is_some(), unix: &[] }
+        Transports { tcp: self.tcp, tls: self.connections.is_some(), unix: &[] }
     }
 
     /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments

@@ -1,0 +1,95 @@
+//! Flags about a server's connections in TLS: its certificate, given or made.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use kqps_server::setup::TlsSetup;
+use kqps_tls::Identity;
+use kqps_tls::certificate::{KeyType, make};
+use tempfile::NamedTempFile;
+
+use crate::exit::bad_input;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "TLS")]
+#[allow(clippy::doc_markdown)] // the comments are the help text
+pub(super) struct TlsArgs {
+    /// Send this certificate, with those of its issuers after it (PEM; default: one that is made)
+    ///
+    /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. It is
+    /// gone when the server has ended. The certificate is for localhost and the addresses of --listen.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// The key of a certificate that is made: ecdsa (P-256, the default) or rsa (2048 bits)
+    #[arg(long, value_name = "TYPE", conflicts_with = "cert")]
+    cert_type: Option<KeyType>,
+}
+
+/// Where a server accepts connections in TLS, and the file with the issuer of its certificate, if that was made. The
+/// file is removed when this is dropped.
+pub(super) struct Tls {
+    pub(super) setup: TlsSetup,
+    ca: Option<NamedTempFile>,
+}
+
+impl Tls {
+    /// The file with the issuer of a certificate that was made.
+    pub(super) fn ca(&self) -> Option<&Path> {
+        self.ca.as_ref().map(NamedTempFile::path)
+    }
+}
+
+impl TlsArgs {
+    /// TLS at these addresses, which are at least one.
+    pub(super) fn at(&self, listen: Vec<SocketAddr>) -> anyhow::Result<Tls> {
+        if let (Some(chain), Some(key)) = (&self.cert, &self.key) {
+            let identity = Identity::read(chain, key).map_err(|error| bad_input(error.to_string()))?;
+            return Ok(Tls { setup: TlsSetup { listen, identity }, ca: None });
+        }
+        let made = make(self.cert_type.unwrap_or_default(), &names(&listen))?;
+        let file = tempfile::Builder::new().prefix("kqps-ca-").suffix(".pem").tempfile();
+        let mut file = file.context("a file for the issuer of the certificate")?;
+        file.write_all(made.ca.as_bytes()).context("writing the issuer of the certificate")?;
+        Ok(Tls { setup: TlsSetup { listen, identity: made.identity }, ca: Some(file) })
+    }
+
+    /// The first of these flags that the user gave.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--cert", self.cert.is_some()),
+            ("--key", self.key.is_some()),
+            ("--cert-type", self.cert_type.is_some()),
+        ];
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
+}
+
+/// The names of a made certificate: the addresses, or those of loopback if a server listens on all.
+fn names(listen: &[SocketAddr]) -> Vec<String> {
+    let named = |address: &SocketAddr| match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.to_string(),
+        ip => ip.to_string(),
+    };
+    let addresses: BTreeSet<String> = listen.iter().map(named).collect();
+    addresses.into_iter().chain(["localhost".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_certificate_names_addresses_that_clients_can_have() {
+        let listen = ["0.0.0.0:853", "[::]:853", "127.0.0.1:8853", "192.0.2.1:853"].map(|one| one.parse().unwrap());
+        assert_eq!(names(&listen), ["127.0.0.1", "192.0.2.1", "::1", "localhost"]);
+    }
+}

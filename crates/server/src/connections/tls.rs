@@ -1,0 +1,174 @@
+//! A connection in TLS (RFC 7858): what is read and written are the bytes of messages. The limits of connections hold
+//! for it as for any other. A handshake is no query, so a client that never ends it is closed as idle.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use kqps_tls::{Acceptor, Failure, Kind, Peer, ServerTls};
+use mio::net::TcpStream;
+
+/// Room for the bytes of one read, and for the beginning of a record before them.
+const RECORDS_BYTES: usize = 1 << 18;
+
+/// The most bytes of messages that one write takes. The kernel may take none of their records until later.
+const SEALED_MOST: usize = 1 << 16;
+
+thread_local! {
+    /// What all connections of a thread read into, one at a time.
+    static RECORDS: RefCell<Box<[u8]>> = RefCell::new(vec![0; RECORDS_BYTES].into());
+}
+
+/// The handshakes that the connections of one listening socket completed, by kind.
+#[derive(Debug, Default)]
+pub(super) struct Handshakes([AtomicU64; Kind::NAMES.len()]);
+
+impl Handshakes {
+    fn count(&self, kind: Kind) {
+        self.0[kind.number()].fetch_add(1, Relaxed);
+    }
+
+    /// The counts by name, without zeros.
+    pub(super) fn by_kind(&self) -> BTreeMap<String, u64> {
+        let counts = Kind::NAMES.iter().zip(&self.0).map(|(name, count)| ((*name).to_owned(), count.load(Relaxed)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// A connection in TLS.
+pub struct TlsStream {
+    pub(super) socket: TcpStream,
+    tls: ServerTls,
+    /// Bytes of messages that arrived, of which the first `given` were read.
+    plain: Vec<u8>,
+    given: usize,
+    /// Records for the kernel, of which it took the first `taken` bytes.
+    outgoing: Vec<u8>,
+    taken: usize,
+    /// Whether the client sends no more.
+    at_end: bool,
+    /// Whether the last read of the socket filled its buffer.
+    was_full: bool,
+    handshakes: Arc<Handshakes>,
+    is_counted: bool,
+}
+
+impl TlsStream {
+    /// The TLS of a connection that was just accepted. Fails if the process has no memory or randomness left.
+    pub(super) fn accept(
+        acceptor: &Acceptor,
+        socket: TcpStream,
+        handshakes: &Arc<Handshakes>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            socket,
+            tls: acceptor.accept().map_err(broken)?,
+            plain: Vec::new(),
+            given: 0,
+            outgoing: Vec::new(),
+            taken: 0,
+            at_end: false,
+            was_full: false,
+            handshakes: Arc::clone(handshakes),
+            is_counted: false,
+        })
+    }
+
+    /// Whether more can be read although the last read was short.
+    pub(super) fn may_have_more(&self) -> bool {
+        self.was_full || self.given < self.plain.len()
+    }
+
+    /// Whether records wait for the kernel.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.taken < self.outgoing.len()
+    }
+
+    /// Sends `close_notify`, as far as there is room, and ends the server's direction.
+    pub(super) fn shutdown(&mut self, how: Shutdown) -> io::Result<()> {
+        self.tls.close(&mut self.outgoing);
+        let _ = self.push();
+        self.socket.shutdown(how)
+    }
+
+    /// Reads once from the socket.
+    fn receive(&mut self) -> io::Result<()> {
+        RECORDS.with_borrow_mut(|records| {
+            let kept = self.tls.kept().len();
+            records[..kept].copy_from_slice(self.tls.kept());
+            self.was_full = false;
+            let bytes = self.socket.read(&mut records[kept..])?;
+            self.at_end = bytes == 0;
+            self.was_full = kept + bytes == records.len();
+            let opened = self.tls.open(&mut records[..kept + bytes], &mut self.plain, &mut self.outgoing);
+            if !self.is_counted && self.tls.is_established() {
+                self.is_counted = true;
+                self.handshakes.count(self.tls.session().kind);
+            }
+            // The alert is the last that the client gets after a failure.
+            let pushed = self.push();
+            self.at_end |= opened.map_err(broken)? == Peer::Closed;
+            pushed.map(drop)
+        })
+    }
+
+    /// Writes records as far as the kernel takes them. Returns whether it took all.
+    fn push(&mut self) -> io::Result<bool> {
+        while self.has_unsent() {
+            match self.socket.write(&self.outgoing[self.taken..]) {
+                Ok(bytes) => self.taken += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // An idle connection holds no memory.
+        self.outgoing = Vec::new();
+        self.taken = 0;
+        Ok(true)
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.plain.len() {
+            if self.at_end {
+                return Ok(0);
+            }
+            self.receive()?;
+        }
+        let waiting = &self.plain[self.given..];
+        let bytes = waiting.len().min(buffer.len());
+        buffer[..bytes].copy_from_slice(&waiting[..bytes]);
+        self.given += bytes;
+        if self.given == self.plain.len() {
+            self.plain = Vec::new();
+            self.given = 0;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Write for TlsStream {
+    /// Takes bytes while the kernel took the records of all earlier ones.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        let bytes = &bytes[..bytes.len().min(SEALED_MOST)];
+        self.tls.seal(bytes, &mut self.outgoing).map_err(broken)?;
+        self.push()?;
+        Ok(bytes.len())
+    }
+
+    /// Passes records to the kernel; an error while it has no room for all.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.push()? { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
+    }
+}
+
+/// The error of a connection whose TLS failed. Its kind tells it from those of the socket.
+fn broken(failure: Failure) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, failure.to_string())
+}
