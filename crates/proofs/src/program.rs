@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -78,15 +79,27 @@ impl Program {
         self.echo_with(&["--tcp"])
     }
 
+    /// Starts an echo with one worker that takes connections in TLS, and waits until it can answer. Returns the address
+    /// for those.
+    pub fn tls_echo(&self) -> Result<(Running, SocketAddr)> {
+        let mut echo = Running::start(&mut self.echo_command(&["--listen", "tls://127.0.0.1:0"]))?;
+        let address = echo.ready_in_tls()?;
+        Ok((echo, address))
+    }
+
     fn echo_with(&self, flags: &[&str]) -> Result<(Running, SocketAddr)> {
+        let mut echo = Running::start(&mut self.echo_command(flags))?;
+        let address = echo.ready()?;
+        Ok((echo, address))
+    }
+
+    fn echo_command(&self, flags: &[&str]) -> Command {
         let cpu = self.subject_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
         command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]).args(flags);
         // It ends by itself if this program dies without ending it, and its buffer holds a second of queries.
         command.args(["--for", "1h", "--buffer", "64MiB"]);
-        let mut echo = Running::start(&mut command)?;
-        let address = echo.ready()?;
-        Ok((echo, address))
+        command
     }
 
     /// Starts an authoritative server of one zone with one worker under an I/O model, and waits until it can answer.

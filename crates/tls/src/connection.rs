@@ -63,6 +63,8 @@ pub struct Tls<S> {
     side: S,
     /// Bytes that arrived and that rustls has not taken: the beginning of a record, or of a message of the handshake.
     kept: Vec<u8>,
+    /// Whether it failed. Rustls then takes no more bytes.
+    has_failed: bool,
 }
 
 /// Whether the peer may still send messages.
@@ -87,7 +89,7 @@ enum Step {
 
 impl<S: Side> Tls<S> {
     pub(crate) fn new(side: S) -> Self {
-        Self { side, kept: Vec::new() }
+        Self { side, kept: Vec::new(), has_failed: false }
     }
 
     /// Bytes that the next [`Self::open`] needs before those that arrived since.
@@ -119,6 +121,7 @@ impl<S: Side> Tls<S> {
         plain: &mut Vec<u8>,
         outgoing: &mut Vec<u8>,
     ) -> Result<Peer, Failure> {
+        self.check()?;
         let (mut used, mut peer) = (0, Peer::Open);
         loop {
             let (taken, step) = self.step(&mut records[used..], plain, outgoing);
@@ -128,6 +131,7 @@ impl<S: Side> Tls<S> {
                 Step::Wait => break,
                 Step::PeerClosed => peer = Peer::Closed,
                 Step::Failed(failure) => {
+                    self.has_failed = true;
                     self.append_alert(&mut records[used..], outgoing);
                     return Err(failure);
                 }
@@ -137,8 +141,13 @@ impl<S: Side> Tls<S> {
         Ok(peer)
     }
 
+    fn check(&self) -> Result<(), Failure> {
+        if self.has_failed { Err(Failure::Protocol("the connection has failed".into())) } else { Ok(()) }
+    }
+
     fn keep(&mut self, rest: &[u8]) -> Result<(), Failure> {
         if rest.len() > KEPT_MOST {
+            self.has_failed = true;
             return Err(Failure::Protocol("a message of the handshake is too long".into()));
         }
         if rest.is_empty() {
@@ -189,8 +198,11 @@ impl<S: Side> Tls<S> {
 
     /// Appends the alert that rustls has for the peer after a failure, if it has one.
     fn append_alert(&mut self, records: &mut [u8], outgoing: &mut Vec<u8>) {
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) = self.side.process(records).state {
-            encode(&mut data, outgoing);
+        while self.side.wants_write() {
+            match self.side.process(records).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, outgoing),
+                _ => break,
+            }
         }
     }
 
@@ -221,6 +233,7 @@ impl<S: Side> Tls<S> {
         outgoing: &mut Vec<u8>,
         write: impl Fn(&mut WriteTraffic<'_, S::Data>, &mut Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        self.check()?;
         loop {
             match self.side.process(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => return write(&mut traffic, outgoing),

@@ -22,7 +22,7 @@ use crate::print::{Versioned, to_json};
 pub(crate) struct Ready<'a> {
     addresses: &'a [SocketAddr],
     /// The addresses for TLS.
-    #[serde(skip_serializing_if = "<[SocketAddr]>::is_empty")]
+    #[serde(skip_serializing_if = "has_none")]
     tls: &'a [SocketAddr],
     /// The file with the issuer of the certificate, if that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +33,11 @@ pub(crate) struct Ready<'a> {
     result: Option<&'a ZonesLoaded>,
     #[serde(flatten)]
     front: Option<Front<'a>>,
+}
+
+/// Whether there are no addresses.
+fn has_none(addresses: &&[SocketAddr]) -> bool {
+    addresses.is_empty()
 }
 
 /// The back ends of a front, and the places of its counts.

@@ -12,6 +12,7 @@ mod progress;
 mod sent;
 mod status;
 mod tcp;
+mod tls;
 pub(crate) mod trouble;
 mod watched;
 mod window;

@@ -331,6 +331,10 @@ fn front() -> Vec<Row> {
 const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
 const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
 
+/// The same in TLS. dnsperf checks no certificate, so kqps checks none either.
+const KEPT_IN_TLS: &[&str] = &["-m", "tls", "--insecure", "-c", "8", "-q", "500"];
+const KEPT_IN_DOT: &[&str] = &["-m", "dot", "-c", "8", "-q", "500"];
+
 fn transports() -> Vec<Row> {
     let kqps = |flags| Side { player: Player::Kqps, flags, server: Server::TcpEcho };
     let dnsperf = |flags| Side { player: Player::Dnsperf, flags, server: Server::TcpEcho };
@@ -348,6 +352,13 @@ fn transports() -> Vec<Row> {
             target: Target::AtMost(0.4),
             a: kqps(KEPT),
             b: dnsperf(KEPT_WINDOW),
+        },
+        Row {
+            what: "answered rate at echo tls, 8 kept connections: kqps / dnsperf",
+            figure: Figure::AnsweredRate,
+            target: Target::AtLeast(2.0),
+            a: Side { player: Player::Kqps, flags: KEPT_IN_TLS, server: Server::TlsEcho },
+            b: Side { player: Player::Dnsperf, flags: KEPT_IN_DOT, server: Server::TlsEcho },
         },
     ]
 }

@@ -21,6 +21,8 @@ pub(super) enum Server {
     Echo(&'static str),
     /// Our echo over TCP.
     TcpEcho,
+    /// Our echo in TLS.
+    TlsEcho,
     /// The system calls of that echo, and hardly anything else.
     Calls(&'static str),
     Named(Named),
@@ -79,14 +81,14 @@ impl Server {
     /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(_) | Self::TcpEcho | Self::Calls(_) => None,
+            Self::Echo(_) | Self::TcpEcho | Self::TlsEcho | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
         }
     }
 
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
-            Self::Echo(_) | Self::TcpEcho | Self::Calls(_) => BTreeMap::new(),
+            Self::Echo(_) | Self::TcpEcho | Self::TlsEcho | Self::Calls(_) => BTreeMap::new(),
             Self::Named(named) => named.settings.iter().copied().collect(),
         }
     }
@@ -96,6 +98,7 @@ impl Server {
         match self {
             Self::Echo(io) => format!("echo {io}"),
             Self::TcpEcho => "echo tcp".to_owned(),
+            Self::TlsEcho => "echo tls".to_owned(),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
         }
@@ -106,6 +109,7 @@ impl Server {
         match self {
             Self::Echo(io) => Ok(Up::echo(bench.kqps.echo(io)?)),
             Self::TcpEcho => Ok(Up::echo(bench.kqps.tcp_echo()?)),
+            Self::TlsEcho => Ok(Up::echo(bench.kqps.tls_echo()?)),
             Self::Calls(io) => {
                 let mut calls =
                     Running::start(pinned(&bench.kqps.subject_cpu.to_string(), bench.calls).arg(io))?;

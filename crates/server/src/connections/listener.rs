@@ -56,7 +56,7 @@ impl Listener {
     /// The handshakes of its connections; `None` if they are without TLS.
     pub(super) fn handshakes(&self) -> Option<&Handshakes> {
         match &self.socket {
-            Socket::Tls(_, _, handshakes) => Some(handshakes),
+            Socket::Tls(_, _, handshakes) => Some(handshakes.as_ref()),
             Socket::Tcp(_) | Socket::Unix(_) => None,
         }
     }

@@ -1,0 +1,140 @@
+//! `kqps load` over TLS at the echo: both sides count the same queries, connections and handshakes.
+
+use std::path::Path;
+
+use kqps_kernel::process::Signal;
+use kqps_observation::trial::Transport;
+use kqps_observation::{TlsFacts, Trial};
+use kqps_server::connections::TcpReport;
+
+use super::bench::{Bench, kqps, words};
+use crate::serve::running::Running;
+
+/// A server that listens for TLS, its URL, and the file with the issuer of its certificate.
+fn server(flags: &[&str]) -> (Running, String, String) {
+    let listen = ["--listen", "127.0.0.1:0", "--listen", "tls://127.0.0.1:0"];
+    let server = Running::start(&[&listen[..], flags].concat());
+    let url = format!("tls://{}", server.ready["tls"][0].as_str().unwrap());
+    let ca = server.ready["ca"].as_str().unwrap_or_default().to_owned();
+    (server, url, ca)
+}
+
+/// Plays the 1,000 queries of a bench at a target with these flags.
+fn played(target: &str, flags: &[&str]) -> Trial {
+    let bench = Bench::new();
+    let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
+    load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
+    let output = load.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
+}
+
+fn stopped(server: Running) -> TcpReport {
+    server.stop(Signal::Terminate).tcp.unwrap()
+}
+
+fn tls(trial: &Trial) -> &TlsFacts {
+    trial.connections.as_ref().and_then(|connections| connections.tls.as_ref()).expect("it is over TLS")
+}
+
+#[test]
+fn both_sides_count_the_same_queries_connections_and_handshakes() {
+    let of_each = ["-q", "20", "-c", "16", "--queries-per-connection"];
+    for (flags, connections) in [
+        (&["-q", "50", "-c", "4"][..], 4..=4),
+        (&["-q", "50", "-c", "6", "-T", "3"], 6..=6),
+        (&["-Q", "2k", "-c", "2"], 2..=2),
+        (&[&of_each[..], &["1"]].concat(), 1000..=1000),
+        (&[&of_each[..], &["1", "--resume", "no"]].concat(), 1000..=1000),
+        (&[&of_each[..], &["10", "--close", "rst"]].concat(), 100..=116),
+    ] {
+        let (server, url, ca) = server(&[]);
+        let trial = played(&url, &[&["--ca", &ca][..], flags].concat());
+        assert_eq!((trial.transport, trial.accounts.correct), (Transport::Tls, 1000), "{:?}", trial.accounts);
+        let made = trial.connections.as_ref().unwrap();
+        assert!(connections.contains(&made.established), "{flags:?}: {made:?}");
+        let report = stopped(server);
+        assert_eq!((report.received, report.answered), (1000, 1000));
+        assert_eq!(report.connections, made.established, "{flags:?}");
+        assert_eq!(report.handshakes, tls(&trial).handshakes, "{flags:?}");
+        let resumed = report.handshakes.get("resumed").copied().unwrap_or(0);
+        let may_resume = flags.contains(&"1") && !flags.contains(&"no");
+        assert_eq!(resumed >= 900, may_resume, "{flags:?}: {:?}", report.handshakes);
+    }
+}
+
+#[test]
+fn what_was_agreed_on_is_in_the_record_and_can_be_asked_for() {
+    for (cert_type, certificate) in [("ecdsa", "ECDSA-P256"), ("rsa", "RSA-2048")] {
+        let (server, url, ca) = server(&["--cert-type", cert_type]);
+        let wanted = ["--ca", &ca, "--tls-suite", "TLS_CHACHA20_POLY1305_SHA256", "--tls-group", "secp384r1"];
+        let trial = played(&url, &wanted);
+        let [session] = tls(&trial).sessions.as_slice() else { panic!("{:?}", tls(&trial)) };
+        assert_eq!((session.version.as_str(), session.suite.as_str()), ("TLSv1.3", wanted[3]));
+        assert_eq!((session.group.as_deref(), session.certificate.as_deref()), (Some(wanted[5]), Some(certificate)));
+        stopped(server);
+        assert!(!Path::new(&ca).exists(), "the server leaves no file");
+    }
+}
+
+#[test]
+fn workers_with_sockets_and_processes_of_their_own_serve_tls() {
+    for flags in [&["--threads", "2", "--listeners", "reuseport"][..], &["--processes", "2"]] {
+        let (server, url, ca) = server(flags);
+        let trial = played(&url, &["--ca", &ca, "-c", "8"]);
+        assert_eq!((trial.accounts.correct, tls(&trial).sessions[0].connections), (1000, 8));
+        let report = stopped(server);
+        assert_eq!((report.answered, report.connections), (1000, 8));
+        assert_eq!(report.handshakes.values().sum::<u64>(), 8);
+    }
+}
+
+#[test]
+fn a_certificate_may_be_given_and_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = kqps_tls::certificate::make(kqps_tls::certificate::KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (cert, key) = (file("cert.pem", &made.identity.chain), file("key.pem", &made.identity.key));
+    let ca = file("ca.pem", &made.ca);
+    let (server, url, printed) = server(&["--cert", &cert, "--key", &key]);
+    assert_eq!(printed, "", "a given certificate has an issuer elsewhere");
+    let trial = played(&url, &["--ca", &ca, "--server-name", "dns.test"]);
+    assert_eq!(trial.accounts.correct, 1000, "{:?}", trial.accounts);
+    assert_eq!(played(&url, &["--insecure"]).accounts.correct, 1000);
+    let refused = played(&url, &["--ca", &ca, "-t", "200ms", "-l", "300ms"]);
+    let connections = refused.connections.as_ref().unwrap();
+    assert_eq!((connections.established, refused.accounts.correct), (0, 0));
+    assert_eq!(connections.failed["certificate"], connections.attempts, "{connections:?}");
+    assert_eq!(tls(&refused).failures["certificate: another name"], connections.attempts);
+    let report = stopped(server);
+    assert_eq!(report.ended["tls"], connections.attempts, "{report:?}");
+}
+
+#[test]
+fn handshakes_are_printed_and_wrong_flags_explained() {
+    let (server, url, ca) = server(&[]);
+    let bench = Bench::new();
+    let load = |flags: &[&str]| {
+        let mut load = kqps(&["load", &url, "-q", "10", "-c", "2", "-t", "200ms", "-d"]);
+        load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
+    };
+    let (out, err) = words(&load(&["--ca", &ca]));
+    assert!(out.contains("TLSv1.3, TLS_") && out.contains("ECDSA-P256 (2 connections)"), "{out}{err}");
+    assert!(out.contains("2 full; tickets: "), "{out}{err}");
+    let (out, err) = words(&load(&["--insecure"]));
+    assert!(out.contains("any certificate was accepted (--insecure)"), "{out}{err}");
+    let (_, err) = words(&load(&["--ca", "/nonexistent/ca.pem"]));
+    assert!(err.contains("--ca /nonexistent/ca.pem"), "{err}");
+    let (_, err) = words(&load(&["--tls-suite", "TLS_NULL"]));
+    assert!(err.contains("TLS_AES_128_GCM_SHA256"), "{err}");
+    drop(server);
+    let output = kqps(&["load", "127.0.0.1", "--insecure"]).output().unwrap();
+    assert!(words(&output).1.contains("--insecure is about TLS"));
+    let output = kqps(&["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "tls://127.0.0.1:0"]).output();
+    assert!(words(&output.unwrap()).1.contains("a front takes no connections in TLS"));
+    let output = kqps(&["serve", "echo", "--cert-type", "rsa"]).output();
+    assert!(words(&output.unwrap()).1.contains("it needs --listen tls://"));
+}
