@@ -26,7 +26,8 @@ const KEPT_MOST: usize = 1 << 17;
 /// The first room for a message of the handshake.
 const HANDSHAKE_BYTES: usize = 512;
 
-/// The most bytes of messages in a record (RFC 8446, section 5.1), and what a record adds to them: header, type and tag.
+/// The most bytes of messages in a record (RFC 8446, section 5.1), and room for what a record adds to them: header, type
+/// and tag.
 const FRAGMENT_BYTES: usize = 1 << 14;
 const RECORD_BYTES: usize = 32;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fmt, fs};
 
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConnection};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl Acceptor {
     /// A server with this identity. Its tickets resume sessions, it takes no early data, and accepts clients with ALPN
     /// `dot` and without ALPN.
     pub fn new(identity: &Identity) -> Result<Self, TlsError> {
-        let wrong = |what| move |error: rustls::pki_types::pem::Error| TlsError::Pem { what, reason: error.to_string() };
+        let wrong = |what| move |error: pem::Error| TlsError::Pem { what, reason: error.to_string() };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
             .collect::<Result<_, _>>()
             .map_err(wrong("the certificate"))?;

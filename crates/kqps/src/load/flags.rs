@@ -485,8 +485,10 @@ fn with_flags(error: &PlanError) -> String {
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
         }
+        // The flags of connections are checked as they are read.
         PlanError::Targets
         | PlanError::QueriesPerConnection
+        | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
         | PlanError::TlsNames { .. } => error.to_string(),
     }

@@ -19,8 +19,8 @@ use crate::exit::bad_input;
 pub(super) struct TlsArgs {
     /// Send this certificate, with those of its issuers after it (PEM; default: one that is made)
     ///
-    /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. It is
-    /// gone when the server has ended. The certificate is for localhost and the addresses of --listen.
+    /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. The
+    /// server removes the file when it ends. The certificate is for localhost and the addresses of --listen.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
 
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_made_certificate_names_addresses_that_clients_can_have() {
-        let listen = ["0.0.0.0:853", "[::]:853", "127.0.0.1:8853", "192.0.2.1:853"].map(|one| one.parse().unwrap());
+        let listen = ["0.0.0.0:853", "[::]:853", "127.0.0.1:8853", "192.0.2.1:853"];
+        let listen = listen.map(|one| one.parse::<SocketAddr>().unwrap());
         assert_eq!(names(&listen), ["127.0.0.1", "192.0.2.1", "::1", "localhost"]);
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod running;
 pub(crate) mod sent;
 mod signals;
 mod steered;
+mod tls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};

@@ -32,7 +32,7 @@ pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
 
 /// Sends `at_once` queries at once, 3 byte by byte and 500 in pieces, and has `answered` check the replies of
 /// each lot.
-pub(crate) fn ask_cut_and_joined(stream: &mut TcpStream, at_once: u16, answered: fn(&mut TcpStream, u16)) {
+pub(crate) fn ask_cut_and_joined<S: Write>(stream: &mut S, at_once: u16, answered: impl Fn(&mut S, u16)) {
     stream.write_all(&many(at_once)).unwrap();
     answered(stream, at_once);
     for byte in many(3) {

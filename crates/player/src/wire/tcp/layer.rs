@@ -30,7 +30,7 @@ pub(crate) trait Layer: Default {
     /// The bytes for the kernel. If it is open, they are all of `messages`.
     fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>) -> Result<&'a mut Vec<u8>, Failure>;
 
-    /// Reads once, and calls `each` for every whole message, with the kernel's time of arrival of the last byte that was
+    /// Reads once, and calls `each` for every whole message, with the kernel's time of arrival of the last byte that it
     /// read.
     fn read(
         &mut self,
