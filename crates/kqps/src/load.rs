@@ -4,6 +4,7 @@ mod condition;
 mod connections;
 mod dnsperf;
 mod flags;
+mod plan_error;
 mod progress;
 pub(crate) mod skipped;
 mod subject;

@@ -1,4 +1,4 @@
-//! Certificates: one made for a server, with its issuer, and the type of a peer's key.
+//! A certificate that is made for a server, with its issuer.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -7,8 +7,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
 };
-use rustls::pki_types::CertificateDer;
-use rustls::server::ParsedCertificate;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
@@ -88,47 +86,13 @@ fn pair(key: KeyType) -> Result<KeyPair, rcgen::Error> {
     }
 }
 
-/// The types of keys by what their description begins with: an object identifier of an algorithm or a curve, in DER.
-const KEY_TYPES: [(&[u8], &str); 4] = [
-    (&[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], "ECDSA-P256"),
-    (&[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22], "ECDSA-P384"),
-    (&[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23], "ECDSA-P521"),
-    (&[0x06, 0x03, 0x2b, 0x65, 0x70], "Ed25519"),
-];
-
-/// The algorithm of RSA keys (RFC 8017, appendix C).
-const RSA: &[u8] = &[0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-
-/// The bytes of the description of an RSA key, beside those of its modulus, if its exponent is 65537.
-const RSA_OTHER_BYTES: usize = 38;
-
-/// The algorithm and its parameters are in so many first bytes of a key's description.
-const ALGORITHM_BYTES: usize = 32;
-
-/// The type of a certificate's key, such as `ECDSA-P256` or `RSA-2048`.
-pub(crate) fn key_type(certificate: &CertificateDer<'_>) -> &'static str {
-    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return "unknown" };
-    let key = parsed.subject_public_key_info();
-    let bytes: &[u8] = key.as_ref();
-    let head = &bytes[..bytes.len().min(ALGORITHM_BYTES)];
-    let has = |identifier: &[u8]| head.windows(identifier.len()).any(|part| part == identifier);
-    if has(RSA) {
-        let bits = bytes.len().saturating_sub(RSA_OTHER_BYTES) * 8;
-        return match bits {
-            2048 => "RSA-2048",
-            3072 => "RSA-3072",
-            4096 => "RSA-4096",
-            _ => "RSA",
-        };
-    }
-    KEY_TYPES.iter().find(|(identifier, _)| has(identifier)).map_or("unknown", |&(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
 
     use super::*;
+    use crate::key::key_type;
 
     #[test]
     fn a_made_certificate_has_the_key_that_was_asked_for() {

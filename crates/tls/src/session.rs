@@ -2,7 +2,7 @@
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 
-use crate::certificate::key_type;
+use crate::key::key_type;
 use crate::offer::{Group, Suite};
 
 /// How two ends came to an agreement.

@@ -14,14 +14,13 @@ use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
-use kqps_player::plan::{
-    BURST_MOST, CONNECTIONS_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
-};
-use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, TcpPlan, UdpPlan, Wire};
+use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::{Io, LoadPlan, Plan, Sources, Stop, TcpPlan, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
 use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, Transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
+use super::plan_error::with_flags;
 use super::skipped::skipped;
 use super::subject::{self, Choice};
 use super::target::{Allowed, Family, Targets, check_sources, check_target, resolve_all};
@@ -455,41 +454,4 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
          0 for any",
         usize::from(u16::MAX) + 1 - sockets
     )))
-}
-
-/// An error of a plan, with the flags that set the wrong value.
-fn with_flags(error: &PlanError) -> String {
-    match error {
-        PlanError::Threads(threads) => format!("-T {threads}: expected 1 to {THREADS_MOST} threads"),
-        PlanError::Sockets(sockets) => format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets"),
-        PlanError::SocketsOfTargets { sockets, targets } => {
-            format!("-c {sockets}: each of the {targets} targets needs a socket of its own at least")
-        }
-        PlanError::Connections(connections) => {
-            format!("-c {connections}: expected 1 to {CONNECTIONS_MOST} connections")
-        }
-        PlanError::ConnectionsOfTargets { connections, targets } => {
-            format!("-c {connections}: each of the {targets} targets needs a connection of its own at least")
-        }
-        PlanError::Burst(burst) => format!("--burst {burst}: expected 1 to {BURST_MOST}"),
-        PlanError::Timeout => "-t 0: every reply would be late".into(),
-        PlanError::Drain { drain, timeout } => {
-            format!("--drain {drain:?} is shorter than -t ({timeout:?}): replies in time would be missed")
-        }
-        PlanError::Coalesce { coalesce, lag_allowed } => format!(
-            "--coalesce is {coalesce:?}, and --lag only {lag_allowed:?}: queries would be given up before they leave"
-        ),
-        PlanError::Window { window, threads } => {
-            format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
-        }
-        PlanError::TlsName(name) => {
-            format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
-        }
-        // The flags of connections are checked as they are read.
-        PlanError::Targets
-        | PlanError::QueriesPerConnection
-        | PlanError::ConnectTimeout
-        | PlanError::Outstanding(_)
-        | PlanError::TlsNames { .. } => error.to_string(),
-    }
 }

@@ -1,6 +1,6 @@
 //! TCP (RFC 7766): pipelining, frames cut anywhere, limits, and peers that do not behave.
 
-use std::io::{ErrorKind, Read, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 

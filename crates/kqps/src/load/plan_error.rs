@@ -1,0 +1,41 @@
+//! Errors of a plan in the words of the flags.
+
+use kqps_player::PlanError;
+use kqps_player::plan::{BURST_MOST, CONNECTIONS_MOST, SOCKETS_MOST, THREADS_MOST};
+
+/// An error of a plan, with the flags that set the wrong value.
+pub(super) fn with_flags(error: &PlanError) -> String {
+    match error {
+        PlanError::Threads(threads) => format!("-T {threads}: expected 1 to {THREADS_MOST} threads"),
+        PlanError::Sockets(sockets) => format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets"),
+        PlanError::SocketsOfTargets { sockets, targets } => {
+            format!("-c {sockets}: each of the {targets} targets needs a socket of its own at least")
+        }
+        PlanError::Connections(connections) => {
+            format!("-c {connections}: expected 1 to {CONNECTIONS_MOST} connections")
+        }
+        PlanError::ConnectionsOfTargets { connections, targets } => {
+            format!("-c {connections}: each of the {targets} targets needs a connection of its own at least")
+        }
+        PlanError::Burst(burst) => format!("--burst {burst}: expected 1 to {BURST_MOST}"),
+        PlanError::Timeout => "-t 0: every reply would be late".into(),
+        PlanError::Drain { drain, timeout } => {
+            format!("--drain {drain:?} is shorter than -t ({timeout:?}): replies in time would be missed")
+        }
+        PlanError::Coalesce { coalesce, lag_allowed } => format!(
+            "--coalesce is {coalesce:?}, and --lag only {lag_allowed:?}: queries would be given up before they leave"
+        ),
+        PlanError::Window { window, threads } => {
+            format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
+        }
+        PlanError::TlsName(name) => {
+            format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
+        }
+        // The flags of connections are checked as they are read.
+        PlanError::Targets
+        | PlanError::QueriesPerConnection
+        | PlanError::ConnectTimeout
+        | PlanError::Outstanding(_)
+        | PlanError::TlsNames { .. } => error.to_string(),
+    }
+}
