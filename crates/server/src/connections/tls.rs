@@ -77,9 +77,10 @@ impl TlsStream {
         })
     }
 
-    /// Whether more can be read although the last read was short.
+    /// Whether more can be read although the last read was short: bytes, or the end, which `close_notify` brings before the
+    /// socket does.
     pub(super) fn may_have_more(&self) -> bool {
-        self.was_full || self.given < self.plain.len()
+        self.was_full || self.at_end || self.given < self.plain.len()
     }
 
     /// Whether records wait for the kernel.
@@ -168,7 +169,8 @@ impl Write for TlsStream {
     }
 }
 
-/// The error of a connection whose TLS failed. Its kind tells it from those of the socket.
+/// The error of a connection whose TLS failed. Its kind sets it apart from errors of the socket.
+#[allow(clippy::needless_pass_by_value)] // `map_err` hands it over
 fn broken(failure: Failure) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, failure.to_string())
 }
