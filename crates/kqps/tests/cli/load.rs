@@ -286,7 +286,7 @@ fn a_search_that_is_interrupted_prints_what_it_knew() {
 #[test]
 fn a_reader_that_has_gone_is_no_panic() {
     let bench = Bench::new();
-    let mut command = kqps(&["load", "tls://127.0.0.1", "-Q", "1", "-d"]);
+    let mut command = kqps(&["load", "https://127.0.0.1", "-Q", "1", "-d"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let status = command.arg(bench.queries()).stdout(Stdio::null()).stderr(writer).status().unwrap();
@@ -325,7 +325,7 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", folder, "-Q", "1"], "is a directory"),
         (&["load", target, "-d", "/nonexistent", "-Q", "1"], "No such file"),
         (&["load", "192.0.2.1", "-d", good, "-Q", "1"], "--allow-target 192.0.2.1"),
-        (&["load", "tls://127.0.0.1", "-d", good, "-Q", "1"], "over udp and tcp, not over tls"),
+        (&["load", "https://127.0.0.1", "-d", good, "-Q", "1"], "over udp, tcp and tls, not over https"),
         (&["find", target, "-d", good, "--goal", "best"], "quick"),
     ];
     for (arguments, wanted) in cases {
