@@ -316,7 +316,9 @@ fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
     };
     let is_tcp = transport == Transport::Tcp;
     if is_tcp && args.subject_io.is_some() {
-        return Err(bad_input("--subject-io is for udp: over tcp the echo has one model; leave the flag out"));
+        return Err(bad_input(
+            "--subject-io is for udp: over tcp the echo has one model; leave the flag out",
+        ));
     }
     let are_workers_given = args.player.subject_workers.is_some();
     Ok(Interface {

@@ -9,8 +9,8 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
-    UNSENT_WINDOW,
+    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS,
+    UNSENT_LATE, UNSENT_WINDOW,
 };
 use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, Trial};
 
@@ -82,7 +82,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         ("gap", Some(&tally.gap)),
         ("connect", connections.as_ref().map(|counts| &counts.connect)),
     ];
-    let histograms = histograms.into_iter().filter_map(|(name, of)| Some((name.into(), of?.encode()))).collect();
+    let histograms =
+        histograms.into_iter().filter_map(|(name, of)| Some((name.into(), of?.encode()))).collect();
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),

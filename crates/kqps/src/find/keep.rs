@@ -43,7 +43,8 @@ impl Keeping {
             .player
             .as_ref()
             .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!("echo {}", if interface.transport == Transport::Tcp { "tcp" } else { &interface.io });
+        let interface_name =
+            format!("echo {}", if interface.transport == Transport::Tcp { "tcp" } else { &interface.io });
         let standard = ceilings.echo.as_ref().map(|measured| {
             (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });

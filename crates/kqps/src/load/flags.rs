@@ -341,15 +341,23 @@ impl PlayerArgs {
     /// The transport that `-m` and the targets' URLs name; UDP if neither does.
     fn transport(&self, named: Option<Transport>) -> anyhow::Result<Transport> {
         match (self.mode, named) {
-            (Some(mode), Some(named)) if mode != named => {
-                Err(bad_input(format!("-m {} and a target over {}: leave one of them out", mode.name(), named.name())))
-            }
+            (Some(mode), Some(named)) if mode != named => Err(bad_input(format!(
+                "-m {} and a target over {}: leave one of them out",
+                mode.name(),
+                named.name()
+            ))),
             (mode, named) => Ok(mode.or(named).unwrap_or_default()),
         }
     }
 
     /// What carries the queries of `threads` threads to `targets` targets.
-    fn wire(&self, transport: Transport, threads: u64, targets: u64, timeout: Duration) -> anyhow::Result<Wire> {
+    fn wire(
+        &self,
+        transport: Transport,
+        threads: u64,
+        targets: u64,
+        timeout: Duration,
+    ) -> anyhow::Result<Wire> {
         let flows = |per_thread: u64| {
             let usual = threads.saturating_mul(per_thread).next_multiple_of(targets);
             self.sockets.unwrap_or(usual) as usize
@@ -464,6 +472,10 @@ fn with_flags(error: &PlanError) -> String {
         PlanError::Window { window, threads } => {
             format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
         }
-        PlanError::Targets | PlanError::QueriesPerConnection | PlanError::Outstanding(_) => error.to_string(),
+        // The flags of connections are checked as they are read.
+        PlanError::Targets
+        | PlanError::QueriesPerConnection
+        | PlanError::ConnectTimeout
+        | PlanError::Outstanding(_) => error.to_string(),
     }
 }

@@ -164,7 +164,11 @@ fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
                 None => assert_eq!((connections.before_load, connections.handed), (4, trial.accounts.sent)),
                 Some(_) => {
                     assert_eq!(connections.before_load, 0, "{}", cell.name);
-                    assert!(connections.established >= trial.accounts.correct, "{}: {connections:?}", cell.name);
+                    assert!(
+                        connections.established >= trial.accounts.correct,
+                        "{}: {connections:?}",
+                        cell.name
+                    );
                 }
             }
         }
@@ -172,7 +176,10 @@ fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
     let json = serde_json::to_value(run.trials[0].measured().unwrap()).unwrap();
     assert_eq!(json["transport"], "tcp");
     let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
-    assert!(page.contains("player.connections 4") && page.contains("player.transport tcp"), "the cells' factors");
+    assert!(
+        page.contains("player.connections 4") && page.contains("player.transport tcp"),
+        "the cells' factors"
+    );
 }
 
 #[test]

@@ -111,8 +111,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::{Io, TcpPlan};
     use crate::plan::tests::{plan, tcp, tcp_plan, udp};
+    use crate::plan::{Io, TcpPlan};
 
     #[test]
     fn a_plan_that_cannot_be_played_says_why() {
@@ -123,10 +123,7 @@ mod tests {
         };
         assert_eq!(error(|_| ()), Ok(()));
         assert_eq!(error(|plan| plan.targets.clear()), Err(PlanError::Targets));
-        assert_eq!(
-            error(|plan| plan.targets.push("[::1]:53".parse().unwrap())),
-            Err(PlanError::Targets)
-        );
+        assert_eq!(error(|plan| plan.targets.push("[::1]:53".parse().unwrap())), Err(PlanError::Targets));
         assert_eq!(error(|plan| plan.threads = 0), Err(PlanError::Threads(0)));
         assert_eq!(error(|plan| plan.wire = udp(Io::Plain, 1 << 20)), Err(PlanError::Sockets(1 << 20)));
         assert_eq!(
@@ -142,8 +139,10 @@ mod tests {
         ));
         assert_eq!(error(|plan| plan.wire = tcp(0)), Err(PlanError::Connections(0)));
         assert_eq!(error(|plan| plan.wire = tcp(1)), Ok(()));
-        let hasty = TcpPlan { connect_timeout: Duration::ZERO, ..tcp_plan(1) };
-        assert_eq!(error(|plan| plan.wire = Wire::Tcp(hasty.clone())), Err(PlanError::ConnectTimeout));
+        let hasty = |plan: &mut Plan| {
+            plan.wire = Wire::Tcp(TcpPlan { connect_timeout: Duration::ZERO, ..tcp_plan(1) });
+        };
+        assert_eq!(error(hasty), Err(PlanError::ConnectTimeout));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

@@ -219,7 +219,9 @@ impl Places {
     /// Writes what the kernel takes.
     #[inline]
     fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else { return Ok(()) };
+        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else {
+            return Ok(());
+        };
         while !output.is_empty() {
             match connection.socket.write(output) {
                 Ok(0) => break,
@@ -370,13 +372,7 @@ impl Places {
         Ok(())
     }
 
-    fn timer(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        flow: usize,
-        now_ns: u64,
-        is_loading: bool,
-    ) {
+    fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
         let timeout_ns = self.connect_timeout.as_nanos() as u64;
         let place = &mut self.places[flow];
         match &place.connection {
