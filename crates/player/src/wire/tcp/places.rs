@@ -128,7 +128,8 @@ impl Places {
         Ok(())
     }
 
-    fn unfinished(&self) -> u64 {
+    /// How many connections are being made.
+    pub(super) fn unfinished(&self) -> u64 {
         self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
 
