@@ -79,7 +79,10 @@ impl Epoll {
     /// Waits for `most_ns` nanoseconds at most, or without a limit, until a descriptor is ready. Returns the
     /// descriptors that are ready, in no order; none after a signal, or if the time is over. Needs Linux 5.11
     /// (`epoll_pwait2`).
-    pub fn wait_for(&mut self, most_ns: Option<u64>) -> io::Result<impl ExactSizeIterator<Item = Ready> + '_> {
+    pub fn wait_for(
+        &mut self,
+        most_ns: Option<u64>,
+    ) -> io::Result<impl ExactSizeIterator<Item = Ready> + '_> {
         let time = most_ns.map(timespec);
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let room = self.events.len() as libc::c_int;

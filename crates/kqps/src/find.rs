@@ -159,13 +159,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut search =
         Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
     let mut played = Vec::new();
-    let ended =
-        kqps_lab::search::run(&goal, &Start::default(), &mut played, |request| search.play_and_print(request))
-            .and_then(|bounds| {
-                kqps_lab::search::refine(&goal, &bounds, &mut played, |request| {
-                    search.play_and_print(request)
-                })
-            });
+    let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |request| {
+        search.play_and_print(request)
+    })
+    .and_then(|bounds| {
+        kqps_lab::search::refine(&goal, &bounds, &mut played, |request| search.play_and_print(request))
+    });
     let keeping = search.keeping;
     let interrupted = match ended {
         Ok(()) => false,

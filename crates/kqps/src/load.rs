@@ -37,10 +37,10 @@ use condition::{Condition, Outcome};
 pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 
+pub(crate) use connections::Transport;
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
-pub(crate) use connections::Transport;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
 /// The default timeout of an answer.

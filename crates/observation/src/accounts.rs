@@ -70,7 +70,9 @@ pub enum IdentityViolated {
         sum: u64,
     },
     /// `established = closed + open`
-    #[error("established {established} is not closed + open = {sum}: this is a bug in kqps, please report it")]
+    #[error(
+        "established {established} is not closed + open = {sum}: this is a bug in kqps, please report it"
+    )]
     Established {
         /// `established`.
         established: u64,

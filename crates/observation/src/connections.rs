@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_missing_connection_is_named() {
-        let counts = |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
+        let counts =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
         let whole = ConnectionFacts {
             attempts: 6,
             established: 3,

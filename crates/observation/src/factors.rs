@@ -389,11 +389,7 @@ mod tests {
             ("path", "wire", "one of loopback, veth"),
             ("path.queues", "4097", "a number of queues from 1 to 4096"),
             ("path.txqueuelen", "", "a number of packets"),
-            (
-                "path.rps_cpus",
-                "3-2",
-                "cores, such as 0,2-3 (expected a list such as 0,2-5, found `3-2`)",
-            ),
+            ("path.rps_cpus", "3-2", "cores, such as 0,2-3 (expected a list such as 0,2-5, found `3-2`)"),
             ("path.gro", "yes", "one of on, off"),
             ("steady", "forever", "a duration such as 60s or 1m"),
             ("latency_at_percent", "50 100", "percents from 1 to 99"),

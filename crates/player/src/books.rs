@@ -109,7 +109,9 @@ impl<'a, T: Table> Books<'a, T> {
             unsettled: 0,
             timeout_ns: times.timeout_ns,
             settle_ns: times.settle_ns,
-            flows: tables.map(|table| Flow { table, left: u32::MAX, is_blocked: false, held_until_ns: 0 }).collect(),
+            flows: tables
+                .map(|table| Flow { table, left: u32::MAX, is_blocked: false, held_until_ns: 0 })
+                .collect(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
             next_flow: 0,

@@ -9,8 +9,8 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
-    UNSENT_WINDOW,
+    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS,
+    UNSENT_LATE, UNSENT_WINDOW,
 };
 use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, SessionFacts, TlsFacts, Trial};
 use kqps_tls::{Kind, Session, Trust};

@@ -79,7 +79,10 @@ fn each_connection_has_as_many_queries_as_it_may() {
         let least = 700 / u64::from(queries);
         assert_eq!((connections.attempts, connections.before_load), (connections.established, 0));
         assert!((least..least + 8).contains(&connections.attempts), "{connections:?}");
-        assert_eq!(connections.closed.get("player").copied().unwrap_or(0) + connections.open, connections.attempts);
+        assert_eq!(
+            connections.closed.get("player").copied().unwrap_or(0) + connections.open,
+            connections.attempts
+        );
         // The server sees the end of the last connections a little later.
         let all = || seen.lock().unwrap().iter().sum::<u64>() == 700;
         let began = std::time::Instant::now();

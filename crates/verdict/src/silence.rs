@@ -149,7 +149,8 @@ mod tests {
     fn without_a_connection_the_failures_say_why() {
         let with = |established, failed: &[(&str, u64)]| {
             let failed = failed.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
-            let connections = ConnectionFacts { attempts: 3, established, failed, ..ConnectionFacts::default() };
+            let connections =
+                ConnectionFacts { attempts: 3, established, failed, ..ConnectionFacts::default() };
             let mut trial = Trial { connections: Some(connections), ..trial(lost(10)) };
             trial.lost_causes = BTreeMap::from([("closed".into(), 10)]);
             silence(&trial).unwrap()

@@ -128,12 +128,12 @@ fn leads_somewhere(doc: &Path, text: &str, link: &str) -> Result<bool> {
 
 /// The anchors of all headings of a document: lower case, with hyphens for blanks and without other marks.
 fn headings(text: &str) -> impl Iterator<Item = String> {
-    text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))).map(
-        |heading| {
+    text.lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')))
+        .map(|heading| {
             let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
             kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
-        },
-    )
+        })
 }
 
 /// Every folder and file in a tree drawn with `├──` and `└──`, as a path below the tree's first line. A

@@ -106,7 +106,10 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
     };
     if interface.transport == Transport::Tcp {
         // The echo has one model for connections, so one figure serves for both.
-        return Ceilings { player: None, echo: measured("the echo's ceiling", &interface.io, interface.workers) };
+        return Ceilings {
+            player: None,
+            echo: measured("the echo's ceiling", &interface.io, interface.workers),
+        };
     }
     let mut cheapest = echo_io::cheapest_first();
     let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
@@ -138,7 +141,8 @@ fn against(
         cpus,
         settings: &BTreeMap::new(),
     };
-    let echo = Subject::start_over(transport, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
+    let echo =
+        Subject::start_over(transport, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
     let mut plan = player.plan.clone();
     plan.targets = vec![echo.address()];
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };

@@ -181,8 +181,13 @@ mod tests {
         let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
         let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
         let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
-        let interface =
-            Interface { transport: Transport::Udp, io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
+        let interface = Interface {
+            transport: Transport::Udp,
+            io: "mmsg".into(),
+            workers: 1,
+            are_workers_given: false,
+            is_assumed: true,
+        };
         words(&Searched {
             verdict: &verdict,
             targets: "127.0.0.1:53".into(),

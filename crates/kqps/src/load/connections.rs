@@ -118,7 +118,9 @@ impl ConnectionArgs {
             (self.connect_timeout.is_some(), "--connect-timeout"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, flag)) => Err(bad_input(format!("{flag}: UDP has no connections; play over tcp (-m tcp)"))),
+            Some((_, flag)) => {
+                Err(bad_input(format!("{flag}: UDP has no connections; play over tcp (-m tcp)")))
+            }
             None => Ok(()),
         }
     }

@@ -345,9 +345,11 @@ impl PlayerArgs {
     /// The transport that `-m` and the targets' URLs name; UDP if neither does.
     fn transport(&self, named: Option<Transport>) -> anyhow::Result<Transport> {
         match (self.mode, named) {
-            (Some(mode), Some(named)) if mode != named => {
-                Err(bad_input(format!("-m {} and a target over {}: leave one of them out", mode.name(), named.name())))
-            }
+            (Some(mode), Some(named)) if mode != named => Err(bad_input(format!(
+                "-m {} and a target over {}: leave one of them out",
+                mode.name(),
+                named.name()
+            ))),
             (mode, named) => Ok(mode.or(named).unwrap_or_default()),
         }
     }

@@ -178,8 +178,7 @@ fn load(trial: &Trial) -> String {
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
     let flow = if trial.connections.is_some() { "connection" } else { "socket" };
-    let (threads, sockets) =
-        (counted(player.threads.into(), "thread"), counted(player.sockets.into(), flow));
+    let (threads, sockets) = (counted(player.threads.into(), "thread"), counted(player.sockets.into(), flow));
     let io = format!("{}, {threads} ({pinned}), {sockets}", player.io);
     line(&mut text, "Player", &io);
     if let Some(subject) = watched(trial) {

@@ -56,7 +56,7 @@ fn nonsense_is_refused_with_what_to_write() {
         (find, "-l 5s", "--time-limit is that of the search"),
         (find, "-n 5", "--time-limit says how long"),
         (find, "--width 0", "--width 0%: expected 0.01% at least"),
-        (find, "--min 10k --max 1k", "--min is 10000, and --max 1000: expected a --min below --max"),
+        (find, "--min 10k --max 1k", "--min is 10,000, and --max 1,000: expected a --min below --max"),
         (find, "--loss 5", "did you mean 5%?"),
         (find, "--out queries", "queries: expected a folder"),
         ("run", "--out queries --subject kqps-auth", "queries: expected a folder"),

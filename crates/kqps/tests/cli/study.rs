@@ -160,19 +160,21 @@ fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
             let connections = trial.connections.as_ref().unwrap();
             assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
             assert_eq!(trial.accounts.wrong, 0, "{}", cell.name);
-            match cell.factors.player().queries_per_connection {
-                None => assert_eq!((connections.before_load, connections.handed), (4, trial.accounts.sent)),
-                Some(_) => {
-                    assert_eq!(connections.before_load, 0, "{}", cell.name);
-                    assert!(connections.established >= trial.accounts.correct, "{}: {connections:?}", cell.name);
-                }
+            if cell.factors.player().queries_per_connection.is_none() {
+                assert_eq!((connections.before_load, connections.handed), (4, trial.accounts.sent));
+            } else {
+                assert_eq!(connections.before_load, 0, "{}", cell.name);
+                assert!(connections.established >= trial.accounts.correct, "{}: {connections:?}", cell.name);
             }
         }
     }
     let json = serde_json::to_value(run.trials[0].measured().unwrap()).unwrap();
     assert_eq!(json["transport"], "tcp");
     let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
-    assert!(page.contains("player.connections 4") && page.contains("player.transport tcp"), "the cells' factors");
+    assert!(
+        page.contains("player.connections 4") && page.contains("player.transport tcp"),
+        "the cells' factors"
+    );
 }
 
 #[test]

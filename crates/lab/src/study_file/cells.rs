@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::factors::{FactorError, name::{self, CORES, SUBJECT}};
+use kqps_observation::factors::{
+    FactorError,
+    name::{self, CORES, SUBJECT},
+};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_recipe::RecipeError;

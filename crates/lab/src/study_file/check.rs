@@ -11,7 +11,10 @@ use crate::echo_io;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
-use kqps_observation::factors::{SourceChoice, name::{self, IO, SUBJECT}};
+use kqps_observation::factors::{
+    SourceChoice,
+    name::{self, IO, SUBJECT},
+};
 use kqps_observation::question;
 
 /// The most starts of every cell.
@@ -107,7 +110,9 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
         unbundled(study, name, &word.0)?;
     }
     if let Some(name) = study.bundles.keys().find(|name| name::is_reserved(name)) {
-        return Err(study.wrong_key(name, format!("`{name}` cannot have bundles: it is a factor of kqps's own")));
+        return Err(
+            study.wrong_key(name, format!("`{name}` cannot have bundles: it is a factor of kqps's own"))
+        );
     }
     let bundled = study.bundles.values().flat_map(|values| values.values()).flat_map(|bundle| bundle.keys());
     for name in bundled {

@@ -2,7 +2,10 @@
 //! the cell.
 
 use kqps_observation::Factors;
-use kqps_observation::factors::{FactorError, name::{self, CORES, IO, WORKERS}};
+use kqps_observation::factors::{
+    FactorError,
+    name::{self, CORES, IO, WORKERS},
+};
 use kqps_player::Io;
 use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
 use kqps_verdict::steady::BINS;

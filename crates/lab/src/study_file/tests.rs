@@ -420,8 +420,10 @@ fn cells_over_both_transports_leave_out_what_is_for_the_other() {
     let text = TRANSPORTS.replace("[\"kept\", \"each\"]", "[\"kept\", \"none\"]");
     let text = text.replacen("[bundles.connections.kept]", own, 1);
     let layout = laid_out_with_subjects(&text);
-    let named = |name: &str| layout.cells.iter().find(|cell| cell.name == name).unwrap().factors.player().clone();
-    let (kept, none) = (named("tcp: subject=nsd; connections=kept"), named("tcp: subject=nsd; connections=none"));
+    let named =
+        |name: &str| layout.cells.iter().find(|cell| cell.name == name).unwrap().factors.player().clone();
+    let (kept, none) =
+        (named("tcp: subject=nsd; connections=kept"), named("tcp: subject=nsd; connections=none"));
     assert_eq!((kept.sockets, kept.connections), (None, Some(64)));
     assert_eq!((none.sockets, none.connections), (Some(3), None));
 }

@@ -56,7 +56,11 @@ fn check_one(
 /// The transports of an experiment's cells.
 fn of_cells(study: &StudyFile, experiment: &Experiment) -> Vec<Transport> {
     let of_value = |name: &str, word: &Word| {
-        if name == PLAYER_TRANSPORT { Transport::of_word(&word.0) } else { bundle(study, name, word).and_then(own) }
+        if name == PLAYER_TRANSPORT {
+            Transport::of_word(&word.0)
+        } else {
+            bundle(study, name, word).and_then(own)
+        }
     };
     let mut transports = Vec::new();
     let mut is_always_set = false;

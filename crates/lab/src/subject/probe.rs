@@ -82,11 +82,8 @@ impl Probe {
 }
 
 fn connected(target: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = if target.is_ipv4() {
-        (Ipv4Addr::UNSPECIFIED, 0).into()
-    } else {
-        (Ipv6Addr::UNSPECIFIED, 0).into()
-    };
+    let any: SocketAddr =
+        if target.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(target)?;
     socket.set_read_timeout(Some(PATIENCE))?;

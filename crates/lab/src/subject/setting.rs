@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::template;
-use kqps_observation::factors::name;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_observation::factors::name;
 
 /// One setting, `[settings.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -137,10 +137,7 @@ mod tests {
         let error = |change: fn(&mut Plan)| checked(change);
         assert_eq!(error(|_| ()), Ok(()));
         assert_eq!(error(|plan| plan.targets.clear()), Err(PlanError::Targets));
-        assert_eq!(
-            error(|plan| plan.targets.push("[::1]:53".parse().unwrap())),
-            Err(PlanError::Targets)
-        );
+        assert_eq!(error(|plan| plan.targets.push("[::1]:53".parse().unwrap())), Err(PlanError::Targets));
         assert_eq!(error(|plan| plan.threads = 0), Err(PlanError::Threads(0)));
         assert_eq!(error(|plan| plan.wire = udp(Io::Plain, 1 << 20)), Err(PlanError::Sockets(1 << 20)));
         assert_eq!(

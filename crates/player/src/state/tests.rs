@@ -9,8 +9,8 @@ use crate::live::Live;
 use crate::pace::Pace;
 use crate::plan::Arrivals;
 use crate::schedule::Schedule;
-use crate::walk::Walk;
 use crate::thread::TICK_NS;
+use crate::walk::Walk;
 use crate::wire::udp::polling::Polling;
 
 const TIMEOUT_NS: u64 = 1_000_000_000;

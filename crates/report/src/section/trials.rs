@@ -137,7 +137,10 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
 fn broken(connections: &ConnectionFacts) -> Option<String> {
     let by_cause = |counts: &BTreeMap<String, u64>, is_shown: fn(&str) -> bool| {
         let shown = counts.iter().filter(|(cause, count)| is_shown(cause) && **count > 0);
-        shown.map(|(cause, count)| format!("{cause}: {}", format::count(*count))).collect::<Vec<_>>().join(", ")
+        shown
+            .map(|(cause, count)| format!("{cause}: {}", format::count(*count)))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let kinds = [
         ("connections failed", by_cause(&connections.failed, |_| true)),
@@ -192,7 +195,8 @@ mod tests {
 
     #[test]
     fn connections_that_failed_or_were_ended_are_noted() {
-        let counts = |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
+        let counts =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
         let mut trial = Trial::default();
         let notes = |trial: &Trial| figures(&Cell::default(), trial, Purpose::Search).notes;
         let silent = notes(&trial);

@@ -45,13 +45,10 @@ fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
 fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];
     let number = |name: &str| cell.factors.word(name).and_then(|value| value.parse::<u32>().ok());
-    let (counted, workers): (&[&str], u32) = match (number(WORKERS), number(PROCESSES), number(THREADS))
-    {
+    let (counted, workers): (&[&str], u32) = match (number(WORKERS), number(PROCESSES), number(THREADS)) {
         (Some(workers), ..) => (&[WORKERS], workers),
         (None, None, None) => return None,
-        (None, processes, threads) => {
-            (&[PROCESSES, THREADS], processes.unwrap_or(1) * threads.unwrap_or(1))
-        }
+        (None, processes, threads) => (&[PROCESSES, THREADS], processes.unwrap_or(1) * threads.unwrap_or(1)),
     };
     // More workers have more cores, unless the study chose them.
     let cores = if varies(run, &cell.experiment, CORES) { None } else { Some(CORES) };

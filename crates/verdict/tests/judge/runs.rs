@@ -63,7 +63,7 @@ fn a_start_that_stands_out_is_reported_and_counts() {
     rig.search(6, knee(120_000.0));
     let verdict = subject(&rig);
     assert_eq!(verdict.figure_qps.unwrap().count, 7);
-    let is_it = |reason: &&String| reason.starts_with("Of its starts that of block 7 with 1");
+    let is_it = |reason: &&String| reason.starts_with("The start in block 7 (1");
     assert_eq!(verdict.reasons.iter().filter(is_it).count(), 1, "{:?}", verdict.reasons);
 }
 

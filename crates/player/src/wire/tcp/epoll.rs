@@ -10,6 +10,10 @@ use crate::books::Due;
 use crate::plan::BURST_MOST;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread, TICK_NS};
 
+/// An open loop sleeps through a wait that is no longer than this. If two replies of one connection arrive meanwhile,
+/// both have the time of the second.
+const SOON_NS: u64 = 100_000;
+
 type TcpThread<'a, L> = PlayerThread<'a, Places<L>>;
 
 pub(super) fn play<L: Layer>(thread: &mut TcpThread<'_, L>) -> io::Result<()> {
@@ -19,23 +23,23 @@ pub(super) fn play<L: Layer>(thread: &mut TcpThread<'_, L>) -> io::Result<()> {
     if !thread.begin()? {
         return Ok(());
     }
+    let mut received = false;
     loop {
         let (now_ns, more) = thread.turn();
-        let sent_first = thread.sends_first() && send_due(thread, &mut burst)?;
-        let received = receive(thread, &mut next_tick_ns, now_ns, Some(0))?;
         if !more {
             break;
         }
-        if !send_due(thread, &mut burst)? && !sent_first {
-            rest(thread, &mut next_tick_ns, received)?;
-        }
+        let sent = send_due(thread, &mut burst)?;
+        // One wait a turn: it returns at once if there is something to read.
+        let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
+        received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }
     let mut drain_tick_ns = next_tick_ns;
     thread.drain_with(
-        |thread, now_ns| receive(thread, &mut next_tick_ns, now_ns, Some(0)),
+        |thread, now_ns| receive(thread, &mut next_tick_ns, now_ns, 0),
         |thread, most_ns| {
             let now_ns = thread.state.now_ns();
-            receive(thread, &mut drain_tick_ns, now_ns, Some(most_ns.min(TICK_NS))).map(drop)
+            receive(thread, &mut drain_tick_ns, now_ns, most_ns.min(TICK_NS)).map(drop)
         },
         |_| (),
     )
@@ -69,9 +73,9 @@ fn receive<L: Layer>(
     thread: &mut TcpThread<'_, L>,
     next_tick_ns: &mut u64,
     now_ns: u64,
-    most_ns: Option<u64>,
+    most_ns: u64,
 ) -> io::Result<bool> {
-    let received = thread.wire.look(&mut thread.state, most_ns)?;
+    let received = thread.wire.look(&mut thread.state, Some(most_ns))?;
     if now_ns >= *next_tick_ns {
         let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
         *next_tick_ns = now_ns + TICK_NS;
@@ -83,9 +87,10 @@ fn receive<L: Layer>(
     Ok(received)
 }
 
-/// Waits until there is probably something to do: a burst is due, replies have come, or a query or a connection times
-/// out. `received` is whether a reply came in this turn.
-fn rest<L: Layer>(thread: &mut TcpThread<'_, L>, next_tick_ns: &mut u64, received: bool) -> io::Result<()> {
+/// How long to wait for something to read, nanoseconds: until a burst is due, or a query or a connection times out. If
+/// that is soon, sleeps until then instead, since replies have the kernel's time of arrival, and a look for each of them
+/// costs more. `received` is whether a reply came in the last turn.
+fn rest<L: Layer>(thread: &mut TcpThread<'_, L>, next_tick_ns: u64, received: bool) -> u64 {
     // Reading took a while since the turn began, and what follows is a length of time.
     let now_ns = thread.state.now_ns();
     let tick_ns = next_tick_ns.saturating_sub(now_ns);
@@ -95,12 +100,16 @@ fn rest<L: Layer>(thread: &mut TcpThread<'_, L>, next_tick_ns: &mut u64, receive
         most_ns = most_ns.min(tick_ns.max(1));
     }
     if thread.state.is_held_back() {
-        most_ns = most_ns.min(thread.state.supply.nap_most_ns());
-    } else if let Some(leaves) = thread.state.supply.leaves_ns(thread.burst_most) {
-        most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
-    } else if let Some(nap_ns) = thread.nap_ns(received) {
-        thread.state.clock.sleep_until_ns(now_ns + nap_ns);
-        return Ok(());
+        return most_ns.min(thread.state.supply.nap_most_ns());
     }
-    receive(thread, next_tick_ns, now_ns, Some(most_ns)).map(drop)
+    let soon_ns = match thread.state.supply.leaves_ns(thread.burst_most) {
+        Some(leaves) => {
+            most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
+            (most_ns <= SOON_NS && thread.wire.unfinished() == 0).then_some(most_ns)
+        }
+        None => thread.nap_ns(received),
+    };
+    let Some(soon_ns) = soon_ns else { return most_ns };
+    thread.state.clock.sleep_until_ns(now_ns + soon_ns);
+    0
 }

@@ -354,13 +354,7 @@ impl<L: Layer> Places<L> {
         Ok(())
     }
 
-    fn timer(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        flow: usize,
-        now_ns: u64,
-        is_loading: bool,
-    ) {
+    fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
         let timeout_ns = self.connect_timeout.as_nanos() as u64;
         let place = &mut self.places[flow];
         match &place.connection {

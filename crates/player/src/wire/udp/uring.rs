@@ -9,7 +9,7 @@ use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::look::Look;
-use super::thread::{SEND_TRIES, taken_up_ns, UdpThread};
+use super::thread::{SEND_TRIES, UdpThread, taken_up_ns};
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
@@ -98,12 +98,7 @@ impl Sender {
 /// Handles completed receives. Returns whether anything arrived. One look does not return everything: the kernel
 /// completes a limited number of receives at a time, and a receive that ran out of buffers must be armed again. So
 /// at a tick, before queries time out, this looks until it has read everything that was there when it began.
-fn receive(
-    thread: &mut UdpThread<'_>,
-    ring: &mut Ring,
-    looks: &mut [Look],
-    now_ns: u64,
-) -> io::Result<bool> {
+fn receive(thread: &mut UdpThread<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
     let tick = thread.wire.polling.tick(&mut thread.state, now_ns);
     looks.fill(Look::begin(now_ns, thread.wire.messages_most));
     // After this many looks in a row without a datagram that was there before, each socket has had a turn.

@@ -60,7 +60,7 @@ impl<L: Layer> Places<L> {
         Ok(())
     }
 
-    fn unfinished(&self) -> u64 {
+    pub(in super::super) fn unfinished(&self) -> u64 {
         self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
 
