@@ -55,22 +55,26 @@ pub fn make(key: KeyType, names: &[String]) -> Result<Made, TlsError> {
 
 /// Makes a certificate that is valid from the first of these days to the last, counted from today.
 pub fn make_valid(key: KeyType, names: &[String], days: Range<i64>) -> Result<Made, TlsError> {
-    let params = |names: &[String], common_name: &str| -> Result<CertificateParams, rcgen::Error> {
+    let params = |names: &[String]| -> Result<CertificateParams, rcgen::Error> {
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, common_name);
         let now = OffsetDateTime::now_utc();
         params.not_before = now + Duration::days(days.start);
         params.not_after = now + Duration::days(days.end);
         Ok(params)
     };
-    let mut of_issuer = params(&[], "kqps issuer")?;
+    let issuer_key = pair(key)?;
+    let mut of_issuer = params(&[])?;
+    // Issuers of equal names would be confused: a client that trusts another one would report a bad signature.
+    let identifier = of_issuer.key_identifier(&issuer_key);
+    let number = identifier.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    of_issuer.distinguished_name.push(DnType::CommonName, format!("kqps issuer {number:016x}"));
     of_issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     of_issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let issuer_key = pair(key)?;
     let ca = of_issuer.self_signed(&issuer_key)?.pem();
     let issuer = Issuer::new(of_issuer, issuer_key);
-    let mut of_server = params(names, "kqps server")?;
+    let mut of_server = params(names)?;
+    of_server.distinguished_name.push(DnType::CommonName, "kqps server");
     of_server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     of_server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     of_server.use_authority_key_identifier_extension = true;
