@@ -55,13 +55,17 @@ impl Acceptor {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
             .collect::<Result<_, _>>()
             .map_err(wrong("the certificate"))?;
+        let unfit = |reason: String| TlsError::Pem { what: "the certificate and its key", reason };
+        if chain.is_empty() {
+            return Err(unfit("expected a certificate at least, as PEM".to_owned()));
+        }
         let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(wrong("the key"))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Settings)?
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .map_err(TlsError::Settings)?;
+            .map_err(|error| unfit(error.to_string()))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});

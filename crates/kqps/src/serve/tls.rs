@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kqps_server::setup::TlsSetup;
-use kqps_tls::Identity;
 use kqps_tls::certificate::{KeyType, make};
+use kqps_tls::{Acceptor, Identity};
 use tempfile::NamedTempFile;
 
 use crate::exit::bad_input;
@@ -52,6 +52,8 @@ impl TlsArgs {
     pub(super) fn at(&self, listen: Vec<SocketAddr>) -> anyhow::Result<Tls> {
         if let (Some(chain), Some(key)) = (&self.cert, &self.key) {
             let identity = Identity::read(chain, key).map_err(|error| bad_input(error.to_string()))?;
+            // A certificate that the server cannot use should be an error of the flags, and not of its sockets.
+            Acceptor::new(&identity).map_err(|error| bad_input(format!("--cert, --key: {error}")))?;
             return Ok(Tls { setup: TlsSetup { listen, identity }, ca: None });
         }
         let made = make(self.cert_type.unwrap_or_default(), &names(&listen))?;

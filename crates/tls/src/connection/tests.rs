@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::*;
 use crate::certificate::{KeyType, Made, make, make_valid};
 use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
-use crate::server::Acceptor;
+use crate::server::{Acceptor, Identity};
 use crate::session::Kind;
 
 const NAME: &str = "dns.test";
@@ -106,7 +106,7 @@ fn a_ticket_resumes_one_session() {
     let tickets = connector.tickets();
     assert!(tickets.offered == 2 && tickets.received >= 3, "{tickets:?}");
     let without = ClientSettings { resume: false, ..settings(Trust::Ca(made.ca)) };
-    let connector = super::tests::connector(&without, NAME);
+    let connector = Client::new(&without).unwrap().connector(server_name(NAME).unwrap(), 8);
     for _ in 0..2 {
         assert_eq!(established(&connector, &acceptor, 100).0.tls.session().kind, Kind::Full);
     }
@@ -186,6 +186,18 @@ fn settings_survive_being_sent() {
     let settings = ClientSettings { groups: vec!["x25519".parse().unwrap()], ..settings(Trust::Ca("pem".into())) };
     let text = serde_json::to_string(&settings).unwrap();
     assert_eq!(serde_json::from_str::<ClientSettings>(&text).unwrap(), settings, "{text}");
+}
+
+#[test]
+fn an_identity_is_a_certificate_with_its_own_key() {
+    let (one, other) = (made(-1..1).identity, made(-1..1).identity);
+    let error = |chain: &str, key: &str| {
+        Acceptor::new(&Identity { chain: chain.to_owned(), key: key.to_owned() }).unwrap_err().to_string()
+    };
+    assert!(error(&one.chain, &other.key).starts_with("the certificate and its key: "));
+    assert!(error("", &one.key).contains("expected a certificate"));
+    assert!(error(&one.chain, "").starts_with("the key: "));
+    assert!(Acceptor::new(&one).is_ok());
 }
 
 #[test]
