@@ -26,8 +26,8 @@ const KEPT_MOST: usize = 1 << 17;
 /// The first room for a message of the handshake.
 const HANDSHAKE_BYTES: usize = 512;
 
-/// The most bytes of messages in a record (RFC 8446, section 5.1), and room for what a record adds to them: header, type
-/// and tag.
+/// The most bytes of messages in a record (RFC 8446, section 5.1), and room for what a record adds to them: header,
+/// type and tag.
 const FRAGMENT_BYTES: usize = 1 << 14;
 const RECORD_BYTES: usize = 32;
 
@@ -37,7 +37,7 @@ const ALERT_BYTES: usize = 64;
 /// One end of a connection, as rustls has it.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// What rustls keeps for this end alone.
-    type Data;
+    type Data: 'static;
 
     /// Takes records until there is something to do.
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
