@@ -123,8 +123,10 @@ impl Args {
 
     /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
-        if let Some(flag) = self.connections.given().filter(|_| self.no_tcp && self.unix.is_empty() && !self.serving.has_tls()) {
-            return Err(bad_input(format!("{flag} is about connections: with --no-tcp it needs --unix")));
+        let has_none = self.no_tcp && self.unix.is_empty() && !self.serving.has_tls();
+        if let Some(flag) = self.connections.given().filter(|_| has_none) {
+            let needs = "with --no-tcp it needs --unix or --listen tls://ADDR:PORT";
+            return Err(bad_input(format!("{flag} is about connections: {needs}")));
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));
         repeated

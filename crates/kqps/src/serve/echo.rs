@@ -50,7 +50,9 @@ impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Echo> {
         let has_connections = self.tcp || self.serving.has_tls();
         if let Some(flag) = self.connections.given().filter(|_| !has_connections) {
-            return Err(bad_input(format!("{flag} is about connections: it needs --tcp")));
+            return Err(bad_input(format!(
+                "{flag} is about connections: it needs --tcp or --listen tls://ADDR:PORT"
+            )));
         }
         let connections = has_connections.then(|| self.connections.limits());
         Ok(Echo { work_ns: self.work.as_nanos() as u64, connections, tcp: self.tcp })
