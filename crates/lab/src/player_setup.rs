@@ -161,9 +161,7 @@ impl WireSetup {
     /// The setup that factors name, or the usual one.
     fn of(player: &PlayerFactors) -> Self {
         match player.transport.unwrap_or_default() {
-            Transport::Udp => {
-                Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) }
-            }
+            Transport::Udp => Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) },
             // The factor names no other (`Transport::OF_STUDIES`).
             Transport::Tcp | Transport::Tls => Self::Tcp {
                 connections: player.connections.unwrap_or(CONNECTIONS),

@@ -58,7 +58,8 @@ pub(crate) struct Reloaded<'a, T: Serialize> {
     result: &'a T,
 }
 
-/// Prints that the server can answer. `ca` is the file with the issuer of its certificate, if that was made; `front` has the settings if the server is a front.
+/// Prints that the server can answer. `ca` is the file with the issuer of its certificate, if that was made. `front`
+/// has the settings if the server is a front.
 pub(super) fn ready(
     out: &mut impl Write,
     json: bool,

@@ -122,8 +122,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::{Io, TcpPlan};
     use crate::plan::tests::{plan, tcp, tcp_plan, tls_plan, udp};
+    use crate::plan::{Io, TcpPlan};
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {

@@ -77,8 +77,8 @@ impl TlsStream {
         })
     }
 
-    /// Whether more can be read although the last read was short: bytes, or the end, which `close_notify` brings before the
-    /// socket does.
+    /// Whether more can be read although the last read was short: bytes, or the end, which `close_notify` brings before
+    /// the socket does.
     pub(super) fn may_have_more(&self) -> bool {
         self.was_full || self.at_end || self.given < self.plain.len()
     }
