@@ -1,9 +1,9 @@
 //! The transport of a load, and the flags of its connections.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kqps_observation::trial::Transport;
 use kqps_player::plan::OUTSTANDING_MOST;
 use kqps_player::{Close, TcpPlan};
 
@@ -13,49 +13,15 @@ use crate::value::{parse_some_time, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// What carries the queries, as `-m` and the scheme of a URL name it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Transport {
-    #[default]
-    Udp,
-    Tcp,
-    Tls,
-}
-
-impl Transport {
-    /// The name in flags and URLs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
+/// Parses what carries the queries, as `-m` and the scheme of a URL name it.
+pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
+    match text {
+        // dnsperf names it by the protocol above it.
+        "dot" => Ok(Transport::Tls),
+        "doh" | "https" | "doq" | "quic" => {
+            Err(format!("this version plays over udp, tcp and tls, not over {text}"))
         }
-    }
-
-    /// The port of servers without another one.
-    pub(super) fn port(self) -> u16 {
-        match self {
-            // RFC 1035, section 4.2.
-            Self::Udp | Self::Tcp => 53,
-            Self::Tls => kqps_tls::PORT,
-        }
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "udp" => Ok(Self::Udp),
-            "tcp" => Ok(Self::Tcp),
-            // dnsperf names it by the protocol above it.
-            "tls" | "dot" => Ok(Self::Tls),
-            "doh" | "https" | "doq" | "quic" => {
-                Err(format!("this version plays over udp, tcp and tls, not over {text}"))
-            }
-            _ => Err("expected udp, tcp or tls".into()),
-        }
+        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp or tls".into()),
     }
 }
 

@@ -11,9 +11,10 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use kqps_kernel::local_address::is_local;
+use kqps_observation::trial::Transport;
 use kqps_player::Sources;
 
-use super::connections::Transport;
+use super::connections::parse_transport;
 use crate::exit::bad_input;
 
 /// A network that the user allows: `ADDR` or `ADDR/PREFIX`.
@@ -130,8 +131,8 @@ fn one_transport(mut named: impl Iterator<Item = Transport>) -> anyhow::Result<O
     match named.find(|other| *other != first) {
         Some(other) => Err(bad_input(format!(
             "targets over {} and over {}: give one transport for all",
-            first.name(),
-            other.name()
+            first.word(),
+            other.word()
         ))),
         None => Ok(Some(first)),
     }
@@ -154,6 +155,15 @@ fn with_ports(words: &[String]) -> anyhow::Result<Vec<Typed<'_>>> {
         }
     }
     Ok(targets)
+}
+
+/// The port of servers without another one.
+fn usual_port(transport: Transport) -> u16 {
+    match transport {
+        // RFC 1035, section 4.2.
+        Transport::Udp | Transport::Tcp => 53,
+        Transport::Tls => kqps_tls::PORT,
+    }
 }
 
 fn port_of(word: &str) -> anyhow::Result<u16> {
@@ -219,12 +229,12 @@ fn parse(
     let (rest, transport) = match target.split_once("://") {
         None => (target, None),
         Some((scheme, rest)) => {
-            let transport: Result<Transport, String> = scheme.parse();
-            let transport = transport.map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+            let transport =
+                parse_transport(scheme).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
             (rest.trim_end_matches('/'), Some(transport))
         }
     };
-    let usual = transport.or(mode).unwrap_or_default().port();
+    let usual = usual_port(transport.or(mode).unwrap_or_default());
     let (address, name) = address_of(target, rest, (typed, usual), family)?;
     Ok(Found { address, name, transport })
 }

@@ -9,10 +9,11 @@ use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
 use kqps_observation::Target;
+use kqps_observation::trial::Transport;
 
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
-use crate::load::{Allowed, Family, Transport, resolve_all};
+use crate::load::{Allowed, Family, resolve_all};
 use crate::value::{parse_count, parse_duration};
 
 /// The most threads of the player.
@@ -140,7 +141,7 @@ pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> 
     if let Some(other) = found.transport.filter(|transport| *transport != Transport::Udp) {
         return Err(bad_input(format!(
             "{url}: this command plays over udp only; `kqps load` and `kqps find` play over {}",
-            other.name()
+            other.word()
         )));
     }
     Ok(Target { address, on_this_host: is_local(address) })
