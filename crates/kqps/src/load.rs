@@ -35,7 +35,6 @@ use condition::{Condition, Outcome};
 pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 
-pub(crate) use connections::Transport;
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
