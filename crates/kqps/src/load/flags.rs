@@ -304,7 +304,7 @@ impl PlayerArgs {
         let (targets, named) = resolve_all(&words, self.port, self.family, &self.allow_target)?;
         let transport = self.transport(named)?;
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
-        let mut subject = subject::chosen(self.subject, &targets)?;
+        let mut subject = subject::chosen(self.subject, &targets, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
             subject.cpus = cpus;
         }

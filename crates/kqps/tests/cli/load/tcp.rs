@@ -1,5 +1,6 @@
 //! `kqps load` over TCP at the echo: both sides count the same.
 
+use kqps_host::watch::SUBJECT_PROCESS;
 use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
@@ -35,6 +36,19 @@ fn both_sides_count_the_same_queries_and_connections() {
         assert_eq!((tcp.received, tcp.answered), (1000, 1000));
         assert_eq!(tcp.connections, made.established, "{flags:?}");
     }
+}
+
+#[test]
+fn the_server_that_accepts_the_connections_is_watched() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let trial = played(&format!("tcp://{}", server.addresses[0]), &["-q", "10"]);
+    assert_eq!(trial.subject.expect("it is watched").pid, server.child.id());
+
+    let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = datagrams.local_addr().unwrap();
+    let trial = played(&format!("tcp://{address}"), &["-q", "10", "-l", "100ms", "-t", "100ms"]);
+    let why = &trial.hosts.first.unreadable[SUBJECT_PROCESS];
+    assert!(why.ends_with(&format!("accepts connections to {address}")), "{why}");
 }
 
 #[test]
