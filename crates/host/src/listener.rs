@@ -279,11 +279,11 @@ mod tests {
     }
 
     /// As the kernel prints them: two sockets that listen, a connection of one of them, and one in TIME_WAIT.
-    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     
-   0: 0100007F:14B4 00000000:0000 0A 00000000:00000003 00:00000000 00000000   104        0 9001 1 00000000b74c12eb 100 0 0 10 0                      
-   1: 00000000:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9002 1 00000000b74c12eb 100 0 0 10 0                      
-   2: 0100007F:14B4 0100007F:9C40 01 00000000:00000000 00:00000000 00000000   104        0 9003 1 00000000b74c12eb 20 4 30 10 -1                    
-   3: 0100007F:14B4 0100007F:9C41 06 00000000:00000000 03:00000176 00000000     0        0 0 3 00000000b74c12eb                                      
+    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:14B4 00000000:0000 0A 00000000:00000003 00:00000000 00000000   104        0 9001 1 00000000b74c12eb 100 0 0 10 0
+   1: 00000000:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9002 1 00000000b74c12eb 100 0 0 10 0
+   2: 0100007F:14B4 0100007F:9C40 01 00000000:00000000 00:00000000 00000000   104        0 9003 1 00000000b74c12eb 20 4 30 10 -1
+   3: 0100007F:14B4 0100007F:9C41 06 00000000:00000000 03:00000176 00000000     0        0 0 3 00000000b74c12eb
 ";
 
     const TCP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

@@ -72,6 +72,7 @@ fn connections_are_printed_and_a_refusal_is_explained() {
     let (out, err) = words(&load(&format!("tcp://{}", server.addresses[0]), &[]));
     assert!(out.contains("2 of 2 attempts, 2 before the load; failed: 0; unfinished: 0\n"), "{out}{err}");
     assert!(out.contains("0; open at the end: 2\n"), "{out}{err}");
+    assert!(out.contains("  TCP:                  listen queue overflows "), "{out}{err}");
     let output = load(&format!("tcp://{}", unused_address()), &["-l", "300ms"]);
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
