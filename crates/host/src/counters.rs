@@ -17,7 +17,7 @@ use kqps_observation::network::{DeviceFacts, IpFacts, TcpFacts, UdpFacts};
 pub(crate) struct Reading {
     /// `Udp.InDatagrams` and the like for IPv4, `Udp6InDatagrams` and the like for IPv6.
     protocols: BTreeMap<String, u64>,
-    /// Sockets in TIME_WAIT; `None` if the kernel did not return the number.
+    /// Sockets in `TIME_WAIT`; `None` if the kernel did not return the number.
     time_wait: Option<u64>,
     /// Interface → its counts, in the order of [`COLUMNS`].
     devices: BTreeMap<String, [u64; COLUMNS.len()]>,
@@ -227,8 +227,8 @@ fn parse_pairs(text: &str) -> BTreeMap<String, u64> {
     pairs.flatten().collect()
 }
 
-/// The sockets in TIME_WAIT of `sockstat`, which has a line of names with values for each protocol. The line of TCP counts
-/// those of both address families.
+/// The sockets in `TIME_WAIT` of `sockstat`, which has a line of names with values for each protocol. The line of TCP
+/// counts those of both address families.
 fn parse_time_wait(text: &str) -> Option<u64> {
     let tcp = text.lines().find_map(|line| line.strip_prefix("TCP: "))?;
     tcp.split_whitespace().skip_while(|word| *word != "tw").nth(1)?.parse().ok()
@@ -291,7 +291,8 @@ UdpLite: 9 9
     #[test]
     fn what_tcp_did_is_differenced_and_its_waiting_sockets_are_not() {
         let snmp = "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens RetransSegs OutRsts\nTcp: 200 -1 7 6 5 4\n\
-                    TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\nTcpExt: 1 8 9 2 3\n";
+                    TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\n\
+                    TcpExt: 1 8 9 2 3\n";
         let of = |snmp: &str, time_wait| Reading { time_wait, ..reading(snmp) };
         let before = of("TcpExt: ListenOverflows ListenDrops\nTcpExt: 5 5\n", Some(30));
         let wanted = TcpFacts {

@@ -21,8 +21,9 @@ struct Bound {
     inode: u64,
 }
 
-/// Returns the processes that take queries to these addresses over `transport`, without the descendants of these processes.
-/// The error is the reason why they are not known. This searches for sockets in the network namespace of the calling thread.
+/// Returns the processes that take queries to these addresses over `transport`, without the descendants of these
+/// processes. The error is the reason why they are not known. This searches for sockets in the network namespace of the
+/// calling thread.
 pub fn listeners(targets: &[SocketAddr], transport: Transport) -> Result<Vec<u32>, String> {
     let wanted = sockets_of(targets, Kind::of(transport))?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
@@ -72,8 +73,8 @@ impl Kind {
         }
     }
 
-    /// Whether a socket in this state takes queries from anybody: a UDP socket without a peer, or a TCP socket that listens
-    /// (`TCP_LISTEN`).
+    /// Whether a socket in this state takes queries from anybody: a UDP socket without a peer, or a TCP socket that
+    /// listens (`TCP_LISTEN`).
     fn takes_all(self, state: &str, peer: SocketAddr) -> bool {
         match self {
             Self::Udp => peer.port() == 0,
@@ -148,7 +149,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// The sockets among which the kernel chooses for an address: those bound to it, or else those bound to any address. IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
+/// The sockets among which the kernel chooses for an address: those bound to it, or else those bound to any address.
+/// IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
 fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     let ip = target.ip();
     let candidates: &[IpAddr] = &match ip {

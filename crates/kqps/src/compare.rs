@@ -93,8 +93,8 @@ pub(crate) struct Args {
 struct LiveArgs {
     /// Compare servers that run already, each named once: udp://ADDR:PORT, tcp://ADDR:PORT or ADDR:PORT
     ///
-    /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address without a
-    /// scheme is played at over UDP.
+    /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address
+    /// without a scheme is played at over UDP.
     #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"], help_heading = "Subjects")]
     target: Vec<String>,
 

@@ -50,8 +50,8 @@ impl PlayerRequest {
 const USUAL_IO: &str = "mmsg";
 
 impl RunningServer {
-    /// The server's cell. The load and the player's cores are those of `like`, and so are the factors that the server does
-    /// not set.
+    /// The server's cell. The load and the player's cores are those of `like`, and so are the factors that the server
+    /// does not set.
     pub fn cell(&self, like: &Cell) -> Cell {
         let factors = like.factors.with(&self.factors).fitting();
         let io = match factors.transport() {

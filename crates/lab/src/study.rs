@@ -112,8 +112,8 @@ fn echo_there(input: &DefaultStudyInput, running: &[Cell], layout: &mut Layout) 
 fn no_echo_there(is_over_tcp: bool) -> String {
     let how = if is_over_tcp { "--tcp" } else { "--io segment" };
     format!(
-        "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best C. \
-         Start `kqps serve echo {how} --listen ADDR:PORT` there, and give --echo-target ADDR:PORT"
+        "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best \
+         C. Start `kqps serve echo {how} --listen ADDR:PORT` there, and give --echo-target ADDR:PORT"
     )
 }
 
@@ -139,8 +139,8 @@ fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
     layout.cells.extend(models.iter().map(|model| echo(input, model)));
 }
 
-/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them. Beside a server
-/// that runs already, the echo has one worker, on the core that kqps gives to subjects.
+/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them. Beside a
+/// server that runs already, the echo has one worker, on the core that kqps gives to subjects.
 fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell], running: &[Cell]) -> Vec<Cell> {
     let placed = |cell: &Cell| Cell {
         workers: WORKERS,

@@ -86,9 +86,9 @@ pub struct TcpFacts {
     pub active_opens: u64,
     /// Connections that listening sockets accepted into their queue (`PassiveOpens`).
     pub passive_opens: u64,
-    /// How often a listening socket's queue was full: a request or the end of a handshake was dropped (`ListenOverflows`).
+    /// How often a listening socket's queue was full: a request or a handshake was dropped (`ListenOverflows`).
     pub listen_overflows: u64,
-    /// Requests and ends of handshakes that listening sockets dropped for any reason, overflows included (`ListenDrops`).
+    /// Requests and handshakes that listening sockets dropped for any reason, overflows included (`ListenDrops`).
     pub listen_drops: u64,
     /// Requests that were dropped because too many handshakes were unfinished (`TCPReqQFullDrop`).
     pub request_drops: u64,

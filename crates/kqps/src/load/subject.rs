@@ -33,8 +33,8 @@ impl FromStr for Choice {
     }
 }
 
-/// The subject of the user's choice, for a player that sends to `targets` over `transport`. A given process that does not exist is bad
-/// usage. If kqps finds no process by itself, the reason is in `unknown`.
+/// The subject of the user's choice, for a player that sends to `targets` over `transport`. A given process that does
+/// not exist is bad usage. If kqps finds no process by itself, the reason is in `unknown`.
 pub(super) fn chosen(
     choice: Choice,
     targets: &[SocketAddr],

@@ -249,8 +249,8 @@ fn tcp_words(tcp: &TcpFacts, is_shared: bool) -> String {
     let known = |count: &Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
     let shared = if is_shared { "; other traffic counts, too" } else { "" };
     format!(
-        "listen queue overflows {listen_overflows}, drops {listen_drops}; unfinished handshakes: dropped {request_drops}, SYN \
-         cookies {syn_cookies_sent}; resets sent {resets_sent}; segments sent again {retransmitted}, of handshakes \
+        "listen queue overflows {listen_overflows}, drops {listen_drops}; unfinished handshakes: dropped {request_drops}, \
+         SYN cookies {syn_cookies_sent}; resets sent {resets_sent}; segments sent again {retransmitted}, of handshakes \
          {syn_retransmitted}; TIME_WAIT {} before, {} after{shared}",
         known(time_wait_before),
         known(time_wait_after)

@@ -30,8 +30,8 @@ const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 pub(crate) struct TargetArgs {
     /// Measure a server that runs already, here or elsewhere: udp://ADDR:PORT or tcp://ADDR:PORT (repeatable)
     ///
-    /// kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a scheme is played at over
-    /// UDP.
+    /// kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a scheme is played at
+    /// over UDP.
     #[arg(
         long,
         value_name = "URL",
@@ -57,8 +57,8 @@ pub(crate) struct TargetArgs {
 
     /// Measure the player's ceiling with this echo, which runs on the host of the --target
     ///
-    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp. kqps measures it
-    /// over each transport of the servers.
+    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp. kqps measures
+    /// it over each transport of the servers.
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 

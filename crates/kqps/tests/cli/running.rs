@@ -285,8 +285,8 @@ fn two_sides_are_compared_over_tcp_whether_they_run_or_are_started() {
     let started = ["--a", words, "--b", words, "--records", "200"];
     for (name, sides) in [("running", &running[..]), ("started", &started)] {
         let out = bench.out(name);
-        let mut command = kqps(&["compare", "--json", "--blocks", "1", "--duration", "500ms", "--seed", "4", "-q", "8"]);
-        let output = command.args(sides).arg("--out").arg(&out).output().unwrap();
+        let mut command = kqps(&["compare", "--json", "--blocks", "1", "--duration", "500ms", "-q", "8"]);
+        let output = command.args(sides).args(["--seed", "4", "--out"]).arg(&out).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
         let a = if name == "running" { format!("{} over tcp", servers[0].addresses[0]) } else { words.into() };

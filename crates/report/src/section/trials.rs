@@ -152,7 +152,8 @@ fn broken(connections: &ConnectionFacts) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What the kernel on the subject's side dropped of handshakes, and what was sent again for them; `None` if nothing was.
+/// What the kernel on the subject's side dropped of handshakes, and what was sent again for them; `None` if nothing
+/// was.
 fn dropped(trial: &Trial) -> Option<String> {
     trial.connections.as_ref()?;
     let tcp = trial.subject_network()?.tcp?;

@@ -1,5 +1,5 @@
-//! Warnings about the subject: wrong answers, uneven work, a full listen queue, losses that no counter explains, no steady
-//! state.
+//! Warnings about the subject: wrong answers, uneven work, a full listen queue, losses that no counter explains, no
+//! steady state.
 
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
@@ -133,9 +133,9 @@ pub fn listen_overflow(trial: &Trial) -> Option<Warning> {
     is_many(overflows, trial).then(|| {
         let others = if network.shared { " (other servers beside it count, too)" } else { "" };
         let advice = format!(
-            "The subject's listen queue overflowed {overflows} times{others}: the kernel dropped requests for connections, \
-             which clients repeat after a second. Give the subject a longer queue (its backlog, and net.core.somaxconn), or \
-             more sockets and threads that accept connections."
+            "The subject's listen queue overflowed {overflows} times{others}: the kernel dropped requests for \
+             connections, which clients repeat after a second. Give the subject a longer queue (its backlog, and \
+             net.core.somaxconn), or more sockets and threads that accept connections."
         );
         Warning::new(Code::ListenOverflow, Effect::DownOne, overflows as f64, advice)
     })

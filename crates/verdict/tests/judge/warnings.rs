@@ -251,7 +251,8 @@ fn a_listen_queue_that_overflowed_is_the_subjects() {
     full.connections = Some(ConnectionFacts::default());
     let warning = listen_overflow(&full).unwrap();
     assert_eq!((warning.code, warning.effect()), (Code::ListenOverflow, Effect::DownOne));
-    assert!(warning.advice.contains("overflowed 11 times: the kernel") && warning.advice.contains("backlog"), "{warning}");
+    let advice = &warning.advice;
+    assert!(advice.contains("overflowed 11 times: the kernel") && advice.contains("backlog"), "{advice}");
     assert!(codes(&full, &pinned()).contains(&Code::ListenOverflow));
     full.hosts.first.network.shared = true;
     assert!(listen_overflow(&full).unwrap().advice.contains("(other servers beside it count, too)"));
