@@ -32,8 +32,8 @@ pub struct Trial {
     pub disturbed: bool,
     /// When the trial began, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`). With
-    /// it another program on the host can date the same packets. 0 in records older than the field.
+    /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`). With it
+    /// another program on the host can date the same packets. 0 in records older than the field.
     #[serde(default)]
     pub started_monotonic_ns: u64,
     /// The target, as `ADDR:PORT`; the first of `targets`.
@@ -61,16 +61,16 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `closed` or `reset` if the connection ended
-    /// first; `refused`, `unreachable`, `connect-timeout` or `local` if there was none. Sums to `accounts.lost`. Empty
-    /// in records older than the field, whose queries were all lost by time.
+    /// Cause → lost queries: `time` if the reply did not come in time; `closed` or `reset` if the connection ended first;
+    /// `refused`, `unreachable`, `connect-timeout` or `local` if there was none.
+    /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
     /// The connections; `None` if the transport has none, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionFacts>,
-    /// Expected reply → lost queries: an rcode, or `NODATA` or `referral` if the expected answer shows it, or
-    /// `unknown`. Sums to `accounts.lost`. Empty in records older than the field.
+    /// Expected reply → lost queries: an rcode, or `NODATA` or `referral` if the expected answer shows it, or `unknown`.
+    /// Sums to `accounts.lost`. Empty in records older than the field.
     #[serde(default)]
     pub lost_expected: BTreeMap<String, u64>,
     /// Replies with REFUSED to queries that were answered at other times. 0 in records older than the field.
@@ -104,16 +104,16 @@ pub struct Trial {
     /// How fast the cores were around the trial. `None` if they were not gauged, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<SpeedFacts>,
-    /// When the subject's cores stood still in the trial. `None` if no witness watched them, and in records older than
-    /// the field.
+    /// When the subject's cores stood still in the trial. `None` if no witness watched them, and in records older than the
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallFacts>,
     /// What other running subjects did, which had to be idle during the trial. Empty if there were none, and in records
     /// older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
-    /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute;
-    /// empty in records older than the field.
+    /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute; empty
+    /// in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mishaps: Vec<Mishap>,
     /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
@@ -232,8 +232,8 @@ pub struct DatasetFacts {
     /// What was wrong with them → how many. Sums to `skipped`. Empty in records older than the field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped_causes: BTreeMap<String, u64>,
-    /// How answers were checked: `off`, `rcode` or `answers`. Older records, which do not have it, were made with
-    /// `rcode`, or `off` for an echo.
+    /// How answers were checked: `off`, `rcode` or `answers`. Older records, which do not have it, were made with `rcode`,
+    /// or `off` for an echo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
 }
@@ -247,8 +247,8 @@ pub struct LoadFacts {
     pub arrivals: Option<String>,
     /// The window: the most outstanding queries. `None` in an open loop without one.
     pub outstanding: Option<u64>,
-    /// The mean number of outstanding queries, by Little's law. Each query counts from its intended send time to its
-    /// reply, or to the timeout. `None` in older records.
+    /// The mean number of outstanding queries, by Little's law. Each query counts from its intended send time to its reply,
+    /// or to the timeout. `None` in older records.
     #[serde(default)]
     pub outstanding_mean: Option<f64>,
     /// Queries per second that the schedule called for; `None` for a closed loop.
