@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(taking("[::1]:5300"), [0; 0]);
     }
 
-    /// As the kernel prints them: two sockets that listen, a connection of one of them, and one in TIME_WAIT.
+    /// As the kernel prints them: two sockets that listen, a connection of one of them, and one in `TIME_WAIT`.
     const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:14B4 00000000:0000 0A 00000000:00000003 00:00000000 00000000   104        0 9001 1 00000000b74c12eb 100 0 0 10 0
    1: 00000000:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9002 1 00000000b74c12eb 100 0 0 10 0

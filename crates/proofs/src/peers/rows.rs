@@ -336,7 +336,7 @@ const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
 const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
 const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
-/// A connection for each query, with as many places as queries are outstanding. Resets leave no port in TIME_WAIT, and
+/// A connection for each query, with as many places as queries are outstanding. Resets leave no port in `TIME_WAIT`, and
 /// the source addresses are many, so that neither side runs out of ports.
 const EACH: &[&str] = &[
     "-m",
