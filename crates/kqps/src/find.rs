@@ -15,6 +15,7 @@ use clap::builder::PossibleValuesParser;
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
+use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::path::LaidPath;
 use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
@@ -51,9 +52,6 @@ const WINDOW: u64 = 500;
 
 /// The echo's I/O model that is closest to most name servers.
 const USUAL_IO: &str = "mmsg";
-
-/// How the echo serves its connections.
-const TCP_IO: &str = "epoll";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -312,7 +310,7 @@ enum Ended {
 fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
     let (transport, usual) = match plan.wire {
         Wire::Udp(_) => (Transport::Udp, USUAL_IO),
-        Wire::Tcp(_) => (Transport::Tcp, TCP_IO),
+        Wire::Tcp(_) => (Transport::Tcp, echo_io::OVER_TCP),
     };
     let is_tcp = transport == Transport::Tcp;
     if is_tcp && args.subject_io.is_some() {

@@ -38,7 +38,7 @@ const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
 pub(crate) const ECHO_IO: &str = "blocking";
 
 /// The call by which the echo waits for connections, whatever the I/O model of its datagrams.
-pub(crate) const OVER_TCP: &str = "epoll";
+pub const OVER_TCP: &str = "epoll";
 
 /// Why the echo cannot have an I/O model here; `None` if it can.
 pub(crate) fn why_not(io: &str, lacking: &BTreeMap<String, String>) -> Option<String> {

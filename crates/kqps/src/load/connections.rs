@@ -1,9 +1,9 @@
 //! The transport of a load, and the flags of its connections.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kqps_observation::trial::Transport;
 use kqps_player::plan::OUTSTANDING_MOST;
 use kqps_player::{Close, TcpPlan};
 
@@ -13,36 +13,13 @@ use crate::value::{parse_some_time, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// What carries the queries, as `-m` and the scheme of a URL name it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Transport {
-    #[default]
-    Udp,
-    Tcp,
-}
-
-impl Transport {
-    /// The name in flags and URLs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
+/// Parses what carries the queries, as `-m` and the scheme of a URL name it.
+pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
+    match text {
+        "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
+            Err(format!("this version plays over udp and tcp, not over {text}"))
         }
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "udp" => Ok(Self::Udp),
-            "tcp" => Ok(Self::Tcp),
-            "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
-                Err(format!("this version plays over udp and tcp, not over {text}"))
-            }
-            _ => Err("expected udp or tcp".into()),
-        }
+        _ => Transport::of_word(text).ok_or_else(|| "expected udp or tcp".into()),
     }
 }
 

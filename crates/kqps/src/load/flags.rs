@@ -14,13 +14,14 @@ use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
+use kqps_observation::trial::Transport;
 use kqps_player::plan::{
     BURST_MOST, CONNECTIONS_MOST, SEED, SOCKETS_MOST, THREADS_MOST, have_cores_of_their_own, usual_coalesce,
 };
 use kqps_player::{Io, LoadPlan, Plan, PlanError, Sources, Stop, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
-use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, Transport};
+use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::skipped::skipped;
 use super::subject::{self, Choice};
@@ -75,7 +76,7 @@ pub(crate) struct PlayerArgs {
     family: Family,
 
     /// The transport: udp (the default) or tcp; a URL names it as well
-    #[arg(short = 'm', long, value_name = "TRANSPORT", help_heading = "Target")]
+    #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<Transport>,
 
     #[command(flatten)]
@@ -343,8 +344,8 @@ impl PlayerArgs {
         match (self.mode, named) {
             (Some(mode), Some(named)) if mode != named => Err(bad_input(format!(
                 "-m {} and a target over {}: leave one of them out",
-                mode.name(),
-                named.name()
+                mode.word(),
+                named.word()
             ))),
             (mode, named) => Ok(mode.or(named).unwrap_or_default()),
         }
@@ -378,7 +379,7 @@ impl PlayerArgs {
             (self.local_port.is_some_and(|port| port > 0), "-x"),
         ];
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
-            return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.name())));
+            return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
         Ok(Wire::Tcp(self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout)))
     }

@@ -11,9 +11,10 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use kqps_kernel::local_address::is_local;
+use kqps_observation::trial::Transport;
 use kqps_player::Sources;
 
-use super::connections::Transport;
+use super::connections::parse_transport;
 use crate::exit::bad_input;
 
 /// The port of DNS over UDP and TCP (RFC 1035, section 4.2).
@@ -112,8 +113,8 @@ fn one_transport(mut named: impl Iterator<Item = Transport>) -> anyhow::Result<O
     match named.find(|other| *other != first) {
         Some(other) => Err(bad_input(format!(
             "targets over {} and over {}: give one transport for all",
-            first.name(),
-            other.name()
+            first.word(),
+            other.word()
         ))),
         None => Ok(Some(first)),
     }
@@ -198,8 +199,8 @@ fn parse(
     let (rest, transport) = match target.split_once("://") {
         None => (target, None),
         Some((scheme, rest)) => {
-            let transport: Result<Transport, String> = scheme.parse();
-            let transport = transport.map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+            let transport =
+                parse_transport(scheme).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
             (rest.trim_end_matches('/'), Some(transport))
         }
     };

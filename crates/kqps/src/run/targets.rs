@@ -230,18 +230,8 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 /// The address of a server, and the transport that its URL names. The rules of `kqps load` for targets hold (see
 /// `load/target.rs`).
 fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<(Target, Option<Transport>)> {
-    let (addresses, named) = resolve_all(&[url.to_string()], None, Family::default(), allowed)?;
+    let (addresses, transport) = resolve_all(&[url.to_string()], None, Family::default(), allowed)?;
     let address = addresses[0];
-    let transport = match named {
-        None => None,
-        Some(named) => Some(Transport::of_word(named.name()).ok_or_else(|| {
-            bad_input(format!(
-                "{url}: this command plays over {}; `kqps load` plays over {}",
-                Transport::WORDS.join(" and "),
-                named.name()
-            ))
-        })?),
-    };
     Ok((Target { address, on_this_host: is_local(address) }, transport))
 }
 

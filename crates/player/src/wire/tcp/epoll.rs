@@ -33,13 +33,9 @@ pub(super) fn play(thread: &mut TcpThread<'_>) -> io::Result<()> {
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }
-    let mut drain_tick_ns = next_tick_ns;
     thread.drain_with(
         |thread, now_ns| receive(thread, &mut next_tick_ns, now_ns, 0),
-        |thread, most_ns| {
-            let now_ns = thread.state.now_ns();
-            receive(thread, &mut drain_tick_ns, now_ns, most_ns.min(TICK_NS)).map(drop)
-        },
+        |thread, most_ns| thread.wire.look(&mut thread.state, Some(most_ns.min(TICK_NS))).map(drop),
         |_| (),
     )
 }
@@ -108,7 +104,7 @@ fn rest(thread: &mut TcpThread<'_>, next_tick_ns: u64, received: bool) -> u64 {
         }
         None => thread.nap_ns(received),
     };
-    let Some(soon_ns) = soon_ns else { return most_ns };
+    let Some(soon_ns) = soon_ns.filter(|soon_ns| *soon_ns > 0) else { return most_ns };
     thread.state.clock.sleep_until_ns(now_ns + soon_ns);
     0
 }
