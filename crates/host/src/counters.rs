@@ -11,12 +11,14 @@ use std::io;
 
 use kqps_kernel::namespace::{NetNs, drops};
 use kqps_observation::NetworkFacts;
-use kqps_observation::network::{DeviceFacts, IpFacts, UdpFacts};
+use kqps_observation::network::{DeviceFacts, IpFacts, TcpFacts, UdpFacts};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `Udp.InDatagrams` and the like for IPv4, `Udp6InDatagrams` and the like for IPv6.
     protocols: BTreeMap<String, u64>,
+    /// Sockets in `TIME_WAIT`; `None` if the kernel did not return the number.
+    time_wait: Option<u64>,
     /// Interface → its counts, in the order of [`COLUMNS`].
     devices: BTreeMap<String, [u64; COLUMNS.len()]>,
     /// Interface → packets that its queueing discipline dropped; `None` if the kernel did not return them.
@@ -66,6 +68,7 @@ impl Reading {
         let mut protocols = parse_pairs(&read("snmp"));
         protocols.extend(parse_pairs(&read("netstat")));
         protocols.extend(parse_lines(&read("snmp6")));
+        let time_wait = parse_time_wait(&read("sockstat"));
         let devices = parse_devices(&read("dev"));
         let asked = whose.within(|| Ok((drops::of_queues()?, drivers(devices.keys()))));
         let (queues, drivers) = match asked {
@@ -75,7 +78,7 @@ impl Reading {
                 (None, BTreeMap::new())
             }
         };
-        Self { protocols, devices, queues, drivers }
+        Self { protocols, time_wait, devices, queues, drivers }
     }
 
     /// Whether anything could be read. Nothing can be read of a process that has ended.
@@ -108,6 +111,11 @@ impl Reading {
             ip6: ip_facts(&counted, ["Ip6", "Ip6", "Icmp6"]),
             udp4: udp_facts(&counted, "Udp."),
             udp6: udp_facts(&counted, "Udp6"),
+            tcp: Some(TcpFacts {
+                time_wait_before: before.time_wait,
+                time_wait_after: self.time_wait,
+                ..tcp_facts(&counted)
+            }),
             devices: devices.collect(),
         }
     }
@@ -169,6 +177,23 @@ fn udp_facts(counted: &impl Fn(&str) -> Option<u64>, prefix: &str) -> UdpFacts {
     }
 }
 
+/// Names as in RFC 4022, and the kernel's additions.
+fn tcp_facts(counted: &impl Fn(&str) -> Option<u64>) -> TcpFacts {
+    let count = |name: &str| counted(name).unwrap_or(0);
+    TcpFacts {
+        active_opens: count("Tcp.ActiveOpens"),
+        passive_opens: count("Tcp.PassiveOpens"),
+        listen_overflows: count("TcpExt.ListenOverflows"),
+        listen_drops: count("TcpExt.ListenDrops"),
+        request_drops: count("TcpExt.TCPReqQFullDrop"),
+        syn_cookies_sent: count("TcpExt.SyncookiesSent"),
+        resets_sent: count("Tcp.OutRsts"),
+        retransmitted: count("Tcp.RetransSegs"),
+        syn_retransmitted: count("TcpExt.TCPSynRetrans"),
+        ..TcpFacts::default()
+    }
+}
+
 /// The packets that an interface could not receive or send.
 fn trouble(device: &DeviceFacts) -> u64 {
     device.rx_errors + device.rx_dropped + device.tx_errors + device.tx_dropped
@@ -200,6 +225,13 @@ fn parse_pairs(text: &str) -> BTreeMap<String, u64> {
         Some(names.split_whitespace().zip(values.split_whitespace()).filter_map(named))
     });
     pairs.flatten().collect()
+}
+
+/// The sockets in `TIME_WAIT` of `sockstat`, which has a line of names with values for each protocol. The line of TCP
+/// counts those of both address families.
+fn parse_time_wait(text: &str) -> Option<u64> {
+    let tcp = text.lines().find_map(|line| line.strip_prefix("TCP: "))?;
+    tcp.split_whitespace().skip_while(|word| *word != "tw").nth(1)?.parse().ok()
 }
 
 /// Parses `snmp6`: a line for each counter.
@@ -254,6 +286,32 @@ UdpLite: 9 9
         assert_eq!(facts.udp4, wanted);
         assert_eq!(facts.udp6, UdpFacts::default());
         assert_eq!(facts.udp(|udp| udp.in_datagrams), 211);
+    }
+
+    #[test]
+    fn what_tcp_did_is_differenced_and_its_waiting_sockets_are_not() {
+        let snmp = "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens RetransSegs OutRsts\nTcp: 200 -1 7 6 5 4\n\
+                    TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\n\
+                    TcpExt: 1 8 9 2 3\n";
+        let of = |snmp: &str, time_wait| Reading { time_wait, ..reading(snmp) };
+        let before = of("TcpExt: ListenOverflows ListenDrops\nTcpExt: 5 5\n", Some(30));
+        let wanted = TcpFacts {
+            active_opens: 7,
+            passive_opens: 6,
+            listen_overflows: 3,
+            listen_drops: 4,
+            request_drops: 2,
+            syn_cookies_sent: 1,
+            resets_sent: 4,
+            retransmitted: 5,
+            syn_retransmitted: 3,
+            time_wait_before: Some(30),
+            time_wait_after: Some(12),
+        };
+        assert_eq!(of(snmp, Some(12)).since(&before).tcp, Some(wanted));
+        let sockstat = "sockets: used 81\nTCP: inuse 1 orphan 0 tw 42 alloc 1 mem 180\nUDP: inuse 66 mem 0\n";
+        assert_eq!(parse_time_wait(sockstat), Some(42));
+        assert_eq!(parse_time_wait("UDP: inuse 66 mem 0\n"), None);
     }
 
     #[test]

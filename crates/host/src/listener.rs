@@ -1,4 +1,5 @@
-//! The processes behind an address of this host: those that hold the sockets which receive packets to it.
+//! The processes behind an address of this host: those that hold the sockets which receive datagrams to it, or accept
+//! connections to it.
 //!
 //! A socket has an inode in the kernel's table of sockets, and a process that has it open shows the same inode among
 //! its files. Servers share sockets: with their workers, with the service manager that opened them, and through
@@ -8,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use kqps_observation::trial::Transport;
+
 use crate::process;
 
-/// A bound UDP socket.
+/// A socket that takes queries from anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bound {
     at: SocketAddr,
@@ -18,10 +21,11 @@ struct Bound {
     inode: u64,
 }
 
-/// Returns the processes that receive packets to these addresses, without the descendants of these processes. The error
-/// is the reason why they are not known. This searches for sockets in the network namespace of the calling thread.
-pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
-    let wanted = sockets_of(targets)?;
+/// Returns the processes that take queries to these addresses over `transport`, without the descendants of these
+/// processes. The error is the reason why they are not known. This searches for sockets in the network namespace of the
+/// calling thread.
+pub fn listeners(targets: &[SocketAddr], transport: Transport) -> Result<Vec<u32>, String> {
+    let wanted = sockets_of(targets, Kind::of(transport))?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
     let (holders, hidden) = holders(&inodes);
     let held: BTreeSet<u64> = holders.values().flatten().copied().collect();
@@ -49,11 +53,49 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
 /// and skips some sockets if others close between two pieces.
 const READINGS: u32 = 4;
 
-/// The sockets that receive packets to these addresses, by inode.
-fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
+/// A kind of socket: of datagrams, or one that accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Udp,
+    Tcp,
+}
+
+impl Kind {
+    fn of(transport: Transport) -> Self {
+        if transport == Transport::Udp { Self::Udp } else { Self::Tcp }
+    }
+
+    /// The names of its tables in `/proc/net`, IPv4 first.
+    fn tables(self) -> [&'static str; 2] {
+        match self {
+            Self::Udp => ["udp", "udp6"],
+            Self::Tcp => ["tcp", "tcp6"],
+        }
+    }
+
+    /// Whether a socket in this state takes queries from anybody: a UDP socket without a peer, or a TCP socket that
+    /// listens (`TCP_LISTEN`).
+    fn takes_all(self, state: &str, peer: SocketAddr) -> bool {
+        match self {
+            Self::Udp => peer.port() == 0,
+            Self::Tcp => state == "0A",
+        }
+    }
+
+    /// Why an address has no such socket.
+    fn missing(self, target: &str) -> String {
+        match self {
+            Self::Udp => format!("no UDP socket of this network namespace is bound to {target}"),
+            Self::Tcp => format!("no TCP socket of this network namespace accepts connections to {target}"),
+        }
+    }
+}
+
+/// The sockets that take queries to these addresses, by inode.
+fn sockets_of(targets: &[SocketAddr], kind: Kind) -> Result<BTreeMap<u64, Bound>, String> {
     let mut missing = None;
     for _ in 0..READINGS {
-        let bound = all_bound()?;
+        let bound = all_bound(kind)?;
         let at: Vec<Vec<Bound>> = targets.iter().map(|target| taking(&bound, *target)).collect();
         missing = at.iter().position(Vec::is_empty).map(|absent| targets[absent]);
         if missing.is_none() {
@@ -61,26 +103,29 @@ fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
         }
     }
     let target = missing.map_or_else(String::new, |target| target.to_string());
-    Err(format!("no UDP socket of this network namespace is bound to {target}"))
+    Err(kind.missing(&target))
 }
 
-/// Every UDP socket that receives datagrams from anybody.
-fn all_bound() -> Result<Vec<Bound>, String> {
+/// Every socket of a kind that takes queries from anybody.
+fn all_bound(kind: Kind) -> Result<Vec<Bound>, String> {
     let table = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
-    let mut bound = parse(&table("udp").map_err(|error| format!("/proc/net/udp cannot be read: {error}"))?);
-    // A kernel without IPv6 has no udp6.
-    bound.extend(parse(&table("udp6").unwrap_or_default()));
+    let [ipv4, ipv6] = kind.tables();
+    let of_ipv4 = table(ipv4).map_err(|error| format!("/proc/net/{ipv4} cannot be read: {error}"))?;
+    let mut bound = parse(&of_ipv4, kind);
+    // A kernel without IPv6 has no such table of it.
+    bound.extend(parse(&table(ipv6).unwrap_or_default(), kind));
     Ok(bound)
 }
 
-/// Parses the sockets of `/proc/net/udp` or `udp6` that are not connected to a peer.
-fn parse(table: &str) -> Vec<Bound> {
+/// Parses the sockets of a table in `/proc/net` that take queries from anybody. All these tables have the same columns.
+fn parse(table: &str, kind: Kind) -> Vec<Bound> {
     let socket = |line: &str| {
         let mut columns = line.split_whitespace();
         let (at, peer) = (address(columns.nth(1)?)?, address(columns.next()?)?);
-        let uid = columns.nth(4)?.parse().ok()?;
+        let state = columns.next()?;
+        let uid = columns.nth(3)?.parse().ok()?;
         let inode = columns.nth(1)?.parse().ok()?;
-        (peer.port() == 0).then_some(Bound { at, uid, inode })
+        kind.takes_all(state, peer).then_some(Bound { at, uid, inode })
     };
     table.lines().skip(1).filter_map(socket).collect()
 }
@@ -104,8 +149,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// The sockets among which the kernel chooses for datagrams to an address: those bound to it, or else those bound to
-/// any address. IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
+/// The sockets among which the kernel chooses for an address: those bound to it, or else those bound to any address.
+/// IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
 fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     let ip = target.ip();
     let candidates: &[IpAddr] = &match ip {
@@ -221,7 +266,7 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn the_socket_that_is_bound_most_closely_takes_a_query() {
-        let bound = [parse(TABLE), parse(TABLE6)].concat();
+        let bound = [parse(TABLE, Kind::Udp), parse(TABLE6, Kind::Udp)].concat();
         assert_eq!((bound.len(), bound[0].uid), (6, 104), "one is connected, and takes from its peer alone");
         let taking = |target: &str| -> Vec<u64> {
             taking(&bound, target.parse().unwrap()).iter().map(|socket| socket.inode).collect()
@@ -233,6 +278,48 @@ mod tests {
         assert_eq!(taking("[2001:db8::1]:5301"), [9005]);
         assert_eq!(taking("127.0.0.1:5302"), [9007]);
         assert_eq!(taking("[::1]:5300"), [0; 0]);
+    }
+
+    /// As the kernel prints them: two sockets that listen, a connection of one of them, and one in `TIME_WAIT`.
+    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:14B4 00000000:0000 0A 00000000:00000003 00:00000000 00000000   104        0 9001 1 00000000b74c12eb 100 0 0 10 0
+   1: 00000000:14B5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9002 1 00000000b74c12eb 100 0 0 10 0
+   2: 0100007F:14B4 0100007F:9C40 01 00000000:00000000 00:00000000 00000000   104        0 9003 1 00000000b74c12eb 20 4 30 10 -1
+   3: 0100007F:14B4 0100007F:9C41 06 00000000:00000000 03:00000176 00000000     0        0 0 3 00000000b74c12eb
+";
+
+    const TCP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000000000000:14B6 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9004 1 00000000b74c12eb 100 0 0 10 0
+   1: 0000000000000000FFFF00000100007F:14B6 0000000000000000FFFF00000100007F:9C42 01 00000000:00000000 00:00000000 00000000     0        0 9005 1 00000000b74c12eb 20 4 30 10 -1
+";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_socket_that_accepts_connections_takes_them_and_its_connections_do_not() {
+        let bound = [parse(TCP, Kind::Tcp), parse(TCP6, Kind::Tcp)].concat();
+        let inodes: Vec<u64> = bound.iter().map(|socket| socket.inode).collect();
+        assert_eq!((inodes, bound[0].uid), (vec![9001, 9002, 9004], 104));
+        let taking = |target: &str| -> Vec<u64> {
+            taking(&bound, target.parse().unwrap()).iter().map(|socket| socket.inode).collect()
+        };
+        assert_eq!(taking("127.0.0.1:5300"), [9001]);
+        assert_eq!(taking("127.0.0.2:5301"), [9002]);
+        assert_eq!(taking("127.0.0.1:5302"), [9004], "IPv6 takes IPv4 too");
+        assert_eq!(taking("127.0.0.2:5300"), [0; 0]);
+    }
+
+    #[test]
+    fn the_kernels_tables_have_the_socket_of_this_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let peer = std::net::TcpStream::connect(address).unwrap();
+        let found = sockets_of(&[address], Kind::Tcp).unwrap();
+        assert_eq!(found.values().map(|socket| socket.at).collect::<Vec<_>>(), [address]);
+        let why = listeners(&[address], Transport::Tcp).unwrap_err();
+        assert!(why.contains(&format!("process {} has the socket and started this player", std::process::id())));
+        let client = peer.local_addr().unwrap();
+        let why = listeners(&[client], Transport::Tcp).unwrap_err();
+        assert_eq!(why, format!("no TCP socket of this network namespace accepts connections to {client}"));
     }
 
     /// The servers among processes given as (number, parent, program). `holders` hold the sockets, and 90 is the

@@ -1,7 +1,7 @@
 //! Watches over real processes. The result must be what the processes did.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::UdpSocket;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -152,6 +152,22 @@ fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
     assert_eq!(facts.socket_drops, Some(sent - held));
     assert!(seen.host.network.udp(|udp| udp.rcvbuf_errors) >= sent - held);
     assert!(seen.host.network.udp(|udp| udp.out_datagrams) >= sent);
+}
+
+#[test]
+fn overflows_of_a_listen_queue_are_counted() {
+    // This process itself is the subject. It accepts nothing, until its queue is full.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let watch = watched(std::process::id());
+    let mut made = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+        made.push(stream);
+        assert!(made.len() < 10_000, "no queue is that long");
+    }
+    let tcp = watch.end().host.network.tcp.unwrap();
+    assert!(tcp.active_opens > made.len() as u64 && tcp.listen_overflows >= 1, "{tcp:?}");
+    assert!(tcp.listen_drops >= tcp.listen_overflows && tcp.time_wait_after.is_some(), "{tcp:?}");
 }
 
 #[test]

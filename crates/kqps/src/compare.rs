@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::print;
+use crate::run::targets::{parse_connections, parse_queries_per_connection};
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::Condition;
 
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
     /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs
-    /// already is named by its URL, udp://ADDR:PORT.
+    /// already is named by its URL, udp://ADDR:PORT or tcp://ADDR:PORT.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
@@ -90,9 +91,10 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
-    /// Compare servers that run already, each named once: udp://ADDR:PORT or ADDR:PORT
+    /// Compare servers that run already, each named once: udp://ADDR:PORT, tcp://ADDR:PORT or ADDR:PORT
     ///
-    /// The first stands for --a, the second for --b. Each is an address, never the name of a subject.
+    /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address
+    /// without a scheme is played at over UDP.
     #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"], help_heading = "Subjects")]
     target: Vec<String>,
 
@@ -113,6 +115,14 @@ struct LiveArgs {
     /// Count a reply of a --target that takes longer than this as late (default: 250ms)
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
+
+    /// Have at most this many connections open at once to a --target over TCP (default: 8)
+    #[arg(long, value_name = "COUNT", value_parser = parse_connections, conflicts_with = "runs", help_heading = "Load")]
+    connections: Option<u32>,
+
+    /// Close each connection to a --target over TCP after this many queries (default: keep it)
+    #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, conflicts_with = "runs", help_heading = "Load")]
+    queries_per_connection: Option<u32>,
 
     /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
     ///
@@ -156,7 +166,7 @@ struct LiveArgs {
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout"],
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections", "queries_per_connection"],
         help_heading = "The run"
     )]
     resume: bool,

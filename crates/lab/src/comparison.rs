@@ -222,26 +222,18 @@ fn cells(request: &ComparisonRequest, versions: &[Option<String>]) -> Result<Vec
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::Target;
+    use kqps_observation::trial::Transport;
+
     use super::*;
     use crate::subject::builtin;
     use crate::subject::definition::Version;
 
-    #[test]
-    fn programs_are_recorded_with_their_versions() {
-        let side = |program: &str, word: &str| {
-            Side::Started(Box::new(Configured::plain(Definition {
-                programs: vec![program.into()],
-                version: Some(Version {
-                    command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
-                    after: "tool ".into(),
-                }),
-                ..builtin::echo()
-            })))
-        };
-        let request = ComparisonRequest {
+    fn request(a: Side, b: Side) -> ComparisonRequest {
+        ComparisonRequest {
             folder: PathBuf::new(),
-            a: side("sh", "1.2"),
-            b: side("cat", "1.3"),
+            a,
+            b,
             queries: None,
             budget_s: None,
             blocks: 6,
@@ -255,7 +247,45 @@ mod tests {
             command: Vec::new(),
             kqps: PathBuf::from("kqps"),
             version: "0".into(),
+        }
+    }
+
+    #[test]
+    fn each_side_has_the_transport_that_its_words_name() {
+        let pairs = ["player.transport=tcp", "player.connections=3"].map(str::to_owned);
+        let started = Configured::with(builtin::echo(), "echo over tcp", &pairs).unwrap();
+        let address = "127.0.0.1:53".parse().unwrap();
+        let running = RunningServer {
+            name: "theirs".into(),
+            target: Target { address, on_this_host: true },
+            factors: started.factors.clone(),
         };
+        let plain = Configured::plain(builtin::echo());
+        let request = request(Side::Started(Box::new(started)), Side::Running(running));
+        let run = plan(&request).unwrap();
+        for cell in &run.cells {
+            let player = cell.factors.player();
+            assert_eq!((cell.factors.transport(), player.connections), (Transport::Tcp, Some(3)), "{}", cell.name);
+            assert_eq!((player.sockets, player.window), (None, Some(8)), "{}", cell.name);
+        }
+        let run = plan(&ComparisonRequest { b: Side::Started(Box::new(plain)), ..request }).unwrap();
+        let transports: Vec<Transport> = run.cells.iter().map(|cell| cell.factors.transport()).collect();
+        assert_eq!(transports, [Transport::Tcp, Transport::Tcp, Transport::Udp]);
+    }
+
+    #[test]
+    fn programs_are_recorded_with_their_versions() {
+        let side = |program: &str, word: &str| {
+            Side::Started(Box::new(Configured::plain(Definition {
+                programs: vec![program.into()],
+                version: Some(Version {
+                    command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
+                    after: "tool ".into(),
+                }),
+                ..builtin::echo()
+            })))
+        };
+        let request = request(side("sh", "1.2"), side("cat", "1.3"));
         let run = plan(&request).unwrap();
         let versions: Vec<_> = run.cells.iter().map(|cell| cell.version.as_deref()).collect();
         assert_eq!(versions, [Some("1.2"), Some("1.2"), Some("1.3")]);

@@ -158,6 +158,14 @@ impl PlayerSetup {
 }
 
 impl WireSetup {
+    /// What carries the queries.
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::Udp { .. } => Transport::Udp,
+            Self::Tcp { .. } => Transport::Tcp,
+        }
+    }
+
     /// The setup that factors name, or the usual one.
     fn of(player: &PlayerFactors) -> Self {
         match player.transport.unwrap_or_default() {

@@ -2,17 +2,21 @@
 //! not know their zones. It neither starts nor stops them, so each start is one session with a server.
 
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, Target};
+use kqps_observation::trial::Transport;
+use kqps_observation::{Cell, Factors, Target};
 
+use crate::echo_io;
 use crate::player_setup::PlayerSetup;
 
 /// A server that already runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunningServer {
     /// The name of the server's cell.
     pub name: String,
     /// The server's address, and whether it is on this host.
     pub target: Target,
+    /// The user's settings of the player for it: its transport, and the use of connections.
+    pub factors: Factors,
 }
 
 /// The user's settings of the player. The path to a server may be longer than on one host, and one thread may
@@ -46,33 +50,45 @@ impl PlayerRequest {
 const USUAL_IO: &str = "mmsg";
 
 impl RunningServer {
-    /// The server's cell. The load, the player's cores and the factors are those of `like`.
+    /// The server's cell. The load and the player's cores are those of `like`, and so are the factors that the server
+    /// does not set.
     pub fn cell(&self, like: &Cell) -> Cell {
+        let factors = like.factors.with(&self.factors).fitting();
+        let io = match factors.transport() {
+            Transport::Udp => USUAL_IO,
+            Transport::Tcp => echo_io::OVER_TCP,
+        };
         Cell {
             name: self.name.clone(),
             role: Role::Subject,
             subject: self.name.clone(),
             version: None,
-            io: USUAL_IO.into(),
+            io: io.into(),
             workers: 0,
             subject_cpus: Vec::new(),
             target: Some(self.target),
+            factors,
             ..like.clone()
         }
     }
 }
 
-/// The cell of the player's ceiling against an echo beside the server, on the server's host.
-pub fn echo_cell(echo: Target, like: &Cell) -> Cell {
+/// The cell of the player's ceiling against an echo beside a server, on the server's host. `server` is the server's
+/// cell.
+pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
+    let (io, over) = match server.factors.transport() {
+        Transport::Udp => ("segment", ""),
+        Transport::Tcp => (echo_io::OVER_TCP, " over tcp"),
+    };
     Cell {
-        name: format!("player ceiling, echo at {}", echo.address),
+        name: format!("player ceiling{over}, echo at {}", echo.address),
         role: Role::PlayerCeiling,
         subject: "echo".into(),
         version: None,
-        io: "segment".into(),
+        io: io.into(),
         workers: 0,
         subject_cpus: Vec::new(),
         target: Some(echo),
-        ..like.clone()
+        ..server.clone()
     }
 }

@@ -1,6 +1,6 @@
 //! The default study: its cells on a host, as a function of what the host offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_host::Topology;
 use kqps_observation::run::Role;
@@ -66,17 +66,8 @@ pub struct Layout {
 /// Lays out the default study. Echoes on this host are ceilings only of subjects on this host.
 pub fn layout(input: &DefaultStudyInput) -> Layout {
     let mut layout = Layout::default();
-    if input.running.iter().any(|running| !running.target.on_this_host) {
-        match input.echo_target {
-            Some(echo) => layout.cells.push(running_server::echo_cell(echo, &subject_like(input))),
-            None => {
-                layout.skipped.insert("player ceiling".into(), NO_ECHO_THERE.into());
-            }
-        }
-    } else {
-        echoes(input, &mut layout);
-    }
     let like = subject_like(input);
+    let running: Vec<Cell> = input.running.iter().map(|running| running.cell(&like)).collect();
     let mut subjects = Vec::new();
     for (configured, version) in &input.subjects {
         match configured.cell(&input.topology, version.clone(), &like) {
@@ -86,15 +77,45 @@ pub fn layout(input: &DefaultStudyInput) -> Layout {
             }
         }
     }
-    layout.cells.extend(ceilings_over_tcp(input, &subjects));
+    if running.iter().any(Cell::is_elsewhere) {
+        echo_there(input, &running, &mut layout);
+    } else {
+        let mut measured = subjects.iter().chain(&running);
+        let are_all_over_tcp = measured.all(is_over_tcp) && !(subjects.is_empty() && running.is_empty());
+        // Models that the user names are measured in any case.
+        if !are_all_over_tcp || !input.models.is_empty() {
+            echoes(input, &mut layout);
+        }
+        layout.cells.extend(ceilings_over_tcp(input, &subjects, &running));
+    }
     layout.cells.extend(subjects);
-    layout.cells.extend(input.running.iter().map(|running| running.cell(&like)));
+    layout.cells.extend(running);
     layout
 }
 
+fn is_over_tcp(cell: &Cell) -> bool {
+    cell.factors.transport() == Transport::Tcp
+}
+
+/// Adds the player's ceiling at the echo on the servers' host, over each of their transports.
+fn echo_there(input: &DefaultStudyInput, running: &[Cell], layout: &mut Layout) {
+    let Some(echo) = input.echo_target else {
+        layout.skipped.insert("player ceiling".into(), no_echo_there(running.iter().any(is_over_tcp)));
+        return;
+    };
+    let mut transports = BTreeSet::new();
+    let first_of_each = running.iter().filter(|cell| transports.insert(cell.factors.transport()));
+    layout.cells.extend(first_of_each.map(|server| running_server::echo_cell(echo, server)));
+}
+
 /// Why the player's ceiling is not known if it plays at another host.
-const NO_ECHO_THERE: &str = "no echo runs beside the server, so nothing shows that the player was not the limit, and the \
-    grade is at best C. Start `kqps serve echo --io segment --listen ADDR:PORT` there, and give --echo-target ADDR:PORT";
+fn no_echo_there(is_over_tcp: bool) -> String {
+    let how = if is_over_tcp { "--tcp" } else { "--io segment" };
+    format!(
+        "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best \
+         C. Start `kqps serve echo {how} --listen ADDR:PORT` there, and give --echo-target ADDR:PORT"
+    )
+}
 
 /// Adds the player's own ceiling, and the echo under each requested model.
 fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
@@ -118,10 +139,17 @@ fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
     layout.cells.extend(models.iter().map(|model| echo(input, model)));
 }
 
-/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them.
-fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell]) -> Vec<Cell> {
-    let is_over_tcp = |cell: &&Cell| cell.factors.transport() == Transport::Tcp;
-    let mut cells: Vec<Cell> = subjects.iter().filter(is_over_tcp).cloned().collect();
+/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them. Beside a
+/// server that runs already, the echo has one worker, on the core that kqps gives to subjects.
+fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell], running: &[Cell]) -> Vec<Cell> {
+    let placed = |cell: &Cell| Cell {
+        workers: WORKERS,
+        subject_cpus: input.subject_cpus.clone(),
+        target: None,
+        ..cell.clone()
+    };
+    let all = subjects.iter().cloned().chain(running.iter().map(placed));
+    let mut cells: Vec<Cell> = all.filter(is_over_tcp).collect();
     let versions = input.echo_version.iter().map(|version| ("echo".to_owned(), version.clone())).collect();
     let offer = HostOffer { lacking: input.lacking.clone(), versions, ..HostOffer::default() };
     ceilings::add(&offer, &mut cells);
@@ -200,7 +228,16 @@ mod tests {
 
     fn running(on_this_host: bool) -> RunningServer {
         let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
-        RunningServer { name: "theirs".into(), target }
+        RunningServer { name: "theirs".into(), target, factors: Factors::default() }
+    }
+
+    fn over_tcp(on_this_host: bool) -> RunningServer {
+        let factors = Factors::read([
+            ("player.transport".to_owned(), "tcp".to_owned()),
+            ("player.connections".to_owned(), "4".to_owned()),
+        ]);
+        let name = "theirs over tcp".to_owned();
+        RunningServer { name, factors: factors.unwrap(), ..running(on_this_host) }
     }
 
     #[test]
@@ -260,6 +297,43 @@ mod tests {
             assert_eq!((ceiling.io.as_str(), ceiling.factors.dataset().records), ("epoll", Some(10)));
         }
         assert_eq!((player.role, echo.role), (Role::PlayerCeiling, Role::EchoCeiling));
+    }
+
+    #[test]
+    fn a_server_over_tcp_that_runs_has_ceilings_over_tcp_alone() {
+        let input = DefaultStudyInput {
+            running: vec![over_tcp(true)],
+            queries: Some("theirs.queries".into()),
+            subject_cpus: vec![1],
+            ..DefaultStudyInput::default()
+        };
+        let over_tcp_alone = layout(&input);
+        let [player, echo, theirs] = &over_tcp_alone.cells[..] else { panic!("{:?}", names(&over_tcp_alone)) };
+        assert!(player.name.starts_with("player ceiling over tcp, "), "{}", player.name);
+        assert_eq!(echo.name, "echo over tcp, 1 worker, 4 kept connections");
+        assert_eq!((theirs.io.as_str(), theirs.factors.player().connections), ("epoll", Some(4)));
+        assert_eq!(theirs.factors.player().sockets, None);
+        for ceiling in [player, echo] {
+            assert_eq!(ceiling.factors.player(), theirs.factors.player());
+            assert_eq!((&ceiling.subject_cpus[..], ceiling.target), (&[1][..], None));
+            assert_eq!(ceiling.factors.dataset().file.as_deref(), Some("theirs.queries"));
+        }
+        let both = layout(&DefaultStudyInput { running: vec![running(true), over_tcp(true)], ..input });
+        assert_eq!(both.cells.len(), 1 + echo_io::models().count() + 2 + 2, "{:?}", names(&both));
+    }
+
+    #[test]
+    fn the_echo_elsewhere_is_measured_over_each_transport_of_the_servers() {
+        let input = DefaultStudyInput { running: vec![over_tcp(false)], ..DefaultStudyInput::default() };
+        assert!(layout(&input).skipped["player ceiling"].contains("`kqps serve echo --tcp --listen"));
+        let echo = Target { address: "192.0.2.1:5301".parse().unwrap(), on_this_host: false };
+        let running = vec![running(false), over_tcp(false)];
+        let both = layout(&DefaultStudyInput { running, echo_target: Some(echo), ..input });
+        let [udp, tcp, _, theirs] = &both.cells[..] else { panic!("{:?}", names(&both)) };
+        assert_eq!(udp.name, "player ceiling, echo at 192.0.2.1:5301");
+        assert_eq!(tcp.name, "player ceiling over tcp, echo at 192.0.2.1:5301");
+        assert_eq!((udp.io.as_str(), tcp.io.as_str()), ("segment", "epoll"));
+        assert_eq!((tcp.factors.player(), tcp.target), (theirs.factors.player(), Some(echo)));
     }
 
     #[test]

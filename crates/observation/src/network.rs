@@ -1,5 +1,5 @@
 //! Counters of one network namespace over a trial: the packets that passed its interfaces, its IP and its UDP,
-//! and the packets that each of them dropped. The names are the kernel's.
+//! the packets that each of them dropped, and what its TCP did. The names are the kernel's.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,9 @@ pub struct NetworkFacts {
     pub udp4: UdpFacts,
     /// Counters of UDP over IPv6.
     pub udp6: UdpFacts,
+    /// Counters of TCP over both address families. `None` in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpFacts>,
     /// Interfaces that existed at the end.
     pub devices: Vec<DeviceFacts>,
 }
@@ -72,6 +75,35 @@ pub struct UdpFacts {
     pub sndbuf_errors: u64,
     pub in_csum_errors: u64,
     pub mem_errors: u64,
+}
+
+/// Differences of `/proc/net/snmp` and `netstat`, TCP over both address families, and the sockets in TIME_WAIT of
+/// `/proc/net/sockstat`. A counter that the kernel lacks is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(clippy::doc_markdown)] // the names are the kernel's
+pub struct TcpFacts {
+    /// Connections that sockets of the namespace began to make (`ActiveOpens`).
+    pub active_opens: u64,
+    /// Connections that listening sockets accepted into their queue (`PassiveOpens`).
+    pub passive_opens: u64,
+    /// How often a listening socket's queue was full: a request or a handshake was dropped (`ListenOverflows`).
+    pub listen_overflows: u64,
+    /// Requests and handshakes that listening sockets dropped for any reason, overflows included (`ListenDrops`).
+    pub listen_drops: u64,
+    /// Requests that were dropped because too many handshakes were unfinished (`TCPReqQFullDrop`).
+    pub request_drops: u64,
+    /// SYN cookies that were sent because too many handshakes were unfinished (`SyncookiesSent`).
+    pub syn_cookies_sent: u64,
+    /// Resets that were sent (`OutRsts`).
+    pub resets_sent: u64,
+    /// Segments that were sent again, those of handshakes included (`RetransSegs`).
+    pub retransmitted: u64,
+    /// SYN and SYN-ACK segments that were sent again (`TCPSynRetrans`). The first time is after a second.
+    pub syn_retransmitted: u64,
+    /// Sockets in TIME_WAIT before the trial. `None` if the kernel did not return the number, as is the field below.
+    pub time_wait_before: Option<u64>,
+    /// Sockets in TIME_WAIT after it.
+    pub time_wait_after: Option<u64>,
 }
 
 /// One interface over a trial.

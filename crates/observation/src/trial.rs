@@ -1,6 +1,7 @@
 //! The record of one trial: one load for one duration.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
+use crate::network::NetworkFacts;
 use crate::non_empty::NonEmpty;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
@@ -172,6 +174,17 @@ impl Trial {
     pub fn held_back(&self) -> u64 {
         let of_load = [UNSENT_WINDOW, UNSENT_CONNECTIONS];
         of_load.iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
+    }
+
+    /// The network namespace in which the subject listens, as far as it is known: its own, or the player's for a
+    /// subject on this host.
+    pub fn subject_network(&self) -> Option<&NetworkFacts> {
+        let is_loopback = || self.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
+        match &self.subject {
+            Some(SubjectFacts { network: Some(network), .. }) => Some(network),
+            Some(_) => Some(&self.hosts.first.network),
+            None => is_loopback().then_some(&self.hosts.first.network),
+        }
     }
 
     /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.

@@ -40,6 +40,8 @@ pub enum Action {
     WarmUp,
     /// Let the search try greater loads.
     GreaterLoads,
+    /// Give the subject a longer listen queue, or more sockets that accept connections.
+    AcceptFaster,
     /// Look for a packet filter or a rate limit that drops queries.
     FindFilter,
     /// Measure an echo as well.
@@ -74,6 +76,7 @@ impl Action {
             Code::Uneven => Self::SpreadFlows,
             Code::Drifted | Code::NoSteadyState => Self::WarmUp,
             Code::Irregular => Self::GreaterLoads,
+            Code::ListenOverflow => Self::AcceptFaster,
             Code::UnexplainedLoss => Self::FindFilter,
             Code::Canary => Self::FixClock,
         }
@@ -104,6 +107,9 @@ impl Action {
             }
             Self::WarmUp => format!("Warm {whom} up for longer."),
             Self::GreaterLoads => format!("Let the search try greater loads at {whom}."),
+            Self::AcceptFaster => {
+                format!("Give {whom} a longer listen queue, or more sockets that accept connections.")
+            }
             Self::FindFilter => {
                 format!("Look for a packet filter before {whom}, or a limit on the rate of responses.")
             }

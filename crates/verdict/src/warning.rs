@@ -26,7 +26,9 @@ pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
 pub use sending::{most_refused, refusal, send_failed};
-pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
+pub use subject::{
+    busiest_to_mean, listen_overflow, no_steady_state, uneven, unexplained_loss, wrong_answers,
+};
 
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -47,13 +49,14 @@ pub enum Code {
     Drifted,
     NoSteadyState,
     Irregular,
+    ListenOverflow,
     UnexplainedLoss,
     Canary,
 }
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::WrongAnswers,
         Self::RateLimited,
         Self::PlayerLimited,
@@ -68,6 +71,7 @@ impl Code {
         Self::Drifted,
         Self::NoSteadyState,
         Self::Irregular,
+        Self::ListenOverflow,
         Self::UnexplainedLoss,
         Self::Canary,
     ];
@@ -89,6 +93,7 @@ impl Code {
             Self::Drifted => "drifted",
             Self::NoSteadyState => "no-steady-state",
             Self::Irregular => "irregular",
+            Self::ListenOverflow => "listen-overflow",
             Self::UnexplainedLoss => "unexplained-loss",
             Self::Canary => "canary",
         }
@@ -111,6 +116,7 @@ impl Code {
             | Self::RateLimited
             | Self::Drifted
             | Self::NoSteadyState
+            | Self::ListenOverflow
             | Self::UnexplainedLoss
             | Self::Canary => None,
         }
@@ -223,6 +229,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         uneven(trial, surroundings),
         wrong_answers(trial),
         rate_limited(trial),
+        listen_overflow(trial),
         unexplained_loss(trial),
     ]
     .into_iter()

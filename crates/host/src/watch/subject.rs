@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use kqps_kernel::clock;
 use kqps_kernel::local_address::is_local;
+use kqps_observation::trial::Transport;
 use kqps_observation::{NetworkFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
@@ -41,12 +42,16 @@ impl SubjectWatched {
         Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
     }
 
-    /// The subject that has the sockets at these addresses. If no process is found, the reason is in `unknown`.
-    pub fn found(targets: &[SocketAddr]) -> Self {
+    /// The subject that takes queries to these addresses over `transport`. If no process is found, the reason is in
+    /// `unknown`.
+    pub fn found(targets: &[SocketAddr], transport: Transport) -> Self {
         let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
         let (pids, unknown) = match targets.iter().find(|target| !is_local(**target)) {
             Some(other) => (Vec::new(), Some(format!("{} is not an address of this host", other.ip()))),
-            None => listeners(targets).map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None)),
+            None => {
+                let found = listeners(targets, transport);
+                found.map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None))
+            }
         };
         Self { cpus: pinned(&pids), pids, unknown, player }
     }
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_subject_elsewhere_is_not_found() {
-        let elsewhere = SubjectWatched::found(&["192.0.2.1:53".parse().unwrap()]);
+        let elsewhere = SubjectWatched::found(&["192.0.2.1:53".parse().unwrap()], Transport::Udp);
         assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
         assert!(elsewhere.pids.is_empty() && elsewhere.cpus.is_empty());
         assert_eq!(elsewhere.player, PlayerPlace::Towards([192, 0, 2, 1].into()));

@@ -7,7 +7,7 @@ use kqps_lab::running_server::RunningServer;
 use super::Args;
 use crate::exit::bad_input;
 use crate::run::subjects::{named, of_commands};
-use crate::run::targets;
+use crate::run::targets::{self, ConnectionUse};
 
 /// One side, as the user's words name it.
 enum Word {
@@ -29,6 +29,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     let started = named_apart(&words)?;
     let running: Vec<RunningServer> = words.iter().filter_map(Word::running).cloned().collect();
     targets::check(&running, &started, args.live.queries.as_deref())?;
+    connections(args).check(&running)?;
     let mut started = started.into_iter();
     let [a, b] = words.map(|word| match word {
         Word::Running(running) => Some(Side::Running(running)),
@@ -45,8 +46,12 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
 
 /// Reads the address of a running server as `kqps run --target` does.
 fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
-    let target = targets::resolve(text, &args.live.allow_target)?;
-    Ok(Word::Running(RunningServer { name: target.address.to_string(), target }))
+    Ok(Word::Running(targets::running(text, &args.live.allow_target, connections(args))?))
+}
+
+/// The use of connections that the user asks for.
+fn connections(args: &Args) -> ConnectionUse {
+    ConnectionUse { connections: args.live.connections, queries: args.live.queries_per_connection }
 }
 
 /// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's

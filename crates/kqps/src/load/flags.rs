@@ -310,7 +310,7 @@ impl PlayerArgs {
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
         let wire = self.wire(transport, threads, &found, timeout)?;
         let targets = found.addresses;
-        let mut subject = subject::chosen(self.subject, &targets)?;
+        let mut subject = subject::chosen(self.subject, &targets, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
             subject.cpus = cpus;
         }

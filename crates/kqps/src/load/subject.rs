@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use kqps_host::watch::{SUBJECT_PROCESS, SubjectWatched};
-use kqps_observation::{SubjectFacts, Trial, cpu_list};
+use kqps_observation::{SubjectFacts, Trial, cpu_list, trial};
 
+use super::connections::Transport;
 use crate::exit::bad_input;
 
 /// A value of `--subject`.
@@ -32,16 +33,24 @@ impl FromStr for Choice {
     }
 }
 
-/// The subject of the user's choice, for a player that sends to `targets`. A given process that does not exist is bad
-/// usage. If kqps finds no process by itself, the reason is in `unknown`.
-pub(super) fn chosen(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<SubjectWatched> {
+/// The subject of the user's choice, for a player that sends to `targets` over `transport`. A given process that does
+/// not exist is bad usage. If kqps finds no process by itself, the reason is in `unknown`.
+pub(super) fn chosen(
+    choice: Choice,
+    targets: &[SocketAddr],
+    transport: Transport,
+) -> anyhow::Result<SubjectWatched> {
     match choice {
         Choice::None => Ok(SubjectWatched::of_processes(Vec::new(), targets[0].ip())),
         Choice::Pid(pid) => {
             check(pid)?;
             Ok(SubjectWatched::of_processes(vec![pid], targets[0].ip()))
         }
-        Choice::Auto => Ok(SubjectWatched::found(targets)),
+        Choice::Auto => {
+            let is_of_datagrams = transport == Transport::Udp;
+            let sockets = if is_of_datagrams { trial::Transport::Udp } else { trial::Transport::Tcp };
+            Ok(SubjectWatched::found(targets, sockets))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
+use kqps_observation::network::TcpFacts;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{ConnectionFacts, Quantiles, SessionFacts, TlsFacts, Trial};
@@ -195,6 +196,7 @@ fn load(trial: &Trial) -> String {
     line(&mut text, "Player CPU", &cpu);
     if let Some(connections) = &trial.connections {
         text += &connection_lines(connections);
+        text += &tcp_lines(trial);
     }
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
@@ -261,6 +263,34 @@ fn agreed(session: &SessionFacts) -> String {
     let parts = [Some(version), Some(suite), group.as_ref(), certificate.as_ref()];
     let agreed: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
     format!("{} ({})", agreed.join(", "), counted(*connections, "connection"))
+}
+
+/// What TCP did in the network namespaces of player and subject, or in the one that they share.
+fn tcp_lines(trial: &Trial) -> String {
+    let player = &trial.hosts.first.network;
+    let subject = trial.subject.as_ref().and_then(|subject| subject.network.as_ref());
+    let label = if subject.is_some() { "TCP, player" } else { "TCP" };
+    let mut text = String::new();
+    for (label, network) in [(label, Some(player)), ("TCP, subject", subject)] {
+        if let Some((network, tcp)) = network.and_then(|network| Some((network, network.tcp?))) {
+            line(&mut text, label, &tcp_words(&tcp, network.shared));
+        }
+    }
+    text
+}
+
+fn tcp_words(tcp: &TcpFacts, is_shared: bool) -> String {
+    let TcpFacts { listen_overflows, listen_drops, request_drops, syn_cookies_sent, resets_sent, .. } = tcp;
+    let TcpFacts { retransmitted, syn_retransmitted, time_wait_before, time_wait_after, .. } = tcp;
+    let known = |count: &Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let shared = if is_shared { "; other traffic counts, too" } else { "" };
+    format!(
+        "listen queue overflows {listen_overflows}, drops {listen_drops}; unfinished handshakes: dropped {request_drops}, \
+         SYN cookies {syn_cookies_sent}; resets sent {resets_sent}; segments sent again {retransmitted}, of handshakes \
+         {syn_retransmitted}; TIME_WAIT {} before, {} after{shared}",
+        known(time_wait_before),
+        known(time_wait_after)
+    )
 }
 
 /// How evenly the load spread over the subject's workers.

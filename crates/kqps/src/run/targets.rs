@@ -8,13 +8,15 @@ use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
-use kqps_observation::Target;
+use kqps_observation::factors::PlayerFactors;
 use kqps_observation::trial::Transport;
+use kqps_observation::{Factors, Target};
+use kqps_player::plan::CONNECTIONS_MOST;
 
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
 use crate::load::{Allowed, Family, resolve_all};
-use crate::value::{parse_count, parse_duration};
+use crate::value::{parse_count, parse_duration, parse_within};
 
 /// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
@@ -26,9 +28,10 @@ const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 #[derive(clap::Args, Default)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(crate) struct TargetArgs {
-    /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable)
+    /// Measure a server that runs already, here or elsewhere: udp://ADDR:PORT or tcp://ADDR:PORT (repeatable)
     ///
-    /// kqps neither starts nor stops it, and asks it the queries of -d FILE.
+    /// kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a scheme is played at
+    /// over UDP.
     #[arg(
         long,
         value_name = "URL",
@@ -54,7 +57,8 @@ pub(crate) struct TargetArgs {
 
     /// Measure the player's ceiling with this echo, which runs on the host of the --target
     ///
-    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT
+    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp. kqps measures
+    /// it over each transport of the servers.
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
@@ -65,6 +69,61 @@ pub(crate) struct TargetArgs {
     /// Count a reply of a --target that takes longer than this as late (default: 250ms)
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, requires = "target", help_heading = "What is measured")]
     timeout: Option<Duration>,
+
+    /// Have at most this many connections open at once to a --target over TCP (default: 8)
+    #[arg(long, value_name = "COUNT", value_parser = parse_connections, requires = "target", help_heading = "What is measured")]
+    connections: Option<u32>,
+
+    /// Close each connection to a --target over TCP after this many queries (default: keep it)
+    #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, requires = "target", help_heading = "What is measured")]
+    queries_per_connection: Option<u32>,
+}
+
+/// The use of connections that the user asks for, at servers that run already.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ConnectionUse {
+    /// Connections that may be open at once.
+    pub(crate) connections: Option<u32>,
+    /// Queries after which each is closed.
+    pub(crate) queries: Option<u32>,
+}
+
+/// The value of `--connections`.
+pub(crate) fn parse_connections(text: &str) -> Result<u32, String> {
+    parse_within::<u32>(1..=CONNECTIONS_MOST as u64)(text)
+}
+
+/// The value of `--queries-per-connection`.
+pub(crate) fn parse_queries_per_connection(text: &str) -> Result<u32, String> {
+    parse_within::<u32>(1..=1_000_000_000)(text)
+}
+
+impl ConnectionUse {
+    /// The settings of the player for a server over this transport.
+    fn factors(self, transport: Transport) -> Factors {
+        let mut factors = Factors::default();
+        if transport != Transport::Udp {
+            factors.set_player(PlayerFactors {
+                transport: Some(transport),
+                connections: self.connections,
+                queries_per_connection: self.queries,
+                ..PlayerFactors::default()
+            });
+        }
+        factors
+    }
+
+    /// Refuses flags of connections if no server is played at over any.
+    pub(crate) fn check(self, running: &[RunningServer]) -> anyhow::Result<()> {
+        let is_given = self.connections.is_some() || self.queries.is_some();
+        if !is_given || running.iter().any(|one| one.factors.transport() != Transport::Udp) {
+            return Ok(());
+        }
+        Err(bad_input(
+            "--connections and --queries-per-connection are for servers over tcp that run already, such as \
+             tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp player.connections=64'",
+        ))
+    }
 }
 
 /// Servers that run already, and the load for them.
@@ -89,16 +148,18 @@ impl TargetArgs {
                 self.name[self.target.len()]
             )));
         }
-        let mut running = Vec::new();
+        let connections = ConnectionUse { connections: self.connections, queries: self.queries_per_connection };
+        let mut servers = Vec::new();
         for (index, url) in self.target.iter().enumerate() {
-            let target = resolve(url, &self.allow_target)?;
-            let name = match self.name.get(index) {
-                Some(name) => checked(name)?,
-                None => target.address.to_string(),
-            };
-            running.push(RunningServer { name, target });
+            let server = running(url, &self.allow_target, connections)?;
+            servers.push(match self.name.get(index) {
+                Some(name) => RunningServer { name: checked(name)?, ..server },
+                None => server,
+            });
         }
-        let echo = self.echo_target.as_ref().map(|url| resolve(url, &self.allow_target)).transpose()?;
+        let running = servers;
+        connections.check(&running)?;
+        let echo = self.echo(&running)?;
         if let (Some(echo), Some(first)) = (echo, running.first())
             && echo.on_this_host != first.target.on_this_host
         {
@@ -117,6 +178,38 @@ impl TargetArgs {
         check(&running, subjects, self.queries.as_deref())?;
         Ok(Targets { running, echo, queries: self.queries.clone(), player })
     }
+
+    /// The echo beside the servers. A scheme must be that of all of them.
+    fn echo(&self, running: &[RunningServer]) -> anyhow::Result<Option<Target>> {
+        let Some(url) = &self.echo_target else { return Ok(None) };
+        let (echo, named) = resolve(url, &self.allow_target)?;
+        let is_other = |one: &&RunningServer| named.is_some_and(|named| named != one.factors.transport());
+        match running.iter().find(is_other) {
+            None => Ok(Some(echo)),
+            Some(other) => Err(bad_input(format!(
+                "--echo-target {url}: {} is measured over {}; give {} without a scheme",
+                other.name,
+                other.factors.transport().word(),
+                echo.address
+            ))),
+        }
+    }
+}
+
+/// The server at a URL, under the name of its address.
+pub(crate) fn running(
+    url: &str,
+    allowed: &[Allowed],
+    connections: ConnectionUse,
+) -> anyhow::Result<RunningServer> {
+    let (target, named) = resolve(url, allowed)?;
+    let transport = named.unwrap_or_default();
+    let name = if transport == Transport::Udp {
+        target.address.to_string()
+    } else {
+        format!("{} over {}", target.address, transport.word())
+    };
+    Ok(RunningServer { name, target, factors: connections.factors(transport) })
 }
 
 /// The player for servers that run already. An error if a value is out of range.
@@ -134,17 +227,18 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
     })
 }
 
-/// The address of a server. The rules of `kqps load` for targets hold (see `load/target.rs`).
-pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
+/// The address of a server, and the transport that its URL names. The rules of `kqps load` for targets hold (see
+/// `load/target.rs`).
+fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<(Target, Option<Transport>)> {
     let found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
-    let address = found.addresses[0];
-    if let Some(other) = found.transport.filter(|transport| *transport != Transport::Udp) {
+    if found.transport == Some(Transport::Tls) {
         return Err(bad_input(format!(
-            "{url}: this command plays over udp only; `kqps load` and `kqps find` play over {}",
-            other.word()
+            "{url}: this command plays over {}; `kqps load` and `kqps find` play over tls, too",
+            Transport::OF_STUDIES.join(" and ")
         )));
     }
-    Ok(Target { address, on_this_host: is_local(address) })
+    let address = found.addresses[0];
+    Ok((Target { address, on_this_host: is_local(address) }, found.transport))
 }
 
 fn checked(name: &str) -> anyhow::Result<String> {

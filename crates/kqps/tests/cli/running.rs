@@ -9,6 +9,7 @@ use std::time::Duration;
 use kqps_kernel::namespace::veth::VethSettings;
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_observation::run::{Purpose, Role};
+use kqps_observation::trial::Transport;
 use kqps_observation::{Run, Store, Target};
 use kqps_skips::{Capability, skip};
 use serde_json::Value;
@@ -232,14 +233,71 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
         cell["factors"]["player.senders"].as_str().unwrap()
     )));
 
+    let (connections, queries) = (["--connections", "4"], bench.queries());
+    let of_udp = [&["run", "--target", &address, "-d", &queries][..], &connections].concat();
     for (arguments, why) in [
-        (&["run", "-t", "1s"][..], "--target"),
+        (&of_udp[..], "are for servers over tcp that run already"),
+        (&["run", "-t", "1s"], "--target"),
         (&["compare", "--a", "echo", "--b", "echo", "-t", "1s"], "named by --target"),
         (&["run", "--target", &address, "-d", &bench.queries(), "--timeout", "1m"], "10s at most"),
     ] {
         let output = kqps(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(why), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_server_is_measured_over_the_transport_of_its_url() {
+    let bench = Bench::new();
+    let server = bench.server();
+    let out = bench.out("out");
+    let url = format!("tcp://{}", server.addresses[0]);
+    let more = ["--budget", "25s", "--seed", "3", "--json", "--connections", "4", "-d"];
+    let mut command = kqps(&["run", "--target", &url]);
+    let output = command.args(more).arg(bench.queries()).arg("--out").arg(&out).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let run = stored(&out);
+    let name = format!("{} over tcp", server.addresses[0]);
+    let [player, echo, theirs] = &run.cells[..] else { panic!("{said}") };
+    assert!(player.name.starts_with("player ceiling over tcp, "), "{}", player.name);
+    assert_eq!(echo.name, "echo over tcp, 1 worker, 4 kept connections");
+    assert_eq!((&theirs.name, theirs.io.as_str()), (&name, "epoll"));
+    let trials: Vec<_> = run.trials.iter().filter_map(|one| one.measured()).collect();
+    assert!(trials.len() > 3 && trials.iter().all(|trial| trial.transport == Transport::Tcp), "{said}");
+    assert!(trials.iter().all(|trial| trial.accounts.wrong == 0), "{said}");
+    assert!(trials.iter().all(|trial| trial.connections.as_ref().unwrap().established >= 4), "{said}");
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reasons = verdict["verdict"]["subjects"][0]["reasons"].to_string();
+    assert!(!reasons.contains("own ceiling was not measured"), "{reasons}");
+}
+
+#[test]
+fn two_sides_are_compared_over_tcp_whether_they_run_or_are_started() {
+    let bench = Bench::new();
+    let servers = [bench.server(), bench.server()];
+    let urls = servers.each_ref().map(|server| format!("tcp://{}", server.addresses[0]));
+    let queries = bench.queries();
+    let running = ["--target", &urls[0], "--target", &urls[1], "--connections", "2", "-d", &queries];
+    let words = "kqps-auth player.transport=tcp player.connections=2";
+    let started = ["--a", words, "--b", words, "--records", "200"];
+    for (name, sides) in [("running", &running[..]), ("started", &started)] {
+        let out = bench.out(name);
+        let mut command = kqps(&["compare", "--json", "--blocks", "1", "--duration", "500ms", "-q", "8"]);
+        let output = command.args(sides).args(["--seed", "4", "--out"]).arg(&out).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["blocks"].as_array().unwrap().len(), 1, "{printed}");
+        let run = stored(&out);
+        let a = if name == "running" { format!("{} over tcp", servers[0].addresses[0]) } else { words.into() };
+        assert!(run.cells[0].name.starts_with(&a), "{}", run.cells[0].name);
+        let trials: Vec<_> = run.trials.iter().filter_map(|one| one.measured()).collect();
+        assert!(!trials.is_empty(), "{}", text(&output.stderr));
+        for trial in trials {
+            assert_eq!((trial.transport, trial.accounts.wrong), (Transport::Tcp, 0), "{:?}", trial.wrong_causes);
+            assert_eq!(trial.players.first.sockets, 2);
+        }
     }
 }
 

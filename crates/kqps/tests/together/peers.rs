@@ -37,12 +37,26 @@ fn every_row_has_a_ratio(table: &Value, rows: usize) {
 fn a_player_is_laid_beside_dnsperf() {
     let player = measured(Name::Player, "player.json");
     every_row_has_a_ratio(&player, 5);
-    every_row_has_a_ratio(&measured(Name::Transports, "transports.json"), 2);
+    every_row_has_a_ratio(&measured_of(Name::Transports, Some("dnsperf"), "transports.json"), 2);
     let open_loop = player["open_loop"].as_array().unwrap();
     assert_eq!(open_loop.len(), 3);
     for rate in open_loop {
         assert!(rate["open_loop"]["repeated"].as_u64().unwrap() <= 2, "{rate}");
         assert!(rate["open_loop"]["second_off"]["median"].is_f64(), "{rate}");
+    }
+}
+
+#[test]
+fn our_server_is_laid_beside_others_over_tcp() {
+    if let Some(program) = ["nsd", "knotd"].into_iter().find(|program| programs::find(program).is_none()) {
+        skip(Capability::Programs, format!("our server beside others over TCP: `{program}` is missing"));
+        return;
+    }
+    let table = measured_of(Name::Transports, Some("kqps auth"), "transports.json");
+    every_row_has_a_ratio(&table, 4);
+    let side = |row: &Value, side: &str| row[side]["server"].as_str().unwrap().to_owned();
+    for (row, peer) in table["rows"].as_array().unwrap().iter().zip(["nsd", "knot", "nsd", "knot"]) {
+        assert_eq!((side(row, "a"), side(row, "b")), ("kqps-auth tcp".to_owned(), format!("{peer} tcp")));
     }
 }
 

@@ -27,8 +27,11 @@ const BLOCKS: u32 = 3;
 /// A run of the default study with three subjects, before its first trial.
 fn plan() -> Run {
     let target = observation::Target { address: "127.0.0.1:53".parse().unwrap(), on_this_host: true };
-    let running =
-        ["swift", "slow", "broken"].map(|name| RunningServer { name: name.into(), target }).to_vec();
+    let running = ["swift", "slow", "broken"].map(|name| {
+        let factors = observation::Factors::default();
+        RunningServer { name: name.into(), target, factors }
+    });
+    let running = running.to_vec();
     let layout = study::layout(&DefaultStudyInput { running, latency: true, ..DefaultStudyInput::default() });
     Run { goal: "quick".into(), blocks: BLOCKS, seed: 7, cells: layout.cells, ..Run::default() }
 }

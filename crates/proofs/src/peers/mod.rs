@@ -33,7 +33,7 @@ pub enum Name {
     Auth,
     /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
-    /// `kqps load` with dnsperf over TCP
+    /// `kqps load` with dnsperf over TCP, and `kqps serve auth` with NSD and Knot DNS
     Transports,
 }
 

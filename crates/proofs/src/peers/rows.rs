@@ -1,5 +1,7 @@
 //! The rows: which sides are compared, by which figure, and the required ratio.
 
+use kqps_observation::trial::Transport;
+
 use super::Name;
 use super::data::Data;
 use super::figure::{Figure, SUBJECT_CPU};
@@ -161,7 +163,8 @@ const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
     let named = |subject, io, data, flags, spread| {
-        let server = Server::Named(Named { subject, io, data, spread, settings: &[] });
+        let server =
+            Server::Named(Named { subject, io, data, spread, settings: &[], transport: Transport::Udp });
         Side { player: Player::Kqps, flags, server }
     };
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
@@ -276,7 +279,8 @@ const UNBATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "u
 /// player is on one core, so that both sides have the same resources.
 fn front() -> Vec<Row> {
     let placed = |subject, io, flags, settings, spread| {
-        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings });
+        let transport = Transport::Udp;
+        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings, transport });
         Side { player: Player::Kqps, flags, server }
     };
     let side = |subject, io, flags, settings| placed(subject, io, flags, settings, false);
@@ -336,9 +340,38 @@ const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "
 const KEPT_IN_TLS: &[&str] = &["-m", "tls", "--insecure", "-c", "8", "-q", "500"];
 const KEPT_IN_DOT: &[&str] = &["-m", "dot", "-c", "8", "-q", "500"];
 
+/// A connection for each query, with as many places as queries are outstanding. Resets leave no port in `TIME_WAIT`, and
+/// the source addresses are many, so that neither side runs out of ports.
+const EACH: &[&str] = &[
+    "-m",
+    "tcp",
+    "-c",
+    "500",
+    "-q",
+    "500",
+    "--queries-per-connection",
+    "1",
+    "--close",
+    "rst",
+    "-a",
+    "127.1.0.0/16",
+];
+
 fn transports() -> Vec<Row> {
     let kqps = |flags| Side { player: Player::Kqps, flags, server: Server::TcpEcho };
     let dnsperf = |flags| Side { player: Player::Dnsperf, flags, server: Server::TcpEcho };
+    let named = |subject, io, flags| {
+        let transport = Transport::Tcp;
+        let named = Named { subject, io, data: USUAL, spread: false, settings: &[], transport };
+        Side { player: Player::Kqps, flags, server: Server::Named(named) }
+    };
+    let servers = |what, least, flags, peer| Row {
+        what,
+        figure: Figure::AnsweredRate,
+        target: Target::AtLeast(least),
+        a: named("kqps-auth", "mmsg", flags),
+        b: named(peer, "", flags),
+    };
     vec![
         Row {
             what: "answered rate at echo tcp, 8 kept connections: kqps / dnsperf",
@@ -361,6 +394,10 @@ fn transports() -> Vec<Row> {
             a: Side { player: Player::Kqps, flags: KEPT_IN_TLS, server: Server::TlsEcho },
             b: Side { player: Player::Dnsperf, flags: KEPT_IN_DOT, server: Server::TlsEcho },
         },
+        servers("answered rate over tcp, 8 kept connections: kqps auth / NSD", 1.5, KEPT_WINDOW, "nsd"),
+        servers("answered rate over tcp, 8 kept connections: kqps auth / Knot DNS", 1.5, KEPT_WINDOW, "knot"),
+        servers("answered rate, a connection for each query: kqps auth / NSD", 1.2, EACH, "nsd"),
+        servers("answered rate, a connection for each query: kqps auth / Knot DNS", 1.2, EACH, "knot"),
     ]
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{LaunchSetting, Subject, builtin};
+use kqps_observation::trial::Transport;
 use tempfile::TempDir;
 
 use super::Bench;
@@ -40,6 +41,8 @@ pub(super) struct Named {
     pub(super) spread: bool,
     /// Settings that its file declares.
     pub(super) settings: &'static [(&'static str, &'static str)],
+    /// What carries queries. The server is started as its file says for that.
+    pub(super) transport: Transport,
 }
 
 /// The file with a front's process ID. The servers behind it have others.
@@ -100,6 +103,7 @@ impl Server {
             Self::TcpEcho => "echo tcp".to_owned(),
             Self::TlsEcho => "echo tls".to_owned(),
             Self::Calls(io) => format!("calls {io}"),
+            Self::Named(named) if named.transport == Transport::Tcp => format!("{} tcp", named.subject),
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
         }
     }
@@ -141,7 +145,8 @@ impl Named {
             cpus: if self.spread { &[] } else { &own_core },
             settings: &settings,
         };
-        let subject = Subject::start(&definition, &setting, &Interrupts::default())?;
+        let interrupts = Interrupts::default();
+        let subject = Subject::start_over(self.transport, &definition, &setting, &interrupts, None)?;
         let (address, ready_s) = (subject.address(), subject.ready_s());
         let front = match std::fs::read_to_string(folder.path().join(FRONT_PID)) {
             Ok(text) => Some(text.trim().parse().with_context(|| format!("{FRONT_PID} has {text:?}"))?),

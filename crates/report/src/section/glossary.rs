@@ -129,6 +129,9 @@ fn meaning(code: Code) -> &'static str {
         }
         Code::NoSteadyState => "the answered rate still moved when the warm-up ended.",
         Code::Irregular => "even the greatest load that was tried met the goal: the server may be faster.",
+        Code::ListenOverflow => {
+            "the queue of connections that the server had not accepted yet was full: the kernel dropped requests."
+        }
         Code::UnexplainedLoss => {
             "queries vanished, and no counter says where, while the server was not busy."
         }

@@ -120,6 +120,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     }
     notes.extend(warned(cell, trial));
     notes.extend(trial.connections.as_ref().and_then(broken));
+    notes.extend(dropped(trial));
     notes.extend(trial.players.first.notes.iter().cloned());
     let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
@@ -148,6 +149,22 @@ fn broken(connections: &ConnectionFacts) -> Option<String> {
     ];
     let parts = kinds.iter().filter(|(_, causes)| !causes.is_empty());
     let parts: Vec<String> = parts.map(|(what, causes)| format!("{what} ({causes})")).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What the kernel on the subject's side dropped of handshakes, and what was sent again for them; `None` if nothing
+/// was.
+fn dropped(trial: &Trial) -> Option<String> {
+    trial.connections.as_ref()?;
+    let tcp = trial.subject_network()?.tcp?;
+    let counts = [
+        ("listen queue overflows", tcp.listen_overflows),
+        ("requests dropped for unfinished handshakes", tcp.request_drops),
+        ("SYN cookies", tcp.syn_cookies_sent),
+        ("segments of handshakes sent again", tcp.syn_retransmitted),
+    ];
+    let found = counts.iter().filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = found.map(|(what, count)| format!("{what}: {}", format::count(*count))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
@@ -191,6 +208,8 @@ fn purpose(purpose: Purpose) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::network::TcpFacts;
+
     use super::*;
 
     #[test]
@@ -210,6 +229,12 @@ mod tests {
         });
         let said = notes(&trial);
         let expected = "connections failed (connect-timeout: 2, refused: 1), connections ended by the server (closed: 3)";
+        assert!(said.ends_with(expected), "{said}");
+        trial.target = "127.0.0.1:53".into();
+        let tcp = TcpFacts { listen_overflows: 5, syn_retransmitted: 7, ..TcpFacts::default() };
+        trial.hosts.first.network.tcp = Some(tcp);
+        let said = notes(&trial);
+        let expected = "(closed: 3); listen queue overflows: 5, segments of handshakes sent again: 7";
         assert!(said.ends_with(expected), "{said}");
     }
 }

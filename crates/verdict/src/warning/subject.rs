@@ -1,4 +1,5 @@
-//! Warnings about the subject: wrong answers, uneven work, losses that no counter explains, no steady state.
+//! Warnings about the subject: wrong answers, uneven work, a full listen queue, losses that no counter explains, no
+//! steady state.
 
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
@@ -122,6 +123,22 @@ pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
         settings(trial)
     );
     Some(Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice))
+}
+
+/// The queue of connections that the subject had not accepted yet was full many times.
+pub fn listen_overflow(trial: &Trial) -> Option<Warning> {
+    trial.connections.as_ref()?;
+    let network = trial.subject_network()?;
+    let overflows = network.tcp?.listen_overflows;
+    is_many(overflows, trial).then(|| {
+        let others = if network.shared { " (other servers beside it count, too)" } else { "" };
+        let advice = format!(
+            "The subject's listen queue overflowed {overflows} times{others}: the kernel dropped requests for \
+             connections, which clients repeat after a second. Give the subject a longer queue (its backlog, and \
+             net.core.somaxconn), or more sockets and threads that accept connections."
+        );
+        Warning::new(Code::ListenOverflow, Effect::DownOne, overflows as f64, advice)
+    })
 }
 
 /// The last ten one-second bins of a warm-up still climbed, fell or jumped by 1 % or more. Fewer bins are not

@@ -1,13 +1,14 @@
 //! Each warning on facts that cause it, and on facts that almost do.
 
 use kqps_observation::ledger::Place;
+use kqps_observation::network::TcpFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Interval, LoadMode};
-use kqps_observation::{Histogram, Quantiles, Trial};
+use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
     Code, Effect, Surroundings, Warning, busiest_thread, busiest_to_mean, client_drops, lagging,
-    no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores,
+    listen_overflow, no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores,
     uneven, unexplained_loss, wrong_answers,
 };
 
@@ -239,6 +240,31 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
     let subject = vanished.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
     assert_eq!(unexplained_loss(&vanished), None, "a subject that has ended was not idle");
+}
+
+#[test]
+fn a_listen_queue_that_overflowed_is_the_subjects() {
+    let mut full = trial(100e3, 0);
+    let tcp = |listen_overflows| Some(TcpFacts { listen_overflows, ..TcpFacts::default() });
+    full.hosts.first.network.tcp = tcp(11);
+    assert_eq!(listen_overflow(&full), None, "it was played without connections");
+    full.connections = Some(ConnectionFacts::default());
+    let warning = listen_overflow(&full).unwrap();
+    assert_eq!((warning.code, warning.effect()), (Code::ListenOverflow, Effect::DownOne));
+    let advice = &warning.advice;
+    assert!(advice.contains("overflowed 11 times: the kernel") && advice.contains("backlog"), "{advice}");
+    assert!(codes(&full, &pinned()).contains(&Code::ListenOverflow));
+    full.hosts.first.network.shared = true;
+    assert!(listen_overflow(&full).unwrap().advice.contains("(other servers beside it count, too)"));
+
+    // A namespace of its own has counters of its own.
+    let own = NetworkFacts { tcp: tcp(10), ..NetworkFacts::default() };
+    full.subject.as_mut().unwrap().network = Some(own);
+    assert_eq!(listen_overflow(&full), None, "ten are no sign");
+    full.subject = None;
+    assert!(listen_overflow(&full).is_some(), "it listens on a loopback address");
+    full.target = "192.0.2.7:53".into();
+    assert_eq!(listen_overflow(&full), None, "nothing is known of another host");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `kqps load` over TCP at the echo: both sides count the same.
 
+use kqps_host::watch::SUBJECT_PROCESS;
 use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
@@ -38,6 +39,19 @@ fn both_sides_count_the_same_queries_and_connections() {
 }
 
 #[test]
+fn the_server_that_accepts_the_connections_is_watched() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let trial = played(&format!("tcp://{}", server.addresses[0]), &["-q", "10"]);
+    assert_eq!(trial.subject.expect("it is watched").pid, server.child.id());
+
+    let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = datagrams.local_addr().unwrap();
+    let trial = played(&format!("tcp://{address}"), &["-q", "10", "-l", "100ms", "-t", "100ms"]);
+    let why = &trial.hosts.first.unreadable[SUBJECT_PROCESS];
+    assert!(why.ends_with(&format!("accepts connections to {address}")), "{why}");
+}
+
+#[test]
 fn a_flag_names_the_transport_as_a_url_does() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
     let address = server.addresses[0].to_string();
@@ -58,6 +72,7 @@ fn connections_are_printed_and_a_refusal_is_explained() {
     let (out, err) = words(&load(&format!("tcp://{}", server.addresses[0]), &[]));
     assert!(out.contains("2 of 2 attempts, 2 before the load; failed: 0; unfinished: 0\n"), "{out}{err}");
     assert!(out.contains("0; open at the end: 2\n"), "{out}{err}");
+    assert!(out.contains("  TCP:                  listen queue overflows "), "{out}{err}");
     let output = load(&format!("tcp://{}", unused_address()), &["-l", "300ms"]);
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
