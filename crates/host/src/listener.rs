@@ -316,7 +316,9 @@ mod tests {
         let found = sockets_of(&[address], Kind::Tcp).unwrap();
         assert_eq!(found.values().map(|socket| socket.at).collect::<Vec<_>>(), [address]);
         let why = listeners(&[address], Transport::Tcp).unwrap_err();
-        assert!(why.contains(&format!("process {} has the socket and started this player", std::process::id())));
+        assert!(
+            why.contains(&format!("process {} has the socket and started this player", std::process::id()))
+        );
         let client = peer.local_addr().unwrap();
         let why = listeners(&[client], Transport::Tcp).unwrap_err();
         assert_eq!(why, format!("no TCP socket of this network namespace accepts connections to {client}"));

@@ -16,7 +16,7 @@ pub struct RunningServer {
     /// The server's address, and whether it is on this host.
     pub target: Target,
     /// The user's settings of the player for it: its transport, and the use of connections.
-    pub factors: Factors,
+    pub factors: Box<Factors>,
 }
 
 /// The user's settings of the player. The path to a server may be longer than on one host, and one thread may

@@ -308,7 +308,9 @@ mod tests {
             ..DefaultStudyInput::default()
         };
         let over_tcp_alone = layout(&input);
-        let [player, echo, theirs] = &over_tcp_alone.cells[..] else { panic!("{:?}", names(&over_tcp_alone)) };
+        let [player, echo, theirs] = &over_tcp_alone.cells[..] else {
+            panic!("{:?}", names(&over_tcp_alone))
+        };
         assert!(player.name.starts_with("player ceiling over tcp, "), "{}", player.name);
         assert_eq!(echo.name, "echo over tcp, 1 worker, 4 kept connections");
         assert_eq!((theirs.io.as_str(), theirs.factors.player().connections), ("epoll", Some(4)));

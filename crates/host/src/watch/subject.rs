@@ -46,13 +46,11 @@ impl SubjectWatched {
     /// `unknown`.
     pub fn found(targets: &[SocketAddr], transport: Transport) -> Self {
         let player = targets.first().map_or(PlayerPlace::Here, |target| PlayerPlace::Towards(target.ip()));
-        let (pids, unknown) = match targets.iter().find(|target| !is_local(**target)) {
-            Some(other) => (Vec::new(), Some(format!("{} is not an address of this host", other.ip()))),
-            None => {
-                let found = listeners(targets, transport);
-                found.map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None))
-            }
+        let found = match targets.iter().find(|target| !is_local(**target)) {
+            Some(other) => Err(format!("{} is not an address of this host", other.ip())),
+            None => listeners(targets, transport),
         };
+        let (pids, unknown) = found.map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None));
         Self { cpus: pinned(&pids), pids, unknown, player }
     }
 }

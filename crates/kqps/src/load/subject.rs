@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use kqps_host::watch::{SUBJECT_PROCESS, SubjectWatched};
-use kqps_observation::{SubjectFacts, Trial, cpu_list, trial};
+use kqps_observation::{SubjectFacts, Trial, cpu_list};
 
-use super::connections::Transport;
 use crate::exit::bad_input;
+use kqps_observation::trial::Transport;
 
 /// A value of `--subject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn chosen(
         }
         Choice::Auto => {
             let is_of_datagrams = transport == Transport::Udp;
-            let sockets = if is_of_datagrams { trial::Transport::Udp } else { trial::Transport::Tcp };
+            let sockets = if is_of_datagrams { Transport::Udp } else { Transport::Tcp };
             Ok(SubjectWatched::found(targets, sockets))
         }
     }

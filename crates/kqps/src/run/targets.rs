@@ -148,7 +148,8 @@ impl TargetArgs {
                 self.name[self.target.len()]
             )));
         }
-        let connections = ConnectionUse { connections: self.connections, queries: self.queries_per_connection };
+        let connections =
+            ConnectionUse { connections: self.connections, queries: self.queries_per_connection };
         let mut servers = Vec::new();
         for (index, url) in self.target.iter().enumerate() {
             let server = running(url, &self.allow_target, connections)?;
@@ -209,7 +210,7 @@ pub(crate) fn running(
     } else {
         format!("{} over {}", target.address, transport.word())
     };
-    Ok(RunningServer { name, target, factors: connections.factors(transport) })
+    Ok(RunningServer { name, target, factors: Box::new(connections.factors(transport)) })
 }
 
 /// The player for servers that run already. An error if a value is out of range.

@@ -290,12 +290,18 @@ fn two_sides_are_compared_over_tcp_whether_they_run_or_are_started() {
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(printed["blocks"].as_array().unwrap().len(), 1, "{printed}");
         let run = stored(&out);
-        let a = if name == "running" { format!("{} over tcp", servers[0].addresses[0]) } else { words.into() };
+        let a =
+            if name == "running" { format!("{} over tcp", servers[0].addresses[0]) } else { words.into() };
         assert!(run.cells[0].name.starts_with(&a), "{}", run.cells[0].name);
         let trials: Vec<_> = run.trials.iter().filter_map(|one| one.measured()).collect();
         assert!(!trials.is_empty(), "{}", text(&output.stderr));
         for trial in trials {
-            assert_eq!((trial.transport, trial.accounts.wrong), (Transport::Tcp, 0), "{:?}", trial.wrong_causes);
+            assert_eq!(
+                (trial.transport, trial.accounts.wrong),
+                (Transport::Tcp, 0),
+                "{:?}",
+                trial.wrong_causes
+            );
             assert_eq!(trial.players.first.sockets, 2);
         }
     }

@@ -164,7 +164,8 @@ fn dropped(trial: &Trial) -> Option<String> {
         ("segments of handshakes sent again", tcp.syn_retransmitted),
     ];
     let found = counts.iter().filter(|(_, count)| *count > 0);
-    let parts: Vec<String> = found.map(|(what, count)| format!("{what}: {}", format::count(*count))).collect();
+    let parts: Vec<String> =
+        found.map(|(what, count)| format!("{what}: {}", format::count(*count))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
