@@ -9,10 +9,13 @@ use rustls::crypto::{
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::version::TLS13;
+use rustls::{
+    DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::ALPN;
+use crate::{ALPN, ALPN_QUIC};
 use crate::connection::{ClientTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
@@ -67,9 +70,25 @@ pub fn server_name(text: &str) -> Result<ServerName<'static>, TlsError> {
 impl Client {
     /// A client with these settings. Reads the host's store of certificates if it needs it.
     pub fn new(settings: &ClientSettings) -> Result<Self, TlsError> {
+        Self::speaking(ALPN, DEFAULT_VERSIONS, settings)
+    }
+
+    /// A client over QUIC (RFC 9250), which has no TLS but 1.3. With `sends_early_data` its connections may send queries
+    /// before their handshake is complete, if a ticket allows it.
+    pub fn over_quic(settings: &ClientSettings, sends_early_data: bool) -> Result<Self, TlsError> {
+        let mut client = Self::speaking(ALPN_QUIC, &[&TLS13], settings)?;
+        client.config.enable_early_data = sends_early_data;
+        Ok(client)
+    }
+
+    fn speaking(
+        protocol: &[u8],
+        versions: &[&'static SupportedProtocolVersion],
+        settings: &ClientSettings,
+    ) -> Result<Self, TlsError> {
         let provider = Arc::new(provider(&settings.suites, &settings.groups));
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .map_err(TlsError::Settings)?;
         let builder = match &settings.trust {
             Trust::System => builder.with_root_certificates(roots_of_system()?),
@@ -79,7 +98,7 @@ impl Client {
             }
         };
         let mut config = builder.with_no_client_auth();
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.enable_early_data = false;
         config.resumption = Resumption::disabled();
         Ok(Self { config, resume: settings.resume })
@@ -104,6 +123,11 @@ impl Connector {
         let mut tls = Tls::new(side);
         tls.open(&mut [], &mut Vec::new(), outgoing)?;
         Ok(tls)
+    }
+
+    /// The settings and the name, for TLS that another protocol carries.
+    pub fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        (Arc::clone(&self.config), self.name.clone())
     }
 
     /// The counts of tickets so far.

@@ -7,10 +7,14 @@ use std::{fmt, fs};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConnection};
+use rustls::server::{
+    NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, UnbufferedServerConnection,
+};
+use rustls::version::TLS13;
+use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::ALPN;
+use crate::{ALPN, ALPN_QUIC};
 use crate::connection::{ServerTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
@@ -51,31 +55,69 @@ impl Acceptor {
     /// A server with this identity. Its tickets resume sessions, it takes no early data, and accepts clients with ALPN
     /// `dot` and without ALPN.
     pub fn new(identity: &Identity) -> Result<Self, TlsError> {
-        let wrong = |what| move |error: pem::Error| TlsError::Pem { what, reason: error.to_string() };
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
-            .collect::<Result<_, _>>()
-            .map_err(wrong("the certificate"))?;
-        let unfit = |reason: String| TlsError::Pem { what: "the certificate and its key", reason };
-        if chain.is_empty() {
-            return Err(unfit("expected a certificate at least, as PEM".to_owned()));
-        }
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(wrong("the key"))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(TlsError::Settings)?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .map_err(|error| unfit(error.to_string()))?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
-        config.session_storage = Arc::new(NoServerSessionStorage {});
+        let mut config = config(ALPN, DEFAULT_VERSIONS, identity)?;
+        resume_by_tickets(&mut config)?;
         Ok(Self { config: Arc::new(config) })
+    }
+
+    /// A server over QUIC (RFC 9250) with this identity, which accepts clients with ALPN `doq` alone. If it takes early
+    /// data, it keeps its sessions itself, so that each is resumed once and nothing can be replayed.
+    pub fn over_quic(identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
+        let mut config = config(ALPN_QUIC, &[&TLS13], identity)?;
+        if takes_early_data {
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+            // QUIC has its own limits of data (RFC 9001, section 4.6.1).
+            config.max_early_data_size = u32::MAX;
+        } else {
+            resume_by_tickets(&mut config)?;
+        }
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// The settings, for TLS that another protocol carries.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
     }
 
     /// The TLS of a connection that was just accepted.
     pub fn accept(&self) -> Result<ServerTls, Failure> {
         Ok(Tls::new(UnbufferedServerConnection::new(Arc::clone(&self.config))?))
     }
+}
+
+/// Sessions that a server keeps at most.
+const SESSIONS: usize = 1 << 16;
+
+/// Keeps no sessions: clients keep them, in tickets that this server can read.
+fn resume_by_tickets(config: &mut ServerConfig) -> Result<(), TlsError> {
+    config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(())
+}
+
+/// The settings of a server with this identity that speaks one application protocol.
+fn config(
+    protocol: &[u8],
+    versions: &[&'static SupportedProtocolVersion],
+    identity: &Identity,
+) -> Result<ServerConfig, TlsError> {
+    let wrong = |what| move |error: pem::Error| TlsError::Pem { what, reason: error.to_string() };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(wrong("the certificate"))?;
+    let unfit = |reason: String| TlsError::Pem { what: "the certificate and its key", reason };
+    if chain.is_empty() {
+        return Err(unfit("expected a certificate at least, as PEM".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(wrong("the key"))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .map_err(TlsError::Settings)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| unfit(error.to_string()))?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Ok(config)
 }
 
 impl fmt::Debug for Acceptor {

@@ -15,11 +15,13 @@ pub enum Kind {
     Retried,
     /// By a ticket or session of an earlier handshake.
     Resumed,
+    /// Likewise, and the server took early data (0-RTT, RFC 8446, section 2.3).
+    Early,
 }
 
 impl Kind {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 3] = ["full", "retry", "resumed"];
+    pub const NAMES: [&'static str; 4] = ["full", "retry", "resumed", "0-rtt"];
 
     /// The index of this kind among the counts of all.
     pub fn number(self) -> usize {
@@ -44,7 +46,9 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn of(state: &CommonState) -> Self {
+    /// What the handshake of this connection agreed on; meaningful once it is complete. Whether early data was taken is
+    /// not part of the state.
+    pub fn of(state: &CommonState) -> Self {
         let kind = match state.handshake_kind() {
             Some(HandshakeKind::Resumed) => Kind::Resumed,
             Some(HandshakeKind::FullWithHelloRetryRequest) => Kind::Retried,
