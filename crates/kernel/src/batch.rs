@@ -2,11 +2,13 @@
 //! `UDP_SEGMENT` one message holds many datagrams of equal length. Headers, names, control bytes and buffers
 //! are allocated once.
 
+mod outbox;
 mod recv;
 mod run;
 mod send;
 mod turn;
 
+pub use outbox::Outbox;
 pub use recv::{Received, RecvBatch, Slot};
 pub use run::{Piece, RunBatch, cannot_cut, run_of};
 pub use send::SendBatch;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::{Accounts, IdentityViolated};
 use crate::histogram::Quantiles;
+use crate::quic::QuicFacts;
 use crate::tls::TlsFacts;
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
@@ -23,23 +24,30 @@ pub struct ConnectionFacts {
     /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, or `local` if this host had no
     /// port, descriptor or memory left. With TLS also `closed` if the subject closed the connection in the handshake,
     /// `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is no common
-    /// application protocol, and `tls` if it did something that TLS forbids.
+    /// application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if it closed the
+    /// connection in the handshake, `version` if there is no common version, `transport` if it did something that QUIC
+    /// forbids, and `framing` if it broke a rule of RFC 9250.
     pub failed: BTreeMap<String, u64>,
     /// Attempts that were neither made nor failed when the trial ended.
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
     /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it,
-    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids.
+    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids. With QUIC also `quic-close` if
+    /// the subject closed it with open queries or for an error, `idle-timeout` if nothing came for too long,
+    /// `refused` or `unreachable` if the network said so, and `transport` and `framing` as above.
     pub closed: BTreeMap<String, u64>,
     /// Connections that were open when the trial ended.
     pub open: u64,
     /// Queries handed to connections.
     pub handed: u64,
-    /// Time from an attempt to its connection; with TLS, to that of TCP.
+    /// Time from an attempt to its connection; with TLS, to that of TCP. Empty with QUIC, whose handshake begins at once.
     pub connect_us: Quantiles,
     /// TLS; `None` if the connections are without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFacts>,
+    /// QUIC; `None` if the connections are those of TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicFacts>,
 }
 
 impl ConnectionFacts {

@@ -16,15 +16,17 @@ pub struct TlsFacts {
     pub trust: String,
     /// Whether connections resumed the sessions of earlier ones, if they had a ticket.
     pub resume: bool,
-    /// Kind → completed handshakes: `full`, `retry` if the server asked for another group first, or `resumed`.
+    /// Kind → completed handshakes: `full`, `retry` if the server asked for another group first, `resumed`, or
+    /// `0-rtt` if it was resumed and the server took early data.
     pub handshakes: BTreeMap<String, u64>,
-    /// Kind → time of a handshake, from the made connection of TCP to the end of the handshake.
+    /// Kind → time of a handshake, from the made connection of TCP, or over QUIC from its own beginning, to its end.
     pub handshake_us: BTreeMap<String, Quantiles>,
     /// What handshakes agreed on, the most frequent first.
     pub sessions: Vec<SessionFacts>,
     /// Tickets that the subject sent.
     pub tickets_received: u64,
-    /// Handshakes that offered a ticket. The subject took as many as there are `resumed` handshakes.
+    /// Handshakes that offered a ticket. The subject took as many as there are `resumed` and `0-rtt`
+    /// handshakes.
     pub tickets_offered: u64,
     /// What went wrong → how often, in words: the alert that the subject sent, what was wrong with its certificate, or
     /// what it did that TLS forbids.

@@ -61,8 +61,8 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `reset`, `tls-alert` or `tls` if the
-    /// connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
+    /// Cause → lost queries: `time` if the reply did not come in time; `stream-reset` if the subject
+    /// ended the query's stream without a reply; a cause of [`ConnectionFacts::closed`] if the connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
     /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
@@ -133,11 +133,13 @@ pub enum Transport {
     Tcp,
     /// The same in TLS (RFC 7858).
     Tls,
+    /// Connections with a stream for each query (RFC 9250).
+    Quic,
 }
 
 impl Transport {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 3] = ["udp", "tcp", "tls"];
+    pub const WORDS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
 
     /// Those of [`Self::WORDS`] that studies can name.
     pub const OF_STUDIES: [&str; 2] = ["udp", "tcp"];
@@ -149,7 +151,7 @@ impl Transport {
 
     /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp, Self::Tls].into_iter().find(|transport| transport.word() == word)
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Quic].into_iter().find(|transport| transport.word() == word)
     }
 }
 
@@ -299,13 +301,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP and TLS.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP, TLS and QUIC.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads; over TCP and TLS, connections that may be open at once.
+    /// Sockets of all threads; over TCP, TLS and QUIC, connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::Histogram;
+use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
 
 use crate::loss::Loss;
@@ -30,12 +31,56 @@ pub struct ConnectionCounts {
     pub connect: Histogram,
     /// The counts of TLS; `None` without it.
     pub tls: Option<TlsCounts>,
+    /// The counts of QUIC; `None` without it.
+    pub quic: Option<QuicCounts>,
+}
+
+/// The counts of QUIC of one thread's connections.
+#[derive(Debug, Default)]
+pub struct QuicCounts {
+    /// Queries that waited for a stream on an open connection.
+    pub blocked_queries: u64,
+    /// The sum of the times for which open connections had such queries.
+    pub blocked_ns: u64,
+    /// Connections of which the subject took early data.
+    pub early_accepted: u64,
+    /// Connections of which it did not, although their tickets allowed it.
+    pub early_rejected: u64,
+    /// Queries sent as early data.
+    pub early_queries: u64,
+    /// How many of them were sent again.
+    pub early_queries_again: u64,
+    /// Packets, datagrams and tokens.
+    pub client: ClientCounts,
+    /// What failed, in words → how often.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl QuicCounts {
+    /// Counts a failure.
+    pub fn failed(&mut self, words: String) {
+        *self.failures.entry(words).or_default() += 1;
+    }
+
+    /// Adds the counts of another thread.
+    fn add(&mut self, other: &Self) {
+        self.blocked_queries += other.blocked_queries;
+        self.blocked_ns += other.blocked_ns;
+        self.early_accepted += other.early_accepted;
+        self.early_rejected += other.early_rejected;
+        self.early_queries += other.early_queries;
+        self.early_queries_again += other.early_queries_again;
+        self.client.add(&other.client);
+        for (failure, count) in &other.failures {
+            *self.failures.entry(failure.clone()).or_default() += count;
+        }
+    }
 }
 
 /// The counts of TLS of one thread's connections.
 #[derive(Debug, Default)]
 pub struct TlsCounts {
-    /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on.
+    /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on, or over QUIC from the attempt.
     pub handshakes: [Histogram; Kind::NAMES.len()],
     /// What handshakes agreed on, with the number of those that did, whatever their kind.
     pub sessions: Vec<(Session, u64)>,
@@ -91,15 +136,53 @@ pub enum Ending {
     TlsAlert,
     /// The subject did something that TLS forbids.
     Tls,
+    /// Nothing came for too long, although queries were open.
+    IdleTimeout,
+    /// The subject closed a connection of QUIC with a code, or with open queries.
+    QuicClose,
+    /// The subject did something that QUIC forbids.
+    Transport,
+    /// The subject broke a rule for messages on connections or streams.
+    Framing,
+    /// The network reported that nothing listens at the subject's port any more.
+    Refused,
+    /// The network reported that no route leads to the subject any more.
+    Unreachable,
 }
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 6] = ["player", "idle", "closed", "reset", "tls-alert", "tls"];
+    pub const NAMES: [&'static str; 12] = [
+        "player",
+        "idle",
+        "closed",
+        "reset",
+        "tls-alert",
+        "tls",
+        "idle-timeout",
+        "quic-close",
+        "transport",
+        "framing",
+        "refused",
+        "unreachable",
+    ];
 
     /// How a failure of TLS ends a connection.
     pub fn of(failure: &Failure) -> Self {
         if matches!(failure, Failure::Alert(_)) { Self::TlsAlert } else { Self::Tls }
+    }
+
+    /// How a connection of QUIC ends. `is_idle` is whether no query was open.
+    pub fn of_quic(end: &End, is_idle: bool) -> Self {
+        match end {
+            End::TimedOut | End::Closed { code: 0, .. } if is_idle => Self::Idle,
+            End::TimedOut => Self::IdleTimeout,
+            End::Closed { .. } => Self::QuicClose,
+            End::Reset => Self::Reset,
+            End::Tls(failure) => Self::of(failure),
+            End::Version | End::Transport(_) => Self::Transport,
+            End::Rules(_) => Self::Framing,
+        }
     }
 
     /// The cause for which queries are lost that were open then.
@@ -109,6 +192,12 @@ impl Ending {
             Self::Reset => Loss::Reset,
             Self::TlsAlert => Loss::TlsAlert,
             Self::Tls => Loss::Tls,
+            Self::IdleTimeout => Loss::IdleTimeout,
+            Self::QuicClose => Loss::QuicClose,
+            Self::Transport => Loss::Transport,
+            Self::Framing => Loss::Framing,
+            Self::Refused => Loss::Refused,
+            Self::Unreachable => Loss::Unreachable,
         }
     }
 
@@ -136,6 +225,9 @@ impl ConnectionCounts {
         self.connect.add(&other.connect);
         if let Some(tls) = &other.tls {
             self.tls.get_or_insert_default().add(tls);
+        }
+        if let Some(quic) = &other.quic {
+            self.quic.get_or_insert_default().add(quic);
         }
     }
 }

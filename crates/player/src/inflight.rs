@@ -100,6 +100,17 @@ impl Inflight {
         &mut self.slots[(number as u32 & self.mask) as usize]
     }
 
+    /// Ends the query with this ID, which waits or is overdue. Returns whether it waited.
+    #[inline]
+    fn end(&mut self, id: u16, state: State) -> bool {
+        let index = (u32::from(id.wrapping_sub(self.first_id)) & self.mask) as usize;
+        let was_waiting = self.slots[index].state == State::Waiting;
+        self.slots[index].state = state;
+        self.waiting -= u32::from(was_waiting);
+        self.unsettled -= 1;
+        was_waiting
+    }
+
     /// The slot of the query that was sent with this ID; `None` if the slot's query has another ID.
     #[inline]
     fn slot_with(&mut self, id: u16) -> Option<&mut Slot> {
@@ -157,12 +168,11 @@ impl Table for Inflight {
 
     #[inline]
     fn settle(&mut self, id: u16) -> bool {
-        let index = (u32::from(id.wrapping_sub(self.first_id)) & self.mask) as usize;
-        let was_waiting = self.slots[index].state == State::Waiting;
-        self.slots[index].state = State::Settled;
-        self.waiting -= u32::from(was_waiting);
-        self.unsettled -= 1;
-        was_waiting
+        self.end(id, State::Settled)
+    }
+
+    fn lose(&mut self, id: u16) -> bool {
+        self.end(id, State::Lost)
     }
 
     #[inline]

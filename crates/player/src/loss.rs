@@ -1,5 +1,6 @@
 //! Why a query is lost.
 
+use kqps_quic::End;
 use kqps_tls::Failure;
 
 /// Why a query is lost.
@@ -27,11 +28,23 @@ pub enum Loss {
     Alpn,
     /// The subject did something that TLS forbids.
     Tls,
+    /// Nothing came on the connection for too long.
+    IdleTimeout,
+    /// The subject closed the connection of QUIC, with a code.
+    QuicClose,
+    /// The subject ended the query's stream without a reply.
+    StreamReset,
+    /// The player and the subject have no version of QUIC in common.
+    Version,
+    /// The subject did something that QUIC forbids.
+    Transport,
+    /// The subject broke a rule for messages on connections or streams.
+    Framing,
 }
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 17] = [
         "time",
         "closed",
         "reset",
@@ -43,6 +56,12 @@ impl Loss {
         "certificate",
         "alpn",
         "tls",
+        "idle-timeout",
+        "quic-close",
+        "stream-reset",
+        "version",
+        "transport",
+        "framing",
     ];
 
     /// The cause of a query whose handshake, or whose connection, failed by TLS.
@@ -52,6 +71,19 @@ impl Loss {
             Failure::Certificate(_) => Self::Certificate,
             Failure::Alpn => Self::Alpn,
             Failure::Protocol(_) => Self::Tls,
+        }
+    }
+
+    /// The cause of a query whose connection of QUIC could not be made.
+    pub fn of_quic(end: &End) -> Self {
+        match end {
+            End::TimedOut => Self::ConnectTimeout,
+            End::Closed { .. } => Self::QuicClose,
+            End::Reset => Self::Reset,
+            End::Tls(failure) => Self::of(failure),
+            End::Version => Self::Version,
+            End::Transport(_) => Self::Transport,
+            End::Rules(_) => Self::Framing,
         }
     }
 

@@ -8,6 +8,7 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_quic::Congestion;
 use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,8 @@ pub enum Wire {
     Udp(UdpPlan),
     /// Connections, on which each message follows its length (RFC 7766; RFC 1035, section 4.2.2).
     Tcp(TcpPlan),
+    /// Connections of QUIC, with a stream for each query (RFC 9250).
+    Quic(QuicPlan),
 }
 
 /// The part of a plan that only UDP needs.
@@ -101,6 +104,30 @@ pub struct TcpPlan {
     /// TLS on every connection (RFC 7858); `None` for none.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
+}
+
+/// The part of a plan that only QUIC needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuicPlan {
+    /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. Each has a socket with a
+    /// port of its own. At least one per thread and per target is used.
+    pub connections: usize,
+    /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
+    /// before the trial begins, all others when a query needs them.
+    pub queries_per_connection: Option<u32>,
+    /// The most unsettled queries of one connection, 1 to 65,536.
+    pub outstanding: u32,
+    /// A connection whose handshake is not complete after this time has failed.
+    pub connect_timeout: Duration,
+    /// Bytes of each socket's receive and send buffer; `None` asks for [`BUFFER_BYTES`].
+    pub buffer_bytes: Option<usize>,
+    /// TLS, which every connection has (RFC 9001).
+    pub tls: TlsPlan,
+    /// Whether queries leave before the handshake of a resumed connection is complete (0-RTT), if they may be replayed.
+    pub early_data: bool,
+    /// How many bytes may be on their way at once.
+    pub congestion: Congestion,
 }
 
 /// The part of a plan that only TLS needs.
@@ -146,6 +173,7 @@ impl Plan {
         let asked = match &self.wire {
             Wire::Udp(udp) => udp.sockets,
             Wire::Tcp(tcp) => tcp.connections,
+            Wire::Quic(quic) => quic.connections,
         };
         asked.max(self.threads).max(self.targets.len())
     }
@@ -217,6 +245,20 @@ pub(crate) mod tests {
         TlsPlan { names: vec![name.into()], client }
     }
 
+    /// QUIC on this many kept connections to one target.
+    pub(crate) fn quic_plan(connections: usize, name: &str) -> QuicPlan {
+        QuicPlan {
+            connections,
+            queries_per_connection: None,
+            outstanding: 100,
+            connect_timeout: Duration::from_secs(1),
+            buffer_bytes: None,
+            tls: tls_plan(name),
+            early_data: false,
+            congestion: Congestion::Fixed,
+        }
+    }
+
     fn usual() -> Plan {
         plan(SocketAddr::from(([127, 0, 0, 1], 53)))
     }
@@ -228,7 +270,9 @@ pub(crate) mod tests {
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
         let secure = Wire::Tcp(TcpPlan { tls: Some(tls_plan("dns.test")), ..tcp_plan(3) });
-        for plan in [usual(), open, Plan { wire: tcp(3), ..usual() }, Plan { wire: secure, ..usual() }] {
+        let quic = Wire::Quic(quic_plan(3, "dns.test"));
+        let wires = [tcp(3), secure, quic].map(|wire| Plan { wire, ..usual() });
+        for plan in [usual(), open].into_iter().chain(wires) {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }

@@ -12,12 +12,14 @@ use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS,
     UNSENT_LATE, UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{
+    Accounts, ConnectionFacts, Ledger, NonEmpty, QuicFacts, SCHEMA, SessionFacts, TlsFacts, Trial,
+};
 use kqps_tls::{Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, Ending, TlsCounts};
+use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{LoadPlan, Plan, TlsPlan, Wire};
+use crate::plan::{LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
@@ -70,10 +72,10 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let held_back = tally.held_back.counts(played.dataset);
     let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
     let drops = played.results.iter().map(|result| result.drops).sum();
-    // Lost segments of a connection are sent again by the kernel, so no query is lost with one.
+    // Lost segments and packets of a connection are sent again, so no query is lost with one.
     let ledger = match played.plan.wire {
         Wire::Udp(_) => ledger(&evidence(&played, &accounts, &tally, drops)),
-        Wire::Tcp(_) => Ledger::default(),
+        Wire::Tcp(_) | Wire::Quic(_) => Ledger::default(),
     };
     let load = load(&played, &tally);
     let connections = connections(&played);
@@ -81,7 +83,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         ("latency", Some(&tally.latency)),
         ("lag", Some(&tally.lag)),
         ("gap", Some(&tally.gap)),
-        ("connect", connections.as_ref().map(|counts| &counts.connect)),
+        ("connect", connections.as_ref().filter(|counts| counts.quic.is_none()).map(|counts| &counts.connect)),
     ];
     let histograms = histograms.into_iter().filter_map(|(name, of)| Some((String::from(name), of?.encode())));
     let histograms = histograms.chain(handshake_histograms(connections.as_ref())).collect();
@@ -96,7 +98,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
         transport: transport(played.plan),
-        connections: connections.as_ref().map(|counts| connection_facts(counts, tls_plan(played.plan))),
+        connections: connections.as_ref().map(|counts| connection_facts(counts, played.plan)),
         players: NonEmpty::one(player(&played, &tally, &load, drops)),
         load,
         accounts,
@@ -164,6 +166,7 @@ fn transport(plan: &Plan) -> Transport {
         Wire::Udp(_) => Transport::Udp,
         Wire::Tcp(tcp) if tcp.tls.is_some() => Transport::Tls,
         Wire::Tcp(_) => Transport::Tcp,
+        Wire::Quic(_) => Transport::Quic,
     }
 }
 
@@ -171,6 +174,14 @@ fn tls_plan(plan: &Plan) -> Option<&TlsPlan> {
     match &plan.wire {
         Wire::Udp(_) => None,
         Wire::Tcp(tcp) => tcp.tls.as_ref(),
+        Wire::Quic(quic) => Some(&quic.tls),
+    }
+}
+
+fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
+    match &plan.wire {
+        Wire::Udp(_) | Wire::Tcp(_) => None,
+        Wire::Quic(quic) => Some(quic),
     }
 }
 
@@ -184,7 +195,7 @@ fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
     })
 }
 
-fn connection_facts(counts: &ConnectionCounts, tls: Option<&TlsPlan>) -> ConnectionFacts {
+fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
     ConnectionFacts {
         attempts: counts.attempts,
         established: counts.established,
@@ -195,7 +206,28 @@ fn connection_facts(counts: &ConnectionCounts, tls: Option<&TlsPlan>) -> Connect
         open: counts.open,
         handed: counts.handed,
         connect_us: counts.connect.quantiles(),
-        tls: counts.tls.as_ref().zip(tls).map(|(counts, plan)| tls_facts(counts, plan)),
+        tls: counts.tls.as_ref().zip(tls_plan(plan)).map(|(counts, plan)| tls_facts(counts, plan)),
+        quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
+    }
+}
+
+fn quic_facts(counts: &QuicCounts, plan: &QuicPlan) -> QuicFacts {
+    QuicFacts {
+        congestion: plan.congestion.word().into(),
+        blocked_queries: counts.blocked_queries,
+        blocked_us: counts.blocked_ns / 1000,
+        retries: counts.client.retries,
+        tokens_received: counts.client.tokens_received,
+        early_offered: counts.early_accepted + counts.early_rejected,
+        early_accepted: counts.early_accepted,
+        early_rejected: counts.early_rejected,
+        early_queries: counts.early_queries,
+        early_queries_again: counts.early_queries_again,
+        datagrams_sent: counts.client.datagrams_sent,
+        datagrams_received: counts.client.datagrams_received,
+        packets_sent: counts.client.packets_sent,
+        packets_lost: counts.client.packets_lost,
+        failures: counts.failures.clone(),
     }
 }
 
@@ -362,6 +394,10 @@ fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
         Wire::Udp(_) => (IDS, "sockets have only"),
         Wire::Tcp(tcp) => {
             let most = tcp.queries_per_connection.map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
+            (u64::from(most), "connections take only")
+        }
+        Wire::Quic(quic) => {
+            let most = quic.queries_per_connection.map_or(quic.outstanding, |most| most.min(quic.outstanding));
             (u64::from(most), "connections take only")
         }
     };

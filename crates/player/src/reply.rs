@@ -45,6 +45,8 @@ pub enum Cause {
     },
     /// The reply is shorter than a header with the question.
     Short,
+    /// The ID is another one, on a stream whose query has the ID 0 (RFC 9250, section 4.2.1).
+    Id,
     /// The rcode is right, but the answer differs from the one that the dataset expects, or cannot be parsed.
     Answer {
         /// The rcode, 0 to 4095.
@@ -54,7 +56,7 @@ pub enum Cause {
 
 impl Cause {
     /// The names in records, in the order of [`Self::number`].
-    pub const NAMES: [&str; 5] = ["not-a-response", "question", "rcode", "short", "answer"];
+    pub const NAMES: [&str; 6] = ["not-a-response", "question", "rcode", "short", "answer", "id"];
 
     /// The index of the cause's name in [`Self::NAMES`].
     #[inline]
@@ -65,6 +67,7 @@ impl Cause {
             Self::Rcode { .. } => 2,
             Self::Short => 3,
             Self::Answer { .. } => 4,
+            Self::Id => 5,
         }
     }
 }

@@ -118,7 +118,7 @@ impl Tally {
         match cause {
             Cause::Rcode { expected, got } => self.wrong_rcode(expected, got),
             Cause::Answer { rcode } => self.rcode(rcode),
-            Cause::NotAResponse | Cause::Question | Cause::Short => {}
+            Cause::NotAResponse | Cause::Question | Cause::Short | Cause::Id => {}
         }
     }
 

@@ -18,6 +18,13 @@ pub enum Failure {
     Protocol(String),
 }
 
+impl Failure {
+    /// The failure of a connection whose peer sent the fatal alert of this number.
+    pub fn of_alert(number: u8) -> Self {
+        Self::from(Error::AlertReceived(AlertDescription::from(number)))
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
@@ -104,6 +111,7 @@ mod tests {
     fn alerts_have_their_names() {
         assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::HandshakeFailure)), Failure::Alert(40));
         assert_eq!(Failure::Alert(40).to_string(), "alert handshake_failure");
+        assert_eq!((Failure::of_alert(40), Failure::of_alert(120)), (Failure::Alert(40), Failure::Alpn));
         assert_eq!(Failure::Alert(255).to_string(), "alert 255");
         assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::NoApplicationProtocol)), Failure::Alpn);
     }

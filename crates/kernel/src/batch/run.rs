@@ -106,6 +106,12 @@ impl RunBatch {
         self.pieces < self.headers.len() && bytes <= self.buffer.len() - self.used_bytes
     }
 
+    /// Whether this many further datagrams of so many bytes in total fit.
+    #[inline]
+    pub fn has_room_for(&self, pieces: usize, bytes: usize) -> bool {
+        self.pieces + pieces <= self.headers.len() && bytes <= self.buffer.len() - self.used_bytes
+    }
+
     /// The free part of the buffer, in which the caller writes the next datagram.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
 
-use super::table::{State, Table};
+use super::table::{Outstanding, State, Table};
 use super::{Books, Flow};
 use crate::inflight::Inflight;
 use crate::loss::Loss;
@@ -31,6 +31,22 @@ impl<T: Table> Books<'_, T> {
     /// Books a reply that arrived at `at_ns` to the query with this key.
     #[inline]
     pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
+        self.take(flow, key, reply, at_ns, true);
+    }
+
+    /// Books a reply that arrived on the stream of the query with this key, and whose ID is not the query's.
+    pub fn misnumbered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
+        self.take(flow, key, reply, at_ns, false);
+    }
+
+    /// The query with this key, if it has no fate yet.
+    pub fn open_query(&mut self, flow: usize, key: T::Key) -> Option<Position> {
+        let found = self.flows[flow].table.find(key)?;
+        matches!(found.state, State::Waiting | State::Overdue).then_some(found.query)
+    }
+
+    #[inline]
+    fn take(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64, has_its_id: bool) {
         let flow = &mut self.flows[flow];
         let Some(found) = flow.table.find(key) else {
             self.tally.accounts.unsolicited += 1;
@@ -49,7 +65,8 @@ impl<T: Table> Books<'_, T> {
         }
         let query = self.dataset.query(found.query);
         let latency_ns = at_ns.saturating_sub(found.due_ns);
-        let checked = check(&query, reply, &mut self.scratch);
+        let checked =
+            if has_its_id { check(&query, reply, &mut self.scratch) } else { Checked::Wrong(Cause::Id) };
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
@@ -143,6 +160,25 @@ impl<T: Table> Books<'_, T> {
         self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;
         self.tally.lost(loss, self.timeout_ns, expired.lost);
+    }
+
+    /// Books the loss of one query at `now_ns`, for a cause that leaves its flow whole. As with any loss, its latency counts
+    /// as the timeout, and until then it holds its place in the window. A key without an open query is ignored.
+    pub fn lost(&mut self, flow: usize, key: T::Key, loss: Loss, now_ns: u64) {
+        let table = &mut self.flows[flow].table;
+        let Some(Outstanding { due_ns, query, state: State::Waiting | State::Overdue }) = table.find(key) else {
+            return;
+        };
+        let was_waiting = table.lose(key);
+        let until_ns = due_ns.saturating_add(self.timeout_ns);
+        if was_waiting && until_ns > now_ns {
+            self.broken_until_ns.push(Reverse(until_ns));
+        } else if was_waiting {
+            self.waiting -= 1;
+        }
+        self.unsettled -= 1;
+        self.tally.lost_one(self.dataset.expected(query));
+        self.tally.lost(loss, self.timeout_ns, 1);
     }
 
     /// Ends the trial: every unsettled query is lost.

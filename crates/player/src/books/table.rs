@@ -32,6 +32,10 @@ pub trait Table {
     /// waiting.
     fn settle(&mut self, key: Self::Key) -> bool;
 
+    /// Loses the query with this key, which [`Self::find`] returned as waiting or overdue. Returns whether it was still
+    /// waiting.
+    fn lose(&mut self, key: Self::Key) -> bool;
+
     /// Advances the time. Unanswered queries due before `overdue_before_ns` become overdue. Those due before
     /// `lost_before_ns` are lost. Calls `each_lost` for each lost query, with the time at which it was due.
     fn expire(

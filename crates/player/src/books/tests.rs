@@ -8,6 +8,7 @@ use super::*;
 use crate::inflight::Inflight;
 use crate::loss::Loss;
 use crate::plan::Arrivals;
+use crate::reply::Cause;
 use crate::state::ThreadState;
 use crate::state::tests::Fixture;
 
@@ -52,6 +53,10 @@ impl Table for Streams {
 
     fn settle(&mut self, stream: u64) -> bool {
         self.open.remove(&stream).is_some_and(|query| query.state == State::Waiting)
+    }
+
+    fn lose(&mut self, stream: u64) -> bool {
+        self.settle(stream)
     }
 
     fn expire(&mut self, overdue_ns: u64, lost_ns: u64, mut each_lost: impl FnMut(Position, u64)) -> Expired {
@@ -186,4 +191,28 @@ fn many_flows_expire_in_turn_and_fit_the_memory() {
     }
     // The query went to flow 10, whose turn was just over.
     assert_eq!(calls, (FLOWS + 10) / 4096);
+}
+
+#[test]
+fn one_query_of_a_flow_is_lost_for_its_own_cause() {
+    let fixture = Fixture::new();
+    let tables = [Inflight::new(16, 7)];
+    let mut state = fixture.with_tables(tables.into_iter(), u64::MAX, Arrivals::Even, None);
+    let sent = send_all(&mut state, 2_000_000);
+    let count = sent.len() as u64;
+    let waiting = state.books.waiting();
+    let key = sent[0].1.key;
+    assert_eq!(state.books.open_query(0, key), Some(sent[0].1.query));
+    state.books.lost(0, key, Loss::StreamReset, 3_000_000);
+    state.books.lost(0, key, Loss::StreamReset, 3_000_000);
+    assert_eq!((state.books.open_query(0, key), state.books.tally.accounts.lost), (None, 1));
+    assert_eq!(state.books.tally.lost_by[Loss::StreamReset.number()], 1);
+    assert_eq!(state.books.waiting(), waiting, "it holds its place until its timeout");
+    let mut reply = state.supply.query(sent[1].1.query).message.to_vec();
+    reply[2] |= 0x80;
+    state.books.misnumbered(0, sent[1].1.key, &reply, 3_000_000);
+    assert_eq!((state.books.tally.accounts.wrong, state.books.tally.wrong_causes[Cause::Id.number()]), (1, 1));
+    state.books.expire(4 * SECOND_NS);
+    let accounts = state.books.tally.accounts;
+    assert_eq!((accounts.lost, state.books.waiting()), (count - 1, 0), "{accounts:?}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kqps_tls::client::server_name;
 
-use super::{Plan, Wire};
+use super::{Plan, TlsPlan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,22 +79,42 @@ impl Plan {
                 ])
             }
             Wire::Tcp(tcp) => {
-                let (connections, outstanding) = (tcp.connections, tcp.outstanding);
-                let names = tcp.tls.as_ref().map(|tls| tls.names.as_slice());
-                let no_name = names.into_iter().flatten().find(|name| server_name(name).is_err());
-                let names = names.map_or(targets, <[String]>::len);
-                first_of([
-                    (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
-                    (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
-                    (tcp.queries_per_connection == Some(0), PlanError::QueriesPerConnection),
-                    (tcp.connect_timeout.is_zero(), PlanError::ConnectTimeout),
-                    (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
-                    (names != targets, PlanError::TlsNames { names, targets }),
-                    (no_name.is_some(), PlanError::TlsName(no_name.cloned().unwrap_or_default())),
-                ])
+                check_connections(tcp.connections, targets)?;
+                check_use(tcp.queries_per_connection, tcp.connect_timeout, tcp.outstanding)?;
+                tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
+            }
+            Wire::Quic(quic) => {
+                check_connections(quic.connections, targets)?;
+                check_use(quic.queries_per_connection, quic.connect_timeout, quic.outstanding)?;
+                check_tls(&quic.tls, targets)
             }
         }
     }
+}
+
+fn check_connections(connections: usize, targets: usize) -> Result<(), PlanError> {
+    first_of([
+        (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
+        (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
+    ])
+}
+
+/// Checks how connections are used.
+fn check_use(queries: Option<u32>, connect_timeout: Duration, outstanding: u32) -> Result<(), PlanError> {
+    first_of([
+        (queries == Some(0), PlanError::QueriesPerConnection),
+        (connect_timeout.is_zero(), PlanError::ConnectTimeout),
+        (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
+    ])
+}
+
+fn check_tls(tls: &TlsPlan, targets: usize) -> Result<(), PlanError> {
+    let names = tls.names.len();
+    let no_name = tls.names.iter().find(|name| server_name(name).is_err());
+    first_of([
+        (names != targets, PlanError::TlsNames { names, targets }),
+        (no_name.is_some(), PlanError::TlsName(no_name.cloned().unwrap_or_default())),
+    ])
 }
 
 /// The first error of those that apply.
@@ -122,7 +142,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::{plan, tcp, tcp_plan, tls_plan, udp};
+    use crate::plan::tests::{plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
     use crate::plan::{Io, TcpPlan};
 
     /// The check of a usual plan after this change.
@@ -166,6 +186,9 @@ mod tests {
             }),
             Err(PlanError::TlsNames { names: 1, targets: 2 })
         );
+        let quic = |connections| Wire::Quic(quic_plan(connections, "a b"));
+        assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
+        assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

@@ -1,0 +1,42 @@
+//! QUIC below the connections of a trial: what streams, packets and early data did, and why QUIC ended connections.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// QUIC on the connections of all players over one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuicFacts {
+    /// How the player limits the bytes on their way: `fixed` if it does not, or `cubic`.
+    pub congestion: String,
+    /// Queries that waited for a stream, since the subject allowed no further one (`MAX_STREAMS`).
+    pub blocked_queries: u64,
+    /// For how long connections had such queries, microseconds; the sum of all connections.
+    pub blocked_us: u64,
+    /// Replies of the subject by Retry packets: it asked connections to prove their address first.
+    pub retries: u64,
+    /// Tokens for later connections (`NEW_TOKEN`) that the subject sent.
+    pub tokens_received: u64,
+    /// Established connections that could have early data (0-RTT): a ticket allowed it, and the player was to send it.
+    pub early_offered: u64,
+    /// How many of `early_offered` the subject took early data of.
+    pub early_accepted: u64,
+    /// How many of `early_offered` it did not.
+    pub early_rejected: u64,
+    /// Queries that were sent as early data.
+    pub early_queries: u64,
+    /// How many of them were sent again, since the subject did not take early data.
+    pub early_queries_again: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Datagrams received for a connection.
+    pub datagrams_received: u64,
+    /// Packets sent. A datagram may hold several.
+    pub packets_sent: u64,
+    /// How many of them were lost; what they held was sent again.
+    pub packets_lost: u64,
+    /// What went wrong, in words → how often: the code with which the subject closed a connection or reset a stream, or what
+    /// it did that QUIC or RFC 9250 forbids.
+    pub failures: BTreeMap<String, u64>,
+}

@@ -1,0 +1,316 @@
+//! One connection of a server: queries from streams, and replies to them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use bytes::Bytes;
+use kqps_message::edns;
+use kqps_message::header::{HEADER_BYTES, id};
+use kqps_tls::Kind;
+use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId};
+
+use super::{Reply, Responder, ServerEvent};
+use crate::code;
+use crate::end::End;
+use crate::frames::{LENGTH_BYTES, append, first_message};
+use crate::replay::may_be_replayed;
+use crate::session::Agreed;
+
+/// The option edns-tcp-keepalive (RFC 7828), which means nothing over QUIC (RFC 9250, section 5.5.2), and the bytes of an
+/// option's code and length.
+const KEEPALIVE: u16 = 11;
+const OPTION_BYTES: usize = 4;
+
+/// What all connections of a worker use, one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    input: Vec<u8>,
+    message: Vec<u8>,
+    output: Vec<u8>,
+    /// Connections that were admitted and not made.
+    pub(super) failed: Vec<(SocketAddr, Option<End>)>,
+}
+
+pub(super) struct Connection<M> {
+    pub(super) inner: quinn_proto::Connection,
+    /// The client's address when the connection began.
+    pub(super) client: SocketAddr,
+    /// Whether it is in the queue of connections at which something happened.
+    pub(super) is_ready: bool,
+    pub(super) has_ended: bool,
+    /// Streams whose query has not arrived whole, or whose reply has not left whole.
+    streams: HashMap<StreamId, Stream<M>>,
+    /// Early data that must not be replayed, and waits for the end of the handshake (RFC 9250, section 4.5).
+    held: Vec<(StreamId, Vec<u8>)>,
+}
+
+struct Stream<M> {
+    /// The beginning of a query.
+    partial: Vec<u8>,
+    /// Whether the query has arrived.
+    is_asked: bool,
+    /// Bytes of the reply that the connection has not taken.
+    unsent: Vec<u8>,
+    /// The messages that follow.
+    many: Option<M>,
+}
+
+impl<M> Default for Stream<M> {
+    fn default() -> Self {
+        Self { partial: Vec::new(), is_asked: false, unsent: Vec::new(), many: None }
+    }
+}
+
+/// What a read found after the bytes.
+enum Rest {
+    /// More may follow.
+    More,
+    /// The stream is finished.
+    Finished,
+    /// The client reset the stream.
+    Reset,
+}
+
+impl<M> Connection<M> {
+    pub(super) fn new(inner: quinn_proto::Connection, client: SocketAddr) -> Self {
+        Self { inner, client, is_ready: false, has_ended: false, streams: HashMap::new(), held: Vec::new() }
+    }
+
+    pub(super) fn poll<R: Responder<Many = M>>(
+        &mut self,
+        at: Instant,
+        responder: &mut R,
+        scratch: &mut Scratch,
+        each: &mut impl FnMut(ServerEvent),
+    ) {
+        while let Some(event) = self.inner.poll() {
+            let done = match event {
+                Event::Connected => {
+                    each(ServerEvent::Opened(self.kind()));
+                    for (id, query) in std::mem::take(&mut self.held) {
+                        self.respond(id, &query, responder, scratch);
+                    }
+                    Ok(())
+                }
+                Event::ConnectionLost { reason } => {
+                    let failure = Agreed::of(&self.inner).and_then(|agreed| agreed.failure);
+                    if let Some(end) = End::of(reason, failure) {
+                        self.ended(end, each);
+                    }
+                    Ok(())
+                }
+                Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => self.accept(responder, scratch),
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, responder, scratch),
+                Event::Stream(StreamEvent::Writable { id }) => {
+                    self.go_on(id, responder, scratch);
+                    Ok(())
+                }
+                Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    self.streams.remove(&id);
+                    self.reset(id, code::REQUEST_CANCELLED);
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
+            if let Err(rule) = done {
+                let reason = Bytes::from_static(rule.as_bytes());
+                self.inner.close(at, code::number(code::PROTOCOL_ERROR), reason);
+                self.ended(End::Rules(rule), each);
+            }
+        }
+    }
+
+    fn ended(&mut self, end: End, each: &mut impl FnMut(ServerEvent)) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            each(ServerEvent::Ended(self.client, end));
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        let kind = Agreed::of(&self.inner).map_or(Kind::Full, |agreed| agreed.session.kind);
+        if kind == Kind::Resumed && self.inner.has_0rtt() { Kind::Early } else { kind }
+    }
+
+    fn accept<R: Responder<Many = M>>(
+        &mut self,
+        responder: &mut R,
+        scratch: &mut Scratch,
+    ) -> Result<(), &'static str> {
+        while let Some(id) = self.inner.streams().accept(Dir::Bi) {
+            self.read(id, responder, scratch)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what arrived on a stream, and answers its query once that is whole. The error is the rule that the client
+    /// broke.
+    fn read<R: Responder<Many = M>>(
+        &mut self,
+        id: StreamId,
+        responder: &mut R,
+        scratch: &mut Scratch,
+    ) -> Result<(), &'static str> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let mut receiving = self.inner.recv_stream(id);
+        let Ok(mut chunks) = receiving.read(true) else { return Ok(()) };
+        let mut input = std::mem::take(&mut scratch.input);
+        input.clear();
+        let known = self.streams.get(&id);
+        let is_asked = known.is_some_and(|stream| stream.is_asked);
+        input.extend_from_slice(known.map_or(&[][..], |stream| stream.partial.as_slice()));
+        let rest = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => input.extend_from_slice(&chunk.bytes),
+                Ok(None) => break Rest::Finished,
+                Err(ReadError::Blocked) => break Rest::More,
+                Err(ReadError::Reset(_)) => break Rest::Reset,
+            }
+        };
+        let _ = chunks.finalize();
+        let done = self.take(id, is_asked, &input, &rest, responder, scratch);
+        scratch.input = input;
+        done
+    }
+
+    fn take<R: Responder<Many = M>>(
+        &mut self,
+        id: StreamId,
+        is_asked: bool,
+        input: &[u8],
+        rest: &Rest,
+        responder: &mut R,
+        scratch: &mut Scratch,
+    ) -> Result<(), &'static str> {
+        if matches!(rest, Rest::Reset) {
+            self.streams.remove(&id);
+            self.reset(id, code::REQUEST_CANCELLED);
+            return Ok(());
+        }
+        if is_asked {
+            let is_sent = |stream: &Stream<M>| stream.unsent.is_empty() && stream.many.is_none();
+            if matches!(rest, Rest::Finished) && self.streams.get(&id).is_some_and(is_sent) {
+                self.streams.remove(&id);
+            }
+            return if input.is_empty() { Ok(()) } else { Err("more than one query on a stream") };
+        }
+        match first_message(input) {
+            Some(query) if input.len() > LENGTH_BYTES + query.len() => Err("more than one query on a stream"),
+            Some(query) => {
+                check(query)?;
+                self.streams.remove(&id);
+                if matches!(rest, Rest::More) {
+                    self.streams.insert(id, Stream { is_asked: true, ..Stream::default() });
+                }
+                if self.inner.is_handshaking() && !may_be_replayed(query) {
+                    self.held.push((id, query.to_vec()));
+                } else {
+                    self.respond(id, query, responder, scratch);
+                }
+                Ok(())
+            }
+            None if matches!(rest, Rest::Finished) => Err("a stream ended before its query did"),
+            None => {
+                let stream = self.streams.entry(id).or_default();
+                stream.partial.clear();
+                stream.partial.extend_from_slice(input);
+                Ok(())
+            }
+        }
+    }
+
+    fn respond<R: Responder<Many = M>>(
+        &mut self,
+        id: StreamId,
+        query: &[u8],
+        responder: &mut R,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { message, output, .. } = scratch;
+        message.clear();
+        match responder.answer(query, self.client.ip(), message) {
+            Reply::One => {
+                output.clear();
+                append(output, message);
+                let taken = self.write(id, output);
+                if taken == output.len() {
+                    let _ = self.inner.send_stream(id).finish();
+                } else {
+                    self.streams.entry(id).or_default().unsent.extend_from_slice(&output[taken..]);
+                }
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.is_asked = true;
+                }
+            }
+            Reply::Many(many) => {
+                let stream = self.streams.entry(id).or_default();
+                stream.is_asked = true;
+                stream.many = Some(many);
+                self.go_on(id, responder, scratch);
+            }
+            Reply::None => self.reset(id, code::UNSPECIFIED_ERROR),
+        }
+    }
+
+    /// Sends more of a reply, as far as there is room.
+    fn go_on<R: Responder<Many = M>>(&mut self, id: StreamId, responder: &mut R, scratch: &mut Scratch) {
+        let Some(mut stream) = self.streams.remove(&id) else { return };
+        if !stream.is_asked || stream.unsent.is_empty() && stream.many.is_none() {
+            // Its reply left whole, or is still to come.
+            self.streams.insert(id, stream);
+            return;
+        }
+        loop {
+            let taken = self.write(id, &stream.unsent);
+            stream.unsent.drain(..taken);
+            if !stream.unsent.is_empty() {
+                self.streams.insert(id, stream);
+                return;
+            }
+            let Some(many) = &mut stream.many else { break };
+            scratch.message.clear();
+            if !responder.next(many, &mut scratch.message) {
+                break;
+            }
+            append(&mut stream.unsent, &scratch.message);
+        }
+        let _ = self.inner.send_stream(id).finish();
+    }
+
+    /// Writes to a stream. Returns how many bytes it took; none if it is blocked or the client stopped it.
+    fn write(&mut self, id: StreamId, bytes: &[u8]) -> usize {
+        self.inner.send_stream(id).write(bytes).unwrap_or(0)
+    }
+
+    fn reset(&mut self, id: StreamId, code: u32) {
+        // It may have ended already.
+        let _ = self.inner.send_stream(id).reset(code::number(code));
+    }
+}
+
+/// The rule that a query breaks (RFC 9250, section 4.3.3).
+fn check(query: &[u8]) -> Result<(), &'static str> {
+    if query.len() < HEADER_BYTES {
+        return Err("a query is shorter than its header");
+    }
+    if id(query) != Some(0) {
+        return Err("the ID of a query is not 0");
+    }
+    if edns::find(query).ok().flatten().is_some_and(|opt| has_keepalive(opt.data)) {
+        return Err("a query has the option edns-tcp-keepalive");
+    }
+    Ok(())
+}
+
+fn has_keepalive(mut options: &[u8]) -> bool {
+    while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk::<OPTION_BYTES>() {
+        if u16::from_be_bytes([c0, c1]) == KEEPALIVE {
+            return true;
+        }
+        let Some(after) = rest.get(usize::from(u16::from_be_bytes([l0, l1]))..) else { return false };
+        options = after;
+    }
+    false
+}

@@ -1,0 +1,119 @@
+//! The settings of QUIC below the messages.
+
+use std::any::Any;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn_proto::congestion::{Controller, ControllerFactory};
+use quinn_proto::{
+    ConnectionIdGenerator, EndpointConfig, IdleTimeout, RandomConnectionIdGenerator, TransportConfig, VarInt,
+};
+use serde::{Deserialize, Serialize};
+
+/// How many bytes may be on their way to the peer at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Congestion {
+    /// As many as there are: a load then keeps its schedule, whatever the network loses.
+    #[default]
+    Fixed,
+    /// As many as CUBIC allows (RFC 9438), as common clients do, and no faster than its pace.
+    Cubic,
+}
+
+impl Congestion {
+    /// Its word in flags and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Cubic => "cubic",
+        }
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fixed" => Ok(Self::Fixed),
+            "cubic" => Ok(Self::Cubic),
+            _ => Err("expected fixed or cubic".into()),
+        }
+    }
+}
+
+/// A fixed window in bytes. quinn-proto does not pace what leaves within a window above 4 GiB.
+const WINDOW_BYTES: u64 = 1 << 33;
+
+/// The round trip that is assumed before the first is measured, as in a local network: what gets no answer is sent again
+/// after three of them.
+const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// Bytes of a connection ID.
+const CONNECTION_ID_BYTES: usize = 8;
+
+/// Bytes of the messages of one connection that may wait for their acknowledgement.
+const SEND_WINDOW_BYTES: u64 = 4 << 20;
+
+/// The settings of a connection whose peer may have this many streams open. Packets have at most 1,200 bytes, since they
+/// pass every path, and no larger ones are tried.
+pub(crate) fn transport(congestion: Congestion, streams: u32, idle: Duration) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_idle_timeout(Some(IdleTimeout::try_from(idle).unwrap_or_else(|_| VarInt::MAX.into())))
+        .initial_rtt(INITIAL_RTT)
+        .mtu_discovery_config(None)
+        .datagram_receive_buffer_size(None)
+        .send_window(SEND_WINDOW_BYTES)
+        .send_fairness(false)
+        .allow_spin(false);
+    if congestion == Congestion::Fixed {
+        transport.congestion_controller_factory(Arc::new(FixedWindow));
+    }
+    transport
+}
+
+/// The settings of an endpoint: QUIC version 1 (RFC 9000), and random connection IDs.
+pub(crate) fn endpoint() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.supported_versions(vec![1]).cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
+        Box::new(RandomConnectionIdGenerator::new(CONNECTION_ID_BYTES))
+    });
+    config
+}
+
+/// A congestion window that never changes.
+#[derive(Clone, Copy, Debug)]
+struct FixedWindow;
+
+impl Controller for FixedWindow {
+    fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        WINDOW_BYTES
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+
+    fn initial_window(&self) -> u64 {
+        WINDOW_BYTES
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl ControllerFactory for FixedWindow {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}
