@@ -1,6 +1,7 @@
 //! What carries the queries of a trial. The wire of a whole trial is opened before its threads start, and each thread
 //! gets its part of it.
 
+pub mod quic;
 pub mod tcp;
 pub mod udp;
 
@@ -23,6 +24,7 @@ pub(crate) enum Opened {
     Udp { io: UdpIo, sockets: Vec<UdpSocket>, notes: Vec<String> },
     /// With TLS or without it.
     Tcp(Option<Arc<Client>>),
+    Quic { client: Arc<Client>, sockets: Vec<UdpSocket>, notes: Vec<String> },
 }
 
 /// A thread's part of the wire.
@@ -37,6 +39,7 @@ pub(crate) struct Part {
 enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
     Tcp(Option<Arc<Client>>),
+    Quic(Arc<Client>, Vec<UdpSocket>),
 }
 
 impl Opened {
@@ -52,6 +55,11 @@ impl Opened {
                 tcp::check_descriptors(plan)?;
                 Ok(Self::Tcp(tcp::client(tcp)?.map(Arc::new)))
             }
+            Wire::Quic(quic) => {
+                let client = Arc::new(quic::client(quic)?);
+                let Sockets { all: sockets, notes } = quic::bind(plan, quic)?;
+                Ok(Self::Quic { client, sockets, notes })
+            }
         }
     }
 
@@ -60,13 +68,14 @@ impl Opened {
         match self {
             Self::Udp { io, .. } => io.name(),
             Self::Tcp(_) => tcp::IO,
+            Self::Quic { .. } => quic::IO,
         }
     }
 
     /// Options that could not be met as asked.
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
-            Self::Udp { notes, .. } => notes.clone(),
+            Self::Udp { notes, .. } | Self::Quic { notes, .. } => notes.clone(),
             Self::Tcp(_) => Vec::new(),
         }
     }
@@ -78,6 +87,9 @@ impl Opened {
         let carrier = match self {
             Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows).collect()),
             Self::Tcp(client) => Carrier::Tcp(client.clone()),
+            Self::Quic { client, sockets, .. } => {
+                Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
+            }
         };
         Part { first, flows, carrier }
     }
@@ -97,7 +109,10 @@ impl Part {
             (Carrier::Tcp(client), Wire::Tcp(tcp)) => {
                 tcp::play((tcp, client.as_deref()), (self.first, self.flows), plan, state, signals)
             }
-            (Carrier::Tcp(_), Wire::Udp(_)) => unreachable!("the wire was opened for this plan"),
+            (Carrier::Quic(client, sockets), Wire::Quic(quic)) => {
+                quic::play((quic, client.as_ref()), (self.first, sockets.as_slice()), plan, state, signals)
+            }
+            (Carrier::Tcp(_) | Carrier::Quic(..), _) => unreachable!("the wire was opened for this plan"),
         }
     }
 }

@@ -1,0 +1,108 @@
+//! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a connection,
+//! with a socket and a port that it keeps, since servers tell connections apart by both. Kept connections are opened before
+//! the trial begins. All others are opened when a query is handed to their place, and closed after their number of
+//! queries.
+
+mod epoll;
+mod places;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kqps_kernel::limits;
+use kqps_kernel::udp::{UdpOptions, UdpSocket};
+use kqps_tls::client::server_name;
+use kqps_tls::{Client, Connector};
+
+use super::udp::offers;
+use super::udp::sockets::{Sockets, too_many};
+use crate::error::PlayError;
+use crate::plan::{BUFFER_BYTES, Io, Plan, QuicPlan};
+use crate::record::ThreadResult;
+use crate::state::ThreadState;
+use crate::thread::{PlayerThread, Signals};
+use places::Places;
+
+/// The name of the I/O model in records.
+pub(super) const IO: &str = "epoll";
+
+/// The least number of tickets, and of tokens, that a thread keeps of each target.
+const TICKETS_LEAST: usize = 16;
+
+/// What makes TLS of a trial's connections.
+pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
+    Client::over_quic(&quic.tls.client, quic.early_data).map_err(PlayError::Tls)
+}
+
+/// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
+/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost.
+pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
+    // If this fails, binding fails below with a better reason.
+    let _ = limits::raise_open_files();
+    let bytes = quic.buffer_bytes.unwrap_or(BUFFER_BYTES);
+    let options = UdpOptions {
+        recv_buffer: Some(bytes),
+        send_buffer: Some(bytes),
+        timestamps: true,
+        gro: offers(Io::Gso).is_ok(),
+        ..UdpOptions::default()
+    };
+    let bind = |number: usize| {
+        let to = plan.targets[number % plan.targets.len()];
+        let from = plan.local.map_or_else(|| any(to), |local| local.of_socket(number));
+        let address = SocketAddr::new(from, 0);
+        let bound = UdpSocket::bind(address, &options)
+            .and_then(|socket| may_fail_later(socket.connect(to)).map(|()| socket));
+        bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
+    };
+    let all = (0..plan.flows()).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
+    let notes = all[0].short_buffers(bytes);
+    Ok(Sockets { all, notes })
+}
+
+/// The outcome of connecting a socket. Without a route now there may be one later, and sending then says what is wrong.
+fn may_fail_later(connected: io::Result<()>) -> io::Result<()> {
+    match connected {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+            Ok(())
+        }
+        connected => connected,
+    }
+}
+
+/// The unspecified address, with which the kernel chooses one that reaches the target.
+fn any(target: SocketAddr) -> IpAddr {
+    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+/// Plays a thread's part of a trial through these sockets. `first` is the number, among all, of the first one. Returns
+/// `None` if the trial was called off.
+pub(super) fn play(
+    (quic, client): (&QuicPlan, &Client),
+    (first, sockets): (usize, &[UdpSocket]),
+    plan: &Plan,
+    mut state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: IO, error };
+    // Each connection can have offered a ticket, and each target gets its own.
+    let tickets = sockets.len().max(TICKETS_LEAST);
+    let connectors: Result<Vec<Connector>, _> = quic
+        .tls
+        .names
+        .iter()
+        .map(|name| server_name(name).map(|name| client.connector(name, tickets)))
+        .collect();
+    let client = kqps_quic::Client::new(connectors?, sockets.len(), tickets, quic.congestion);
+    state.books.limit_unsettled(quic.outstanding);
+    if let Some(queries) = quic.queries_per_connection {
+        (0..sockets.len()).for_each(|flow| state.books.allow(flow, queries));
+    }
+    let places = Places::new((plan, quic), client, first, sockets).map_err(failed)?;
+    let thread = PlayerThread::new(plan, plan.burst, places, state, signals);
+    let mut thread = thread.map_err(|error| too_many(plan, error, failed))?;
+    epoll::play(&mut thread).map_err(failed)?;
+    let connections = Some(thread.wire.finish());
+    let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
+    Ok(thread.into_result().map(|result| ThreadResult { connections, drops, ..result }))
+}

@@ -1,0 +1,486 @@
+//! The places for a thread's connections, one for each flow of the books: what is handed to them and read from them, and
+//! what becomes of the queries of a connection when it ends. The client's times, and those of timers, are of the monotonic
+//! clock, since connections are made before the trial's start.
+
+mod making;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+use kqps_kernel::address::Address;
+use kqps_kernel::batch::{Outbox, RecvBatch, SEGMENTED_BYTES, Wait};
+use kqps_kernel::clock;
+use kqps_kernel::epoll::{Epoll, Ready};
+use kqps_kernel::udp::UdpSocket;
+use kqps_message::header;
+use kqps_quic::{Client, ClientEvent, EarlyData, End, SEGMENTS_MOST, Timers};
+use kqps_tls::Session;
+
+use crate::books::Due;
+use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
+use crate::loss::Loss;
+use crate::plan::{Plan, QuicPlan};
+use crate::state::ThreadState;
+use making::pause_ns;
+
+/// Descriptors that one look returns at most.
+const EVENTS: usize = 256;
+
+/// Messages that one receiving call takes at most, and the calls for one socket in one look.
+const MESSAGES: usize = 32;
+const READS_MOST: u32 = 32;
+
+/// Datagrams that one sending call takes at most, and their bytes.
+const DATAGRAMS: usize = 256;
+const DATAGRAMS_BYTES: usize = 1 << 19;
+
+/// A place takes no more queries while as many wait for a stream.
+const WAITING_MOST: usize = 1024;
+
+/// Places that one call checks for queries without further use. With more of them a call would take longer than a query
+/// may be late.
+const CHECKED_AT_ONCE: usize = 4096;
+
+/// The places for the connections of one thread.
+pub(crate) struct Places<'a> {
+    places: Box<[Place]>,
+    /// The socket of each place.
+    sockets: &'a [UdpSocket],
+    client: Client,
+    epoll: Epoll,
+    ready: Vec<Ready>,
+    /// When something is due at a place: a timer of its connection, the end of an attempt, or of a pause.
+    timers: Timers,
+    /// The place where the next check begins.
+    next_to_check: usize,
+    /// `None` only while a socket is read.
+    received: Option<RecvBatch>,
+    outbox: Outbox,
+    /// Packets on their way from the client to the outbox.
+    packets: Vec<u8>,
+    queries_per_connection: Option<u32>,
+    connect_timeout_ns: u64,
+    /// A query without a reply is lost after this time.
+    settle_ns: u64,
+    counts: ConnectionCounts,
+    tls: TlsCounts,
+    quic: QuicCounts,
+}
+
+/// A place for one connection after the other.
+struct Place {
+    /// The number of its target.
+    target: usize,
+    to: SocketAddr,
+    address: Address,
+    /// When the attempt began.
+    began_ns: u64,
+    /// Whether the handshake is complete.
+    is_open: bool,
+    /// Keys of queries that were handed to the place and wait for a stream.
+    waiting: VecDeque<u16>,
+    /// Since when queries wait although the connection is open.
+    blocked_since_ns: Option<u64>,
+    /// Failed attempts in a row.
+    failures: u32,
+    /// When the next attempt may begin; `None` if it may at once.
+    paused_until_ns: Option<u64>,
+}
+
+impl<'a> Places<'a> {
+    /// Places for a connection on each of these sockets, of which `first` is the number of the first among all.
+    pub(super) fn new(
+        (plan, quic): (&Plan, &QuicPlan),
+        client: Client,
+        first: usize,
+        sockets: &'a [UdpSocket],
+    ) -> io::Result<Self> {
+        let place = |number: usize| {
+            let target = number % plan.targets.len();
+            let to = plan.targets[target];
+            Place {
+                target,
+                to,
+                address: to.into(),
+                began_ns: 0,
+                is_open: false,
+                waiting: VecDeque::new(),
+                blocked_since_ns: None,
+                failures: 0,
+                paused_until_ns: None,
+            }
+        };
+        let epoll = Epoll::new(EVENTS)?;
+        for (socket, key) in sockets.iter().zip(0..) {
+            epoll.add(socket, key)?;
+        }
+        Ok(Self {
+            places: (first..first + sockets.len()).map(place).collect(),
+            sockets,
+            client,
+            epoll,
+            ready: Vec::with_capacity(EVENTS),
+            timers: Timers::default(),
+            next_to_check: 0,
+            received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
+            outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
+            packets: Vec::new(),
+            queries_per_connection: quic.queries_per_connection,
+            connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
+            settle_ns: (plan.timeout + plan.drain).as_nanos() as u64,
+            counts: ConnectionCounts::default(),
+            tls: TlsCounts::default(),
+            quic: QuicCounts::default(),
+        })
+    }
+
+    /// Hands queries to a place: they leave at once if its connection has streams for them, and as soon as it has
+    /// otherwise.
+    #[inline]
+    pub(super) fn hand(&mut self, state: &mut ThreadState<'_>, flow: usize, burst: &[Due], now_ns: u64) {
+        self.counts.handed += burst.len() as u64;
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let Self { client, places, quic, .. } = self;
+        let place = &mut places[flow];
+        for due in burst {
+            let query = state.supply.query(due.query).message;
+            if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
+                quic.early_queries += u64::from(!place.is_open);
+            } else {
+                quic.blocked_queries += u64::from(place.is_open);
+                place.waiting.push_back(due.key);
+            }
+        }
+        if client.has_connection(flow) {
+            self.note_blocked(state, flow, clock_ns);
+            self.flush(state, flow, now_ns);
+        } else if place.paused_until_ns.is_none() {
+            self.connect(state, flow, now_ns);
+        } else {
+            self.note_blocked(state, flow, clock_ns);
+        }
+    }
+
+    /// Sends the queries that wait, as far as there are streams for them.
+    fn pump(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let Self { client, places, quic, .. } = self;
+        let place = &mut places[flow];
+        while let Some(&key) = place.waiting.front() {
+            // A query that is lost by now needs no stream.
+            if let Some(position) = state.books.open_query(flow, key) {
+                if !client.hand(flow, key, state.supply.query(position).message, clock_ns) {
+                    break;
+                }
+                quic.early_queries += u64::from(!place.is_open);
+            }
+            place.waiting.pop_front();
+        }
+        self.note_blocked(state, flow, clock_ns);
+    }
+
+    /// Notes whether queries wait for a stream. With too many of them the flow takes no more.
+    #[inline]
+    fn note_blocked(&mut self, state: &mut ThreadState<'_>, flow: usize, clock_ns: u64) {
+        let place = &mut self.places[flow];
+        let is_blocked = place.is_open && !place.waiting.is_empty();
+        match place.blocked_since_ns {
+            None if is_blocked => place.blocked_since_ns = Some(clock_ns),
+            Some(since_ns) if !is_blocked => {
+                self.quic.blocked_ns += clock_ns.saturating_sub(since_ns);
+                place.blocked_since_ns = None;
+            }
+            _ => {}
+        }
+        state.books.block(flow, place.waiting.len() >= WAITING_MOST);
+    }
+
+    /// Sends the packets of a place's connection, and sets its timer.
+    fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
+        match self.pass_on(flow, state.clock.clock_ns(now_ns)) {
+            Some(loss) => self.cut_off(state, flow, loss, now_ns),
+            None => self.schedule(flow),
+        }
+    }
+
+    /// Sends the packets of a place's connection. Returns what the network reports about the target, if it does. Packets
+    /// that the kernel refuses for another reason are lost, and sent again.
+    fn pass_on(&mut self, flow: usize, clock_ns: u64) -> Option<Loss> {
+        let Self { client, outbox, packets, sockets, places, .. } = self;
+        let (socket, address) = (&sockets[flow], &places[flow].address);
+        let mut loss = None;
+        let mut note = |outcome: io::Result<usize>| {
+            if let Err(error) = outcome {
+                loss = loss_of(&error).or(loss);
+            }
+        };
+        while let Some(segment) = client.transmit(flow, SEGMENTS_MOST, packets, clock_ns) {
+            if !outbox.has_room(packets.len(), segment) {
+                outbox.send(socket, &mut note);
+            }
+            outbox.add(address, None, packets, segment);
+        }
+        if !outbox.is_empty() {
+            outbox.send(socket, note);
+        }
+        loss
+    }
+
+    /// Sets the timer of a place.
+    fn schedule(&mut self, flow: usize) {
+        let place = &self.places[flow];
+        let due_ns = if self.client.has_connection(flow) {
+            let of_attempt_ns = place.began_ns.saturating_add(self.connect_timeout_ns);
+            let limit_ns = if place.is_open { u64::MAX } else { of_attempt_ns };
+            self.client.due_ns(flow).unwrap_or(u64::MAX).min(limit_ns)
+        } else {
+            place.paused_until_ns.unwrap_or(u64::MAX)
+        };
+        if due_ns != u64::MAX {
+            self.timers.set(flow, due_ns);
+        }
+    }
+
+    /// Looks at the sockets, and waits for `most_ns` at most until something arrives at one of them. Returns whether
+    /// something did.
+    pub(super) fn look(&mut self, state: &mut ThreadState<'_>, mut most_ns: Option<u64>) -> io::Result<bool> {
+        let mut happened = false;
+        let mut rounds_left = 1 + self.places.len() / EVENTS;
+        loop {
+            rounds_left -= 1;
+            self.ready.clear();
+            self.ready.extend(self.epoll.wait_for(most_ns)?);
+            for index in 0..self.ready.len() {
+                happened = true;
+                let flow = self.ready[index].key as usize;
+                self.receive(state, flow)?;
+            }
+            if self.ready.len() < EVENTS || rounds_left == 0 {
+                return Ok(happened);
+            }
+            most_ns = Some(0);
+        }
+    }
+
+    /// Reads what has arrived at a socket; of a flood only a part, so that other sockets have their turn.
+    fn receive(&mut self, state: &mut ThreadState<'_>, flow: usize) -> io::Result<()> {
+        let Some(mut batch) = self.received.take() else { return Ok(()) };
+        let outcome = self.receive_into(&mut batch, state, flow);
+        self.received = Some(batch);
+        outcome
+    }
+
+    fn receive_into(
+        &mut self,
+        batch: &mut RecvBatch,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+    ) -> io::Result<()> {
+        for _ in 0..READS_MOST {
+            let received = batch.recv(&self.sockets[flow], Wait::No);
+            let now_ns = state.now_ns();
+            let count = match received {
+                Ok(count) => count,
+                Err(error) => {
+                    let loss = loss_of(&error).ok_or(error)?;
+                    self.cut_off(state, flow, loss, now_ns);
+                    continue;
+                }
+            };
+            state.books.tally.messages_received += count as u64;
+            let clock_ns = state.clock.clock_ns(now_ns);
+            for index in 0..count {
+                let message = batch.message(index);
+                let to = self.places[flow].to;
+                let mut is_known = false;
+                for datagram in message.bytes.chunks(message.segment_bytes) {
+                    is_known |= self.client.datagram(flow, to, datagram, clock_ns);
+                }
+                if is_known {
+                    let at_ns = state.clock.arrival_ns(message.arrived_ns, now_ns);
+                    self.happened(state, flow, at_ns, now_ns);
+                }
+            }
+            if count < batch.capacity() {
+                break;
+            }
+        }
+        let now_ns = state.now_ns();
+        self.flush(state, flow, now_ns);
+        self.close_if_spent(state, flow, now_ns);
+        Ok(())
+    }
+
+    /// Takes what happened on a place's connection. What arrived did so at `at_ns`.
+    fn happened(&mut self, state: &mut ThreadState<'_>, flow: usize, at_ns: u64, now_ns: u64) {
+        let (mut opened, mut ended) = (None, None);
+        let Self { client, places, quic, .. } = self;
+        let place = &mut places[flow];
+        client.poll(flow, state.clock.clock_ns(now_ns), |event| match event {
+            ClientEvent::Opened { session, early } => opened = Some((session, early)),
+            ClientEvent::Again(key) => {
+                quic.early_queries_again += 1;
+                place.waiting.push_back(key);
+            }
+            ClientEvent::Reply(key, reply) => {
+                place.failures = 0;
+                // RFC 9250, section 4.2.1: the ID of every message is 0.
+                if header::id(reply).is_none_or(|id| id == 0) {
+                    state.books.answered(flow, key, reply, at_ns);
+                } else {
+                    state.books.misnumbered(flow, key, reply, at_ns);
+                }
+            }
+            ClientEvent::Failed(key, code) => {
+                quic.failed(format!("stream reset with {code:#x}"));
+                state.books.lost(flow, key, Loss::StreamReset, now_ns);
+            }
+            ClientEvent::Available => {}
+            ClientEvent::Ended(end) => ended = Some(end),
+        });
+        let has_opened = opened.is_some();
+        if let Some((session, early)) = opened {
+            self.opened(&session, early, flow, state.clock.clock_ns(now_ns));
+        }
+        if let Some(end) = ended {
+            return self.ended_by(state, flow, &end, now_ns);
+        }
+        self.pump(state, flow, now_ns);
+        if has_opened {
+            self.quic.blocked_queries += self.places[flow].waiting.len() as u64;
+        }
+    }
+
+    fn opened(&mut self, session: &Session, early: EarlyData, flow: usize, clock_ns: u64) {
+        self.counts.established += 1;
+        let place = &mut self.places[flow];
+        place.is_open = true;
+        self.tls.opened(session, clock_ns.saturating_sub(place.began_ns) / 1000);
+        match early {
+            EarlyData::NotOffered => {}
+            EarlyData::Accepted => self.quic.early_accepted += 1,
+            EarlyData::Rejected => self.quic.early_rejected += 1,
+        }
+    }
+
+    /// A connection ended, or its attempt.
+    fn ended_by(&mut self, state: &mut ThreadState<'_>, flow: usize, end: &End, now_ns: u64) {
+        // Perhaps the player has to say why.
+        self.pass_on(flow, state.clock.clock_ns(now_ns));
+        let ending = Ending::of_quic(end, state.books.unsettled_of(flow) == 0);
+        match end {
+            End::Tls(failure) => self.tls.failed(failure),
+            End::TimedOut => {}
+            _ if ending == Ending::Idle => {}
+            other => self.quic.failed(other.to_string()),
+        }
+        if self.places[flow].is_open {
+            self.ended(state, flow, ending, now_ns);
+        } else {
+            self.failed(state, flow, Loss::of_quic(end), now_ns);
+        }
+    }
+
+    /// The network reports that packets do not reach the target.
+    fn cut_off(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        if !self.client.has_connection(flow) {
+            return;
+        }
+        if self.places[flow].is_open {
+            let ending = if loss == Loss::Refused { Ending::Refused } else { Ending::Unreachable };
+            self.ended(state, flow, ending, now_ns);
+        } else {
+            self.failed(state, flow, loss, now_ns);
+        }
+    }
+
+    /// An open connection ended. The next one may begin at once, unless the last ones gave no reply.
+    fn ended(&mut self, state: &mut ThreadState<'_>, flow: usize, ending: Ending, now_ns: u64) {
+        self.counts.closed[ending.number()] += 1;
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let place = &mut self.places[flow];
+        if ending != Ending::Player {
+            place.failures += 1;
+            if place.failures > 1 {
+                place.paused_until_ns = Some(clock_ns + pause_ns(place.failures - 2));
+            }
+        }
+        self.clear(state, flow, ending.loss(), now_ns);
+    }
+
+    /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
+    fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        self.client.forget(flow);
+        let place = &mut self.places[flow];
+        place.is_open = false;
+        place.waiting.clear();
+        self.note_blocked(state, flow, state.clock.clock_ns(now_ns));
+        state.books.broken(flow, loss, now_ns);
+        if let Some(queries) = self.queries_per_connection {
+            state.books.allow(flow, queries);
+        }
+        self.schedule(flow);
+    }
+
+    /// Closes a connection that had all of its queries, once their fates are settled.
+    fn close_if_spent(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
+        if !self.places[flow].is_open || state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0 {
+            return;
+        }
+        let clock_ns = state.clock.clock_ns(now_ns);
+        self.client.close(flow, clock_ns);
+        self.pass_on(flow, clock_ns);
+        self.ended(state, flow, Ending::Player, now_ns);
+    }
+
+    /// Checks places in turn: closes connections whose last queries were lost, and gives up streams whose queries were.
+    pub(super) fn tend(&mut self, state: &mut ThreadState<'_>) {
+        let now_ns = state.now_ns();
+        let lost_before_ns = state.clock.clock_ns(now_ns).saturating_sub(self.settle_ns);
+        for _ in 0..self.places.len().min(CHECKED_AT_ONCE) {
+            let flow = self.next_to_check;
+            self.next_to_check = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+            self.client.cancel_before(flow, lost_before_ns);
+            self.close_if_spent(state, flow, now_ns);
+        }
+    }
+
+    /// How long until something is due, nanoseconds.
+    pub(super) fn next_timer_ns(&self, state: &ThreadState<'_>) -> Option<u64> {
+        let clock_ns = state.clock.clock_ns(state.now_ns());
+        self.timers.next_ns().map(|due_ns| due_ns.saturating_sub(clock_ns))
+    }
+
+    /// The counts, once the trial is over. Ends all connections.
+    pub(super) fn finish(&mut self) -> ConnectionCounts {
+        let clock_ns = clock::now_ns();
+        for flow in 0..self.places.len() {
+            if !self.client.has_connection(flow) {
+                continue;
+            }
+            let place = &mut self.places[flow];
+            let count = if place.is_open { &mut self.counts.open } else { &mut self.counts.unfinished };
+            *count += 1;
+            if let Some(since_ns) = place.blocked_since_ns.take() {
+                self.quic.blocked_ns += clock_ns.saturating_sub(since_ns);
+            }
+            self.client.close(flow, clock_ns);
+            self.pass_on(flow, clock_ns);
+            self.client.forget(flow);
+        }
+        let quic = QuicCounts { client: self.client.counts(), ..std::mem::take(&mut self.quic) };
+        let tls = TlsCounts { tickets: self.client.tickets(), ..std::mem::take(&mut self.tls) };
+        ConnectionCounts { tls: Some(tls), quic: Some(quic), ..std::mem::take(&mut self.counts) }
+    }
+}
+
+/// What an error of a connected socket says about the target; `None` if it says nothing.
+fn loss_of(error: &io::Error) -> Option<Loss> {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
+    match error.kind() {
+        ConnectionRefused => Some(Loss::Refused),
+        HostUnreachable | NetworkUnreachable | NetworkDown => Some(Loss::Unreachable),
+        _ => None,
+    }
+}

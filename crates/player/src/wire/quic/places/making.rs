@@ -1,0 +1,127 @@
+//! How connections are made: the kept ones before the load begins, all others when a query needs them, and a failed one
+//! again after a pause.
+
+use std::io;
+
+use super::Places;
+use crate::loss::Loss;
+use crate::state::ThreadState;
+use crate::thread::NAP_LONGEST_NS;
+
+/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
+const PAUSE_NS: u64 = 10_000_000;
+const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
+
+/// The pause after an attempt that follows this many failed ones.
+pub(super) fn pause_ns(failures: u32) -> u64 {
+    (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
+}
+
+/// Connections that are being made at once before the load begins: fewer than a server's socket buffer takes.
+const OPENING_AT_ONCE: u64 = 128;
+
+impl Places<'_> {
+    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
+    /// them. `is_stopped` ends it early.
+    pub(in super::super) fn open_kept(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        is_stopped: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        if self.queries_per_connection.is_some() {
+            return Ok(());
+        }
+        let mut next = 0;
+        while !is_stopped() {
+            // A target that answers none of the first attempts will not answer thousands.
+            let failed: u64 = self.counts.failed.iter().sum();
+            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
+                self.connect(state, next, state.now_ns());
+                next += 1;
+            }
+            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
+                break;
+            }
+            let timer_ns = self.next_timer_ns(state).unwrap_or(NAP_LONGEST_NS);
+            self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
+            self.expire(state, false);
+        }
+        self.counts.before_load = self.counts.established;
+        for place in &mut self.places {
+            place.paused_until_ns = None;
+        }
+        Ok(())
+    }
+
+    /// Attempts without an outcome.
+    pub(in super::super) fn unfinished(&self) -> u64 {
+        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
+    }
+
+    /// Begins a connection. Queries that wait leave as early data, if they may.
+    pub(super) fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let place = &mut self.places[flow];
+        place.paused_until_ns = None;
+        place.began_ns = clock_ns;
+        place.is_open = false;
+        self.counts.attempts += 1;
+        match self.client.connect(flow, place.target, place.to, clock_ns) {
+            Ok(()) => {
+                self.pump(state, flow, now_ns);
+                self.flush(state, flow, now_ns);
+            }
+            Err(reason) => {
+                self.quic.failed(reason);
+                self.failed(state, flow, Loss::Local, now_ns);
+            }
+        }
+    }
+
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
+    pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        self.counts.failed[loss.number()] += 1;
+        let place = &mut self.places[flow];
+        place.paused_until_ns = Some(state.clock.clock_ns(now_ns) + pause_ns(place.failures));
+        place.failures += 1;
+        self.clear(state, flow, loss, now_ns);
+    }
+
+    /// Does what is due at places: timers of their connections, the end of attempts that took too long, and of pauses.
+    /// `is_loading` is whether the load runs.
+    pub(in super::super) fn expire(&mut self, state: &mut ThreadState<'_>, is_loading: bool) {
+        let now_ns = state.now_ns();
+        let clock_ns = state.clock.clock_ns(now_ns);
+        while let Some(flow) = self.timers.take_due(clock_ns) {
+            self.timer(state, flow, now_ns, is_loading);
+        }
+    }
+
+    fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let place = &mut self.places[flow];
+        if self.client.has_connection(flow) {
+            let gives_up_ns = place.began_ns.saturating_add(self.connect_timeout_ns);
+            if !place.is_open && gives_up_ns <= clock_ns {
+                self.client.close(flow, clock_ns);
+                self.pass_on(flow, clock_ns);
+                self.failed(state, flow, Loss::ConnectTimeout, now_ns);
+            } else if self.client.due_ns(flow).is_some_and(|due_ns| due_ns <= clock_ns) {
+                self.client.expire(flow, clock_ns);
+                self.happened(state, flow, now_ns, now_ns);
+                self.flush(state, flow, now_ns);
+            } else {
+                self.schedule(flow);
+            }
+        } else if place.paused_until_ns.is_some_and(|until_ns| until_ns <= clock_ns) {
+            place.paused_until_ns = None;
+            let is_kept = self.queries_per_connection.is_none();
+            if !place.waiting.is_empty() || (is_kept && is_loading) {
+                self.connect(state, flow, now_ns);
+            }
+        } else {
+            self.schedule(flow);
+        }
+    }
+}
