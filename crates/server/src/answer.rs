@@ -29,7 +29,7 @@ pub struct Query<'a> {
 pub enum Client<'a> {
     /// The sender of a datagram, to which the reply goes.
     Udp(&'a Address),
-    /// The other end of a TCP connection.
+    /// The other end of a connection over TCP or QUIC.
     Tcp(IpAddr),
     /// A process of this host, on a Unix socket.
     Unix,

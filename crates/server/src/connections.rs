@@ -1,6 +1,6 @@
 //! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) at addresses of its own, and with the
-//! same framing over Unix sockets. One thread in each process serves all connections; events say which of them can go
-//! on. The number of connections is limited in total and per client, and so is the memory of each connection. A
+//! same framing over Unix sockets; and DNS over QUIC (RFC 9250) at addresses of its own. One thread in each process
+//! serves all connections but those over QUIC, and one for each worker serves those; events say which of them can go on. The number of connections is limited in total and per client, and so is the memory of each connection. A
 //! connection without progress is closed, whether it sends nothing, sends byte by byte, does not read its replies, or
 //! has vanished.
 //!
@@ -17,6 +17,7 @@ mod keeper;
 mod listener;
 mod output;
 mod padding;
+mod quic;
 mod slots;
 mod stream;
 mod tls;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kqps_kernel::UdpSocket;
 use kqps_kernel::affinity::{confine_thread, thread_id};
 use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::Waker;
@@ -34,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use counts::{End, TcpReport};
 pub use keeper::{Accepting, Keeper, KeptConnection};
 pub use output::Output;
+pub use quic::QuicReport;
 pub use slots::{Active, Slots};
 pub use stream::Stream;
 pub use tls::TlsStream;
@@ -44,6 +47,7 @@ use crate::answer::Answer;
 use crate::sockets::ListeningSocket;
 use crate::worker::StopFlag;
 use event_loop::ConnectionLoop;
+use quic::QuicLoop;
 
 /// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
 pub const OTHER_FILES: usize = 64;
@@ -70,14 +74,26 @@ impl Limits {
     }
 }
 
-/// The thread that serves the connections.
+/// A thread that serves connections: of QUIC, or all others.
 pub struct ConnectionThread {
-    waker: Arc<Waker>,
-    thread: JoinHandle<io::Result<TcpReport>>,
+    waking: Waking,
+    thread: JoinHandle<io::Result<ConnectionReport>>,
+}
+
+/// What makes a thread look at its [`StopFlag`].
+enum Waking {
+    Waker(Arc<Waker>),
+    Sockets(Vec<Arc<UdpSocket>>),
+}
+
+/// The counts of a thread that serves connections.
+pub(crate) enum ConnectionReport {
+    Tcp(TcpReport),
+    Quic(QuicReport),
 }
 
 impl ConnectionThread {
-    /// Starts the thread on these cores; an empty list means any core.
+    /// Starts the thread on these cores; an empty list means any core. Either all sockets are of QUIC or none is.
     pub(crate) fn start<A: Answer + Send + 'static>(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
@@ -88,24 +104,42 @@ impl ConnectionThread {
     where
         A::Many: Send,
     {
+        let of_quic: Vec<_> = listeners.iter().filter_map(ListeningSocket::quic).collect();
+        if !of_quic.is_empty() {
+            let sockets = of_quic.iter().map(|(socket, _)| Arc::clone(socket)).collect();
+            let thread = std::thread::Builder::new().name("quic".to_owned()).spawn(move || {
+                confine(&cpus)?;
+                let mut connections = QuicLoop::new(of_quic, limits, answer);
+                stop.report_ready()?;
+                connections.serve(&stop)?;
+                Ok(ConnectionReport::Quic(connections.close()?))
+            })?;
+            return Ok(Self { waking: Waking::Sockets(sockets), thread });
+        }
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
         reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
         let (mut connections, waker) = ConnectionLoop::new(listeners, limits, answer)?;
         let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
-            if !cpus.is_empty() {
-                confine_thread(thread_id(), &cpus)?;
-            }
+            confine(&cpus)?;
             stop.report_ready()?;
             connections.serve(&stop)?;
-            Ok(connections.close())
+            Ok(ConnectionReport::Tcp(connections.close()))
         })?;
-        Ok(Self { waker, thread })
+        Ok(Self { waking: Waking::Waker(waker), thread })
     }
 
     /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
-    pub(crate) fn stop(self) -> io::Result<TcpReport> {
-        self.waker.wake()?;
+    pub(crate) fn stop(self) -> io::Result<ConnectionReport> {
+        match self.waking {
+            Waking::Waker(waker) => waker.wake()?,
+            Waking::Sockets(sockets) => sockets.iter().for_each(|socket| socket.wake_readers()),
+        }
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
     }
+}
+
+/// Keeps this thread on these cores; an empty list means any core.
+fn confine(cpus: &[u32]) -> io::Result<()> {
+    if cpus.is_empty() { Ok(()) } else { confine_thread(thread_id(), cpus) }
 }

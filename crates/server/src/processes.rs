@@ -43,15 +43,20 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
     let acceptor = described.identity.as_ref().map(Acceptor::new).transpose().map_err(io::Error::other)?;
+    let over_quic = described.quic.as_ref().map(|quic| Acceptor::over_quic(&quic.identity, quic.early_data));
+    let over_quic = over_quic.transpose().map_err(io::Error::other)?;
+    let no_identity = || io::Error::other("no certificate for connections in TLS or over QUIC");
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
             ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
             ListenerDescription::Tls(number) => {
-                let no_identity = || io::Error::other("no certificate for connections in TLS");
                 let acceptor = acceptor.clone().ok_or_else(no_identity)?;
                 ListeningSocket::Tls(handed_down(number)?.into(), acceptor)
             }
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
+            ListenerDescription::Quic(number) => {
+                ListeningSocket::Quic(open(number)?, over_quic.clone().ok_or_else(no_identity)?)
+            }
         })
     };
     let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::connections::{TcpReport, add_counts};
+use crate::connections::{QuicReport, TcpReport, add_counts};
 use crate::counts::Counts;
 use crate::error::ServeError;
 
@@ -35,6 +35,9 @@ pub struct Report {
     /// Counts of connections, which the counts above do not include. `None` if the server accepts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpReport>,
+    /// Counts of connections over QUIC, which no other count includes. `None` if the server accepts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicReport>,
     /// Counts of each back end, by its name. Empty unless the server is a front.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
@@ -67,6 +70,7 @@ impl Report {
             dropped,
             response_rcodes,
             tcp,
+            quic: None,
             back_ends,
             workers,
             socket_drops: 0,
@@ -84,6 +88,9 @@ impl Report {
         add_back_ends(&mut self.back_ends, &other.back_ends);
         if let Some(tcp) = other.tcp {
             self.tcp.get_or_insert_default().add(tcp);
+        }
+        if let Some(quic) = other.quic {
+            self.quic.get_or_insert_default().add(quic);
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Transports<'a> {
     pub tcp: bool,
     /// Whether the service can accept connections in TLS, if its setup has addresses for them.
     pub tls: bool,
+    /// Whether the service can accept connections over QUIC, if its setup has addresses for them.
+    pub quic: bool,
     /// The paths of the Unix sockets at which it accepts connections.
     pub unix: &'a [PathBuf],
 }
@@ -78,8 +80,10 @@ impl Task {
     /// The limits of each thread that serves connections, if all of them together have these limits. That of the
     /// connections of one client stays the same.
     pub fn limits_of_each(&self, limits: Limits) -> Limits {
-        let with_own = self.workers.iter().filter(|worker| !worker.listeners.is_empty()).count();
-        let threads = with_own + usize::from(!self.listeners.is_empty());
+        let sets = self.workers.iter().map(|worker| &worker.listeners).chain([&self.listeners]);
+        // Sockets of QUIC have a thread of their own.
+        let has = |set: &[ListeningSocket], is_quic| set.iter().any(|socket| socket.is_quic() == is_quic);
+        let threads: usize = sets.map(|set| usize::from(has(set, true)) + usize::from(has(set, false))).sum();
         Limits { connections: limits.connections.div_ceil(threads.max(1)), ..limits }
     }
 }

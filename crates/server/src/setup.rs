@@ -45,6 +45,8 @@ pub struct ServerSetup {
     pub listen: Vec<SocketAddr>,
     /// Where to accept connections in TLS; `None` for nowhere.
     pub tls: Option<TlsSetup>,
+    /// Where to accept connections over QUIC; `None` for nowhere.
+    pub quic: Option<QuicSetup>,
     /// The I/O model of every worker.
     pub io: Model,
     /// The number of worker processes, at least 1. With 1 the threads run in this process.
@@ -75,6 +77,17 @@ pub struct TlsSetup {
     pub identity: Identity,
 }
 
+/// Where a server accepts connections over QUIC.
+#[derive(Clone, Debug)]
+pub struct QuicSetup {
+    /// The addresses to listen on; port 0 picks a free port.
+    pub listen: Vec<SocketAddr>,
+    /// The server's certificate and key.
+    pub identity: Identity,
+    /// Whether queries may arrive with the first packet of a resumed connection (0-RTT).
+    pub early_data: bool,
+}
+
 impl ServerSetup {
     /// The number of workers in all processes.
     pub fn workers(&self) -> u32 {
@@ -94,6 +107,7 @@ impl ServerSetup {
         Self {
             listen,
             tls: None,
+            quic: None,
             io,
             processes: 1,
             threads: 1,

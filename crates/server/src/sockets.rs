@@ -6,6 +6,7 @@
 //! connected to its own address, so the kernel passes it over for packets from other addresses (net/ipv4/udp.c,
 //! `compute_score`). A connected socket can still send to any address that a call names.
 
+mod quic;
 mod unix;
 
 use std::io;
@@ -38,7 +39,7 @@ pub struct WorkerSockets {
     pub cpu: Option<u32>,
     /// The addresses that the worker serves, at least one.
     pub endpoints: Vec<Endpoint>,
-    /// The sockets of its own that accept connections. Empty if workers share those of the server.
+    /// The sockets of its own that accept connections: those of QUIC, and others if workers do not share them.
     pub listeners: Vec<ListeningSocket>,
 }
 
@@ -49,6 +50,8 @@ pub struct Bound {
     pub addresses: Vec<SocketAddr>,
     /// The addresses at which it accepts connections in TLS.
     pub tls: Vec<SocketAddr>,
+    /// The addresses at which it accepts connections over QUIC.
+    pub quic: Vec<SocketAddr>,
     /// The sockets of each worker.
     pub workers: Vec<WorkerSockets>,
     /// Every receiving socket once.
@@ -76,6 +79,8 @@ pub enum ListeningSocket {
     Tls(TcpListener, Acceptor),
     /// A Unix socket, for processes of this host.
     Unix(UnixListener),
+    /// A UDP socket for connections over QUIC.
+    Quic(Arc<UdpSocket>, Acceptor),
 }
 
 impl ListeningSocket {
@@ -85,7 +90,21 @@ impl ListeningSocket {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
             Self::Tls(socket, acceptor) => Self::Tls(socket.try_clone()?, acceptor.clone()),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
+            Self::Quic(socket, acceptor) => Self::Quic(socket.clone(), acceptor.clone()),
         })
+    }
+
+    /// Whether it is of QUIC.
+    pub fn is_quic(&self) -> bool {
+        matches!(self, Self::Quic(..))
+    }
+
+    /// The socket and the acceptor of QUIC; `None` if it is of another kind.
+    pub(crate) fn quic(&self) -> Option<(Arc<UdpSocket>, Acceptor)> {
+        match self {
+            Self::Quic(socket, acceptor) => Some((socket.clone(), acceptor.clone())),
+            Self::Tcp(_) | Self::Tls(..) | Self::Unix(_) => None,
+        }
     }
 }
 
@@ -94,6 +113,7 @@ impl AsFd for ListeningSocket {
         match self {
             Self::Tcp(socket) | Self::Tls(socket, _) => socket.as_fd(),
             Self::Unix(socket) => socket.as_fd(),
+            Self::Quic(socket, _) => socket.as_fd(),
         }
     }
 }
@@ -115,7 +135,8 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
         |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, tls: Vec::new(), workers, receivers, listeners, files };
+    let (tls, quic) = (Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, tls, quic, workers, receivers, listeners, files };
     for &address in &setup.listen {
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
@@ -144,6 +165,9 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
     }
     if let Some(tls) = &setup.tls {
         bind_tls(setup, tls, &mut bound)?;
+    }
+    if let Some(quic) = &setup.quic {
+        quic::bind(setup, quic, &mut bound)?;
     }
     for path in unix {
         let (listener, file) = unix::listen(path)?;

@@ -1,7 +1,7 @@
-//! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a connection,
-//! with a socket and a port that it keeps, since servers tell connections apart by both. Kept connections are opened before
-//! the trial begins. All others are opened when a query is handed to their place, and closed after their number of
-//! queries.
+//! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a
+//! connection, with a socket and a port that it keeps: servers tell connections apart by both. Kept ones are opened
+//! before the trial begins. All others are opened when a query is handed to their place, and closed after their number
+//! of queries.
 
 mod epoll;
 mod places;
@@ -52,12 +52,18 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
         let from = plan.local.map_or_else(|| any(to), |local| local.of_socket(number));
         let address = SocketAddr::new(from, 0);
         let bound = UdpSocket::bind(address, &options)
-            .and_then(|socket| may_fail_later(socket.connect(to)).map(|()| socket));
+            .and_then(|socket| set_up(&socket, to).map(|()| socket));
         bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
     };
     let all = (0..plan.flows()).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
     let notes = all[0].short_buffers(bytes);
     Ok(Sockets { all, notes })
+}
+
+/// Connects a socket. RFC 9000, section 14: packets of QUIC are never fragmented.
+fn set_up(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
+    socket.never_fragment()?;
+    may_fail_later(socket.connect(to))
 }
 
 /// The outcome of connecting a socket. Without a route now there may be one later, and sending then says what is wrong.

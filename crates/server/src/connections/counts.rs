@@ -18,7 +18,7 @@ pub enum End {
     Idle,
     /// The peer read too little for too long.
     Slow,
-    /// The peer sent something that is not DNS: a message length too small for a header.
+    /// The peer sent something that is not DNS: a message length too small for a header; or it broke a rule of RFC 9250.
     NotDns,
     /// The handshake of TLS failed, or the peer sent something that TLS forbids.
     Tls,
@@ -110,7 +110,8 @@ pub struct TcpReport {
     /// Replies by rcode, without transfers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response_rcodes: BTreeMap<String, u64>,
-    /// Completed handshakes of TLS by kind: `full`, `retry` if the server asked for another group first, or `resumed`.
+    /// Completed handshakes of TLS by kind: `full`, `retry` if the server asked for another group first,
+    /// `resumed`, or over QUIC `0-rtt`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handshakes: BTreeMap<String, u64>,
 }

@@ -49,6 +49,9 @@ impl Listener {
                 registry.register(&mut socket, token, Interest::READABLE)?;
                 Socket::Unix(socket)
             }
+            ListeningSocket::Quic(..) => {
+                return Err(io::Error::other("connections over QUIC need a thread of their own"));
+            }
         };
         Ok(Self { socket, waiting: true })
     }

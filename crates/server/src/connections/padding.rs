@@ -1,5 +1,5 @@
-//! Padding of replies (RFC 7830), so that their lengths say little about their contents. Only replies in TLS are
-//! padded, and only if the query has the option: to a multiple of 468 bytes (RFC 8467, section 4.1).
+//! Padding of replies (RFC 7830), so that their lengths say little about their contents. Only replies in TLS and
+//! over QUIC are padded, and only if the query has the option: to a multiple of 468 bytes (RFC 8467, section 4.1).
 
 use kqps_message::edns;
 

@@ -20,6 +20,14 @@ pub(super) struct TaskDescription {
     pub(super) listeners: Vec<ListenerDescription>,
     /// The certificate and key for connections in TLS.
     pub(super) identity: Option<Identity>,
+    pub(super) quic: Option<QuicDescription>,
+}
+
+/// What connections over QUIC need.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct QuicDescription {
+    pub(super) identity: Identity,
+    pub(super) early_data: bool,
 }
 
 /// A listening socket by its kind, as a file descriptor.
@@ -28,6 +36,7 @@ pub(super) enum ListenerDescription {
     Tcp(RawFd),
     Tls(RawFd),
     Unix(RawFd),
+    Quic(RawFd),
 }
 
 #[derive(Debug, Serialize, Deserialize)]

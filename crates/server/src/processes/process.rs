@@ -9,12 +9,12 @@ use std::sync::Arc;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
-use super::message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
+use super::message::{ListenerDescription, Message, QuicDescription, TaskDescription, WorkerDescription};
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Description;
 use crate::services::auth::ZonesLoaded;
-use crate::setup::ServerSetup;
+use crate::setup::{QuicSetup, ServerSetup};
 use crate::sockets::{ListeningSocket, WorkerSockets};
 
 /// The arguments that make kqps a worker process.
@@ -63,6 +63,7 @@ impl WorkerProcess {
             workers,
             listeners,
             identity: setup.tls.as_ref().map(|tls| tls.identity.clone()),
+            quic: setup.quic.as_ref().map(of_quic),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = tie(&mut command).spawn()?;
@@ -149,9 +150,14 @@ fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result
             ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
             ListeningSocket::Tls(..) => ListenerDescription::Tls(number),
             ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
+            ListeningSocket::Quic(..) => ListenerDescription::Quic(number),
         })
     };
     listeners.iter().map(describe).collect()
+}
+
+fn of_quic(setup: &QuicSetup) -> QuicDescription {
+    QuicDescription { identity: setup.identity.clone(), early_data: setup.early_data }
 }
 
 impl AsRawFd for WorkerProcess {

@@ -33,7 +33,7 @@ pub struct Auth {
 
 impl Service for Auth {
     fn transports(&self) -> Transports<'_> {
-        Transports { tcp: self.settings.tcp, tls: true, unix: &self.settings.unix }
+        Transports { tcp: self.settings.tcp, tls: true, quic: true, unix: &self.settings.unix }
     }
 
     fn replies_pass(&self) -> bool {

@@ -27,7 +27,8 @@ pub struct Echo {
 
 impl Service for Echo {
     fn transports(&self) -> Transports<'_> {
-        Transports { tcp: self.tcp, tls: self.connections.is_some(), unix: &[] }
+        let has_connections = self.connections.is_some();
+        Transports { tcp: self.tcp, tls: has_connections, quic: has_connections, unix: &[] }
     }
 
     /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments

@@ -1,4 +1,4 @@
-//! The threads of one process: its workers, and the one that serves connections.
+//! The threads of one process: its workers, and those that serve connections.
 
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -10,7 +10,7 @@ use kqps_kernel::UdpSocket;
 use kqps_kernel::affinity::pin_thread;
 
 use crate::answer::Answer;
-use crate::connections::ConnectionThread;
+use crate::connections::{ConnectionReport, ConnectionThread};
 use crate::counts::Counts;
 use crate::error::ServeError;
 use crate::loops;
@@ -36,8 +36,8 @@ pub struct Threads {
 
 impl Threads {
     /// Starts every worker with `start`, which gets its number. Starts a thread with `connections`, if there is that,
-    /// for the sockets in `listeners`, and one for each worker that has such sockets of its own. Returns when all can
-    /// answer.
+    /// for the sockets in `listeners`, and one for each worker that has such sockets of its own. Sockets of QUIC have
+    /// a thread apart. Returns when all can answer.
     pub fn start(
         model: Model,
         mut workers: Vec<WorkerSockets>,
@@ -51,14 +51,18 @@ impl Threads {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Self { model, stop, started: Vec::new(), connections: Vec::new(), receivers, news };
         if let Some(mut start) = connections {
-            let all_cpus = workers.iter().filter_map(|worker| worker.cpu).collect();
+            let all_cpus: Vec<u32> = workers.iter().filter_map(|worker| worker.cpu).collect();
             let own = workers
                 .iter_mut()
                 .map(|worker| (std::mem::take(&mut worker.listeners), Vec::from_iter(worker.cpu)));
             let sets = std::iter::once((listeners, all_cpus)).chain(own);
-            for (listeners, cpus) in sets.filter(|(listeners, _)| !listeners.is_empty()) {
-                let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
-                threads.connections.push(start(listeners, cpus, stop)?);
+            for (listeners, cpus) in sets {
+                let (of_quic, others): (Vec<_>, Vec<_>) =
+                    listeners.into_iter().partition(ListeningSocket::is_quic);
+                for listeners in [others, of_quic].into_iter().filter(|listeners| !listeners.is_empty()) {
+                    let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
+                    threads.connections.push(start(listeners, cpus.clone(), stop)?);
+                }
             }
         }
         for (number, sockets) in workers.into_iter().enumerate() {
@@ -96,7 +100,8 @@ impl Threads {
         }
         for connections in self.connections.drain(..) {
             match connections.stop() {
-                Ok(counted) => report.tcp.get_or_insert_default().add(counted),
+                Ok(ConnectionReport::Tcp(counted)) => report.tcp.get_or_insert_default().add(counted),
+                Ok(ConnectionReport::Quic(counted)) => report.quic.get_or_insert_default().add(counted),
                 Err(error) => failed = failed.or(Some(ServeError::Connections(error))),
             }
         }

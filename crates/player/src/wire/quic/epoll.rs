@@ -1,5 +1,5 @@
-//! `epoll`: one wait returns the sockets that are readable, one call reads what has arrived on a socket, and one call sends
-//! the packets that a burst needs, in segments (`UDP_GRO`, `UDP_SEGMENT`).
+//! `epoll`: one wait returns the sockets that are readable, one call reads what has arrived on a socket, and one call
+//! sends the packets that a burst needs, in segments (`UDP_GRO`, `UDP_SEGMENT`).
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,8 +61,8 @@ fn send_due(thread: &mut QuicThread<'_>, burst: &mut Vec<Due>) -> bool {
     sent
 }
 
-/// Looks at the sockets, for `most_ns` at most, and settles queries by time at each tick. Every socket that was readable
-/// at `now_ns` has then been read.
+/// Looks at the sockets, for `most_ns` at most, and settles queries by time at each tick. Every socket that was
+/// readable at `now_ns` has then been read.
 fn receive(
     thread: &mut QuicThread<'_>,
     next_tick_ns: &mut u64,

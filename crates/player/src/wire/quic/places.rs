@@ -1,6 +1,6 @@
-//! The places for a thread's connections, one for each flow of the books: what is handed to them and read from them, and
-//! what becomes of the queries of a connection when it ends. The client's times, and those of timers, are of the monotonic
-//! clock, since connections are made before the trial's start.
+//! The places for a thread's connections, one for each flow of the books: what is handed to them and read from them,
+//! and what becomes of the queries of a connection when it ends. The client's times, and those of timers, are of the
+//! monotonic clock, since connections are made before the trial's start.
 
 mod making;
 
@@ -204,8 +204,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Sends the packets of a place's connection. Returns what the network reports about the target, if it does. Packets
-    /// that the kernel refuses for another reason are lost, and sent again.
+    /// Sends the packets of a place's connection. Returns what the network reports about the target, if it does.
+    /// Packets that the kernel refuses for another reason are lost, and sent again.
     fn pass_on(&mut self, flow: usize, clock_ns: u64) -> Option<Loss> {
         let Self { client, outbox, packets, sockets, places, .. } = self;
         let (socket, address) = (&sockets[flow], &places[flow].address);
