@@ -313,6 +313,7 @@ fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
         Wire::Udp(_) => (Transport::Udp, USUAL_IO),
         Wire::Tcp(tcp) if tcp.tls.is_some() => (Transport::Tls, echo_io::OVER_TCP),
         Wire::Tcp(_) => (Transport::Tcp, echo_io::OVER_TCP),
+        Wire::Quic(_) => (Transport::Quic, echo_io::OVER_TCP),
     };
     let is_udp = transport == Transport::Udp;
     if !is_udp && args.subject_io.is_some() {

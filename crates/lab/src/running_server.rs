@@ -56,7 +56,8 @@ impl RunningServer {
         let factors = like.factors.with(&self.factors).fitting();
         let io = match factors.transport() {
             Transport::Udp => USUAL_IO,
-            Transport::Tcp => echo_io::OVER_TCP,
+            // Studies name no other (`Transport::OF_STUDIES`).
+            Transport::Tcp | Transport::Tls | Transport::Quic => echo_io::OVER_TCP,
         };
         Cell {
             name: self.name.clone(),
@@ -78,7 +79,7 @@ impl RunningServer {
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let (io, over) = match server.factors.transport() {
         Transport::Udp => ("segment", ""),
-        Transport::Tcp => (echo_io::OVER_TCP, " over tcp"),
+        Transport::Tcp | Transport::Tls | Transport::Quic => (echo_io::OVER_TCP, " over tcp"),
     };
     Cell {
         name: format!("player ceiling{over}, echo at {}", echo.address),

@@ -131,6 +131,14 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
             outstanding_per_connection: Some(tcp.outstanding),
             ..of_all
         },
+        Wire::Quic(quic) => PlayerFactors {
+            // Nor do they vary QUIC.
+            transport: Some(Transport::Tcp),
+            connections: flows,
+            queries_per_connection: quic.queries_per_connection,
+            outstanding_per_connection: Some(quic.outstanding),
+            ..of_all
+        },
     });
     Cell {
         name: name.to_owned(),

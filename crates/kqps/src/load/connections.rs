@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::OUTSTANDING_MOST;
-use kqps_player::{Close, TcpPlan};
+use kqps_player::{Close, QuicPlan, TcpPlan, TlsPlan};
+use kqps_quic::Congestion;
 
 use crate::exit::bad_input;
 use crate::value::{parse_some_time, parse_within};
@@ -16,12 +17,11 @@ pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.
 pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
     match text {
-        // dnsperf names it by the protocol above it.
+        // dnsperf names these by the protocol above them.
         "dot" => Ok(Transport::Tls),
-        "doh" | "https" | "doq" | "quic" => {
-            Err(format!("this version plays over udp, tcp and tls, not over {text}"))
-        }
-        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp or tls".into()),
+        "doq" => Ok(Transport::Quic),
+        "doh" | "https" => Err(format!("this version plays over udp, tcp, tls and quic, not over {text}")),
+        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp, tls or quic".into()),
     }
 }
 
@@ -73,6 +73,31 @@ impl ConnectionArgs {
             connect_timeout: self.connect_timeout.unwrap_or(timeout),
             tls: None,
         }
+    }
+
+    /// The plan of `connections` connections over QUIC with these flags, where a reply may take `timeout`. All else is
+    /// usual.
+    pub(super) fn plan_quic(
+        &self,
+        connections: usize,
+        timeout: Duration,
+        tls: TlsPlan,
+    ) -> anyhow::Result<QuicPlan> {
+        if self.close.is_some() {
+            return Err(bad_input("--close is about TCP: QUIC closes connections in one way"));
+        }
+        let TcpPlan { connections, queries_per_connection, outstanding, connect_timeout, .. } =
+            self.plan(connections, timeout);
+        Ok(QuicPlan {
+            connections,
+            queries_per_connection,
+            outstanding,
+            connect_timeout,
+            buffer_bytes: None,
+            tls,
+            early_data: false,
+            congestion: Congestion::default(),
+        })
     }
 
     /// Refuses flags of connections if there are none.

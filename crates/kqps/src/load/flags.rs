@@ -16,12 +16,14 @@ use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Io, LoadPlan, Plan, Sources, Stop, TcpPlan, UdpPlan, Wire};
+use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, UdpPlan, Wire};
+use kqps_tls::Client;
 use tempfile::NamedTempFile;
 
 use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::plan_error::with_flags;
+use super::quic::QuicArgs;
 use super::skipped::skipped;
 use super::subject::{self, Choice};
 use super::target::{Allowed, Family, Targets, check_sources, check_target, resolve_all};
@@ -47,7 +49,7 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53 or tls://dns.example
+    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53, tls://dns.example or quic://dns.example
     ///
     /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
     /// target only.
@@ -58,7 +60,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53; over TLS 853)
+    /// The port of targets that have none of their own (default: 53; over TLS and QUIC 853)
     ///
     /// A bare number after a target is its port, too.
     #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
@@ -75,7 +77,7 @@ pub(crate) struct PlayerArgs {
     )]
     family: Family,
 
-    /// The transport: udp (the default), tcp, or tls (dot); a URL names it as well
+    /// The transport: udp (the default), tcp, tls (dot) or quic (doq); a URL names it as well
     #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<Transport>,
 
@@ -139,6 +141,9 @@ pub(crate) struct PlayerArgs {
 
     #[command(flatten)]
     tls: TlsArgs,
+
+    #[command(flatten)]
+    quic: QuicArgs,
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
@@ -367,32 +372,44 @@ impl PlayerArgs {
             let usual = threads.saturating_mul(per_thread).next_multiple_of(targets.addresses.len() as u64);
             self.sockets.unwrap_or(usual) as usize
         };
-        if transport != Transport::Tls {
+        let is_quic = transport == Transport::Quic;
+        if !is_quic {
+            self.quic.check_none_is_given()?;
+        }
+        if !is_quic && transport != Transport::Tls {
             self.tls.check_none_is_given()?;
         }
+        let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
             return Ok(Wire::Udp(UdpPlan {
                 io: self.io,
                 sockets: flows(SOCKETS_PER_THREAD),
-                buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+                buffer_bytes,
                 // As in dnsperf, 0 stands for any port.
                 local_port: self.local_port.filter(|port| *port > 0),
             }));
         }
         let of_udp = [
             (self.io != Io::Auto, "--io"),
-            (self.buffer.is_some(), "-b"),
+            (self.buffer.is_some() && !is_quic, "-b"),
             (self.local_port.is_some_and(|port| port > 0), "-x"),
         ];
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
+        let connections = flows(CONNECTIONS_PER_THREAD);
         let tls = match transport {
-            Transport::Tls => Some(self.tls.plan(&targets.names)?),
+            Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
+            Transport::Quic => {
+                let client = |settings: &_| Client::over_quic(settings, self.quic.early_data);
+                let tls = self.tls.plan(&targets.names, client)?;
+                let plan = self.connections.plan_quic(connections, timeout, tls)?;
+                return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
+            }
             Transport::Udp | Transport::Tcp => None,
         };
-        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout) }))
+        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(connections, timeout) }))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.

@@ -47,7 +47,7 @@ pub(super) fn chosen(
             Ok(SubjectWatched::of_processes(vec![pid], targets[0].ip()))
         }
         Choice::Auto => {
-            let is_of_datagrams = transport == Transport::Udp;
+            let is_of_datagrams = matches!(transport, Transport::Udp | Transport::Quic);
             let sockets = if is_of_datagrams { Transport::Udp } else { Transport::Tcp };
             Ok(SubjectWatched::found(targets, sockets))
         }

@@ -163,6 +163,7 @@ fn usual_port(transport: Transport) -> u16 {
         // RFC 1035, section 4.2.
         Transport::Udp | Transport::Tcp => 53,
         Transport::Tls => kqps_tls::PORT,
+        Transport::Quic => kqps_quic::PORT,
     }
 }
 
@@ -391,8 +392,8 @@ mod tests {
         assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
         let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
         assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
-        assert!(error(&["quic://127.0.0.1"]).contains("over udp, tcp and tls, not over quic"));
-        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp or tls"));
+        assert!(error(&["https://127.0.0.1"]).contains("over udp, tcp, tls and quic, not over https"));
+        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp, tls or quic"));
     }
 
     #[test]
@@ -404,6 +405,8 @@ mod tests {
         let named = |address: &str, name: &str| (address.to_owned(), name.to_owned());
         assert_eq!(all("tls://127.0.0.1", None), named("127.0.0.1:853", "127.0.0.1"));
         assert_eq!(all("dot://[::1]:8853", None), named("[::1]:8853", "::1"));
+        assert_eq!(all("quic://127.0.0.1", None), named("127.0.0.1:853", "127.0.0.1"));
+        assert_eq!(all("doq://[::1]:8853", None), named("[::1]:8853", "::1"));
         assert_eq!(all("::1", Some(Transport::Tls)), named("[::1]:853", "::1"));
         assert_eq!(all("tls://localhost:8853", None).1, "localhost");
         assert_eq!(all("127.0.0.1", Some(Transport::Tcp)), named("127.0.0.1:53", "127.0.0.1"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kqps_player::TlsPlan;
-use kqps_tls::{Client, ClientSettings, Group, Suite, Trust};
+use kqps_tls::{Client, ClientSettings, Group, Suite, TlsError, Trust};
 
 use crate::exit::bad_input;
 
@@ -39,7 +39,8 @@ pub(crate) struct TlsArgs {
 
     /// Resume sessions of earlier connections: yes (the default) or no
     ///
-    /// Each thread keeps the tickets that it got, and uses each once. Early data is never sent.
+    /// Each thread keeps the tickets that it got, and uses each once. Early data is sent over QUIC
+    /// alone, and only with --early-data.
     #[arg(long, value_name = "WHETHER", hide_possible_values = true)]
     resume: Option<YesNo>,
 
@@ -53,21 +54,25 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// TLS with these flags, for targets of these names.
-    pub(super) fn plan(&self, targets: &[String]) -> anyhow::Result<TlsPlan> {
+    /// TLS with these flags, for targets of these names. `client` makes a client, as the player will.
+    pub(super) fn plan(
+        &self,
+        targets: &[String],
+        client: impl FnOnce(&ClientSettings) -> Result<Client, TlsError>,
+    ) -> anyhow::Result<TlsPlan> {
         let names = match &self.server_name {
             Some(name) => vec![name.clone(); targets.len()],
             None => targets.to_vec(),
         };
-        let client = ClientSettings {
+        let settings = ClientSettings {
             trust: self.trust()?,
             resume: self.resume != Some(YesNo::No),
             suites: self.tls_suite.clone(),
             groups: self.tls_group.clone(),
         };
         // What a player cannot use should be an error of the flags, and not of a trial.
-        Client::new(&client).map_err(|error| bad_input(error.to_string()))?;
-        Ok(TlsPlan { names, client })
+        client(&settings).map_err(|error| bad_input(error.to_string()))?;
+        Ok(TlsPlan { names, client: settings })
     }
 
     fn trust(&self) -> anyhow::Result<Trust> {
@@ -89,7 +94,7 @@ impl TlsArgs {
             (!self.tls_group.is_empty(), "--tls-group"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls)"))),
+            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls or quic (-m tls)"))),
             None => Ok(()),
         }
     }

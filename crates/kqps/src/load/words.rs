@@ -8,7 +8,7 @@ use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{ConnectionFacts, Quantiles, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{ConnectionFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -196,7 +196,9 @@ fn load(trial: &Trial) -> String {
     line(&mut text, "Player CPU", &cpu);
     if let Some(connections) = &trial.connections {
         text += &connection_lines(connections);
-        text += &tcp_lines(trial);
+        if connections.quic.is_none() {
+            text += &tcp_lines(trial);
+        }
     }
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
@@ -221,9 +223,15 @@ fn connection_lines(connections: &ConnectionFacts) -> String {
     );
     line(&mut text, "Connections", &made);
     line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
-    line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
+    // Over QUIC a connection is made by its handshake.
+    if connections.quic.is_none() {
+        line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
+    }
     if let Some(tls) = &connections.tls {
         text += &tls_lines(tls);
+    }
+    if let Some(quic) = &connections.quic {
+        text += &quic_lines(quic);
     }
     text
 }
@@ -254,6 +262,38 @@ fn tls_lines(tls: &TlsFacts) -> String {
     }
     if tls.trust == "anyone" {
         line(&mut text, "Note", "any certificate was accepted (--insecure): another server may have answered");
+    }
+    text
+}
+
+/// QUIC below the connections: streams, early data, packets, and what failed.
+fn quic_lines(quic: &QuicFacts) -> String {
+    let QuicFacts { congestion, blocked_queries, blocked_us, retries, tokens_received, .. } = quic;
+    let mut text = String::new();
+    let streams = format!(
+        "congestion {congestion}; waited for a stream: {}, {blocked_us} us in all; Retry {retries}; tokens received \
+         {tokens_received}",
+        counted(*blocked_queries, "query")
+    );
+    line(&mut text, "QUIC", &streams);
+    if quic.early_offered > 0 {
+        let early = format!(
+            "on {}: {} accepted, {} rejected; queries sent early: {}, again: {}",
+            counted(quic.early_offered, "connection"),
+            quic.early_accepted,
+            quic.early_rejected,
+            quic.early_queries,
+            quic.early_queries_again
+        );
+        line(&mut text, "Early data", &early);
+    }
+    let packets = format!(
+        "{} sent, {} of them lost; datagrams: {} sent, {} received",
+        quic.packets_sent, quic.packets_lost, quic.datagrams_sent, quic.datagrams_received
+    );
+    line(&mut text, "Packets", &packets);
+    if !quic.failures.is_empty() {
+        line(&mut text, "QUIC failed", &causes(&quic.failures));
     }
     text
 }

@@ -232,10 +232,11 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 /// `load/target.rs`).
 fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<(Target, Option<Transport>)> {
     let found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
-    if found.transport == Some(Transport::Tls) {
+    if let Some(other @ (Transport::Tls | Transport::Quic)) = found.transport {
         return Err(bad_input(format!(
-            "{url}: this command plays over {}; `kqps load` and `kqps find` play over tls, too",
-            Transport::OF_STUDIES.join(" and ")
+            "{url}: this command plays over {}; `kqps load` and `kqps find` play over {}, too",
+            Transport::OF_STUDIES.join(" and "),
+            other.word()
         )));
     }
     let address = found.addresses[0];

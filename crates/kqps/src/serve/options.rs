@@ -1,6 +1,6 @@
 //! Options of every reference server: addresses, I/O model, workers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -14,10 +14,10 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen at this address, or for TLS at tls://ADDR:PORT; port 0 picks a free one (repeatable)
+    /// Listen at this address, for TLS at tls://ADDR:PORT, or for QUIC at quic://ADDR:PORT (repeatable)
     ///
-    /// A server also listens for datagrams. If all addresses are for TLS, it does so at the first of them, at a free
-    /// port.
+    /// Port 0 picks a free one. A server also listens for plain datagrams. If all addresses are for TLS or QUIC, it
+    /// does so at the first of them, at a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
@@ -73,6 +73,15 @@ pub(super) struct Serving {
 enum Place {
     Plain(SocketAddr),
     Tls(SocketAddr),
+    Quic(SocketAddr),
+}
+
+impl Place {
+    fn address(self) -> SocketAddr {
+        match self {
+            Self::Plain(address) | Self::Tls(address) | Self::Quic(address) => address,
+        }
+    }
 }
 
 /// Parses an address of `--listen`.
@@ -81,8 +90,18 @@ fn parse_place(text: &str) -> Result<Place, String> {
         None => parse_listen(text).map(Place::Plain),
         Some(("udp", address)) => parse_listen(address).map(Place::Plain),
         Some(("tls", address)) => parse_listen(address).map(Place::Tls),
-        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT or tls://ADDR:PORT".into()),
+        Some(("quic", address)) => match ip(address) {
+            Some(ip) => Ok(Place::Quic(SocketAddr::new(ip, kqps_quic::PORT))),
+            None => parse_listen(address).map(Place::Quic),
+        },
+        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT, tls://ADDR:PORT or quic://ADDR:PORT".into()),
     }
+}
+
+/// An address without a port.
+fn ip(text: &str) -> Option<IpAddr> {
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    bracketed.map_or_else(|| text.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6))
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -118,45 +137,48 @@ enum Steer {
 }
 
 impl Serving {
-    /// Whether an address for TLS was given.
+    /// Whether an address for TLS or QUIC was given.
     pub(super) fn has_tls(&self) -> bool {
-        self.listen.iter().any(|place| matches!(place, Place::Tls(_)))
+        self.listen.iter().any(|place| matches!(place, Place::Tls(_) | Place::Quic(_)))
     }
 
-    /// The addresses for TLS.
-    fn tls_addresses(&self) -> Vec<SocketAddr> {
-        let tls = self.listen.iter().filter_map(|place| match place {
-            Place::Tls(address) => Some(*address),
-            Place::Plain(_) => None,
-        });
-        tls.collect()
+    /// The addresses of some places.
+    fn addresses(&self, has: impl Fn(Place) -> bool) -> Vec<SocketAddr> {
+        self.listen.iter().filter(|place| has(**place)).map(|place| place.address()).collect()
     }
 
-    /// The addresses for datagrams: at least one.
+    /// The addresses for plain datagrams: at least one.
     fn plain_addresses(&self) -> Vec<SocketAddr> {
-        let plain = self.listen.iter().filter_map(|place| match place {
-            Place::Plain(address) => Some(*address),
-            Place::Tls(_) => None,
-        });
-        let plain: Vec<SocketAddr> = plain.collect();
+        let plain = self.addresses(|place| matches!(place, Place::Plain(_)));
         if plain.is_empty() {
-            self.tls_addresses().iter().take(1).map(|address| SocketAddr::new(address.ip(), 0)).collect()
+            self.listen.iter().take(1).map(|place| SocketAddr::new(place.address().ip(), 0)).collect()
         } else {
             plain
         }
     }
 
-    /// TLS at the addresses for it, if there are any. `args` are the flags of a server that can have it.
+    /// TLS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have them.
     pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
+        let tls = self.addresses(|place| matches!(place, Place::Tls(_)));
+        let quic = self.addresses(|place| matches!(place, Place::Quic(_)));
         let Some(args) = args else {
-            let why = "--listen tls://: a front takes no connections in TLS";
-            return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
+            return match (tls.is_empty(), quic.is_empty()) {
+                (false, _) => Err(bad_input("--listen tls://: a front takes no connections in TLS")),
+                (true, false) => Err(bad_input("--listen quic://: a front takes no connections over QUIC")),
+                (true, true) => Ok(None),
+            };
         };
+        if args.early_data && quic.is_empty() {
+            return Err(bad_input("--early-data is about QUIC: it needs --listen quic://ADDR:PORT"));
+        }
         if self.has_tls() {
-            return args.at(self.tls_addresses()).map(Some);
+            return args.at(tls, quic).map(Some);
         }
         match args.given() {
-            Some(flag) => Err(bad_input(format!("{flag} is about TLS: it needs --listen tls://ADDR:PORT"))),
+            Some(flag) => {
+                let needs = "it needs --listen tls://ADDR:PORT or quic://ADDR:PORT";
+                Err(bad_input(format!("{flag} is about TLS: {needs}")))
+            }
             None => Ok(None),
         }
     }
@@ -168,7 +190,8 @@ impl Serving {
         self.check_ports()?;
         Ok(ServerSetup {
             listen: self.plain_addresses(),
-            tls: tls.map(|tls| tls.setup.clone()),
+            tls: tls.and_then(|tls| tls.setup.clone()),
+            quic: tls.and_then(|tls| tls.quic.clone()),
             io: self.io.parse().map_err(bad_input)?,
             processes: self.processes,
             threads: self.threads,
@@ -238,11 +261,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_plain_or_tls() {
+    fn a_place_is_plain_or_for_tls_or_quic() {
         let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
         assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
+        for url in ["quic://127.0.0.1:853", "quic://127.0.0.1"] {
+            assert_eq!(parse_place(url), Ok(Place::Quic(address)), "{url}");
+        }
+        assert_eq!(parse_place("quic://[::1]"), Ok(Place::Quic("[::1]:853".parse().unwrap())));
         assert!(parse_place("https://127.0.0.1:443").unwrap_err().contains("tls://"));
         assert!(parse_place("tls://127.0.0.1").unwrap_err().contains("ADDR:PORT"));
     }

@@ -1,4 +1,4 @@
-//! Flags about a server's connections in TLS: its certificate, given or made.
+//! Flags about a server's connections in TLS and over QUIC: its certificate, given or made.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kqps_server::setup::TlsSetup;
+use kqps_server::setup::{QuicSetup, TlsSetup};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{Acceptor, Identity};
 use tempfile::NamedTempFile;
@@ -31,12 +31,17 @@ pub(super) struct TlsArgs {
     /// The key of a certificate that is made: ecdsa (P-256, the default) or rsa (2048 bits)
     #[arg(long, value_name = "TYPE", conflicts_with = "cert")]
     cert_type: Option<KeyType>,
+
+    /// Over QUIC, take queries with the first packets of a resumed connection (0-RTT)
+    #[arg(long)]
+    pub(super) early_data: bool,
 }
 
-/// Where a server accepts connections in TLS, and the file with the issuer of its certificate, if that was made. The
-/// file is removed when this is dropped.
+/// Where a server accepts connections in TLS and over QUIC, and the file with the issuer of its certificate, if that
+/// was made. The file is removed when this is dropped.
 pub(super) struct Tls {
-    pub(super) setup: TlsSetup,
+    pub(super) setup: Option<TlsSetup>,
+    pub(super) quic: Option<QuicSetup>,
     ca: Option<NamedTempFile>,
 }
 
@@ -48,19 +53,34 @@ impl Tls {
 }
 
 impl TlsArgs {
-    /// TLS at these addresses, which are at least one.
-    pub(super) fn at(&self, listen: Vec<SocketAddr>) -> anyhow::Result<Tls> {
+    /// TLS and QUIC at these addresses, which are at least one.
+    pub(super) fn at(&self, tls: Vec<SocketAddr>, quic: Vec<SocketAddr>) -> anyhow::Result<Tls> {
+        let (identity, ca) = self.identity(&[&*tls, &*quic].concat())?;
+        let of_tls = identity.clone();
+        Ok(Tls {
+            setup: (!tls.is_empty()).then_some(TlsSetup { listen: tls, identity: of_tls }),
+            quic: (!quic.is_empty()).then_some(QuicSetup {
+                listen: quic,
+                identity,
+                early_data: self.early_data,
+            }),
+            ca,
+        })
+    }
+
+    /// The certificate of a server at these addresses, and the file with its issuer if it was made.
+    fn identity(&self, listen: &[SocketAddr]) -> anyhow::Result<(Identity, Option<NamedTempFile>)> {
         if let (Some(chain), Some(key)) = (&self.cert, &self.key) {
             let identity = Identity::read(chain, key).map_err(|error| bad_input(error.to_string()))?;
             // A certificate that the server cannot use should be an error of the flags, and not of its sockets.
             Acceptor::new(&identity).map_err(|error| bad_input(format!("--cert, --key: {error}")))?;
-            return Ok(Tls { setup: TlsSetup { listen, identity }, ca: None });
+            return Ok((identity, None));
         }
-        let made = make(self.cert_type.unwrap_or_default(), &names(&listen))?;
+        let made = make(self.cert_type.unwrap_or_default(), &names(listen))?;
         let file = tempfile::Builder::new().prefix("kqps-ca-").suffix(".pem").tempfile();
         let mut file = file.context("a file for the issuer of the certificate")?;
         file.write_all(made.ca.as_bytes()).context("writing the issuer of the certificate")?;
-        Ok(Tls { setup: TlsSetup { listen, identity: made.identity }, ca: Some(file) })
+        Ok((made.identity, Some(file)))
     }
 
     /// The first of these flags that the user gave.

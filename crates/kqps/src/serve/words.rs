@@ -8,7 +8,7 @@ use std::path::Path;
 
 use kqps_front::{FrontSettings, Policy};
 use kqps_observation::visible::visible_line;
-use kqps_server::connections::TcpReport;
+use kqps_server::connections::{QuicReport, TcpReport};
 use kqps_server::report::BackEndReport;
 use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, ServerSetup};
@@ -24,6 +24,9 @@ pub(crate) struct Ready<'a> {
     /// The addresses for TLS.
     #[serde(skip_serializing_if = "has_none")]
     tls: &'a [SocketAddr],
+    /// The addresses for QUIC.
+    #[serde(skip_serializing_if = "has_none")]
+    quic: &'a [SocketAddr],
     /// The file with the issuer of the certificate, if that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     ca: Option<Cow<'a, str>>,
@@ -75,8 +78,8 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        let (tls, ca) = (server.tls(), ca.map(Path::to_string_lossy));
-        let ready = Ready { addresses, tls, ca, unix, result, front };
+        let (tls, quic, ca) = (server.tls(), server.quic(), ca.map(Path::to_string_lossy));
+        let ready = Ready { addresses, tls, quic, ca, unix, result, front };
         return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
@@ -88,6 +91,9 @@ pub(super) fn ready(
     }
     for address in server.tls() {
         writeln!(out, "Listening on tls://{address}")?;
+    }
+    for address in server.quic() {
+        writeln!(out, "Listening on quic://{address}")?;
     }
     if let Some(ca) = ca {
         writeln!(out, "Clients must trust {} (--ca)", visible_line(&ca.to_string_lossy()))?;
@@ -199,7 +205,8 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
         }
     }
     let connected = report.tcp.as_ref().filter(|tcp| tcp.connections > 0);
-    connected.map_or(Ok(()), |tcp| connections(out, tcp))?;
+    connected.map_or(Ok(()), |tcp| connections(out, "", tcp))?;
+    report.quic.as_ref().map_or(Ok(()), |quic| over_quic(out, quic))?;
     report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts, report.workers.len()))
 }
 
@@ -230,10 +237,23 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
     seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
-fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {
+fn over_quic(out: &mut impl Write, quic: &QuicReport) -> io::Result<()> {
+    let QuicReport { counts, datagrams_received, datagrams_sent, send_failures, socket_drops } = quic;
+    connections(out, " over QUIC", counts)?;
+    writeln!(out, "  datagrams: received {datagrams_received}, sent {datagrams_sent}")?;
+    for (cause, count) in send_failures {
+        writeln!(out, "  datagrams, {cause}: {count}")?;
+    }
+    if *socket_drops > 0 {
+        writeln!(out, "  dropped by the kernel, socket buffer full or checksum wrong: {socket_drops}")?;
+    }
+    Ok(())
+}
+
+fn connections(out: &mut impl Write, over: &str, tcp: &TcpReport) -> io::Result<()> {
     writeln!(
         out,
-        "By {} received {}, answered {}, transferred {}",
+        "By {}{over} received {}, answered {}, transferred {}",
         numbered(tcp.connections, "connection"),
         tcp.received,
         tcp.answered,

@@ -18,7 +18,8 @@ pub enum End {
     Idle,
     /// The peer read too little for too long.
     Slow,
-    /// The peer sent something that is not DNS: a message length too small for a header; or it broke a rule of RFC 9250.
+    /// The peer sent something that is not DNS: a message length too small for a header. Over QUIC, or it broke another
+    /// rule of RFC 9250.
     NotDns,
     /// The handshake of TLS failed, or the peer sent something that TLS forbids.
     Tls,

@@ -1,5 +1,5 @@
-//! DNS over QUIC (RFC 9250): one endpoint for each address of a worker, all in one thread. Datagrams come in and go out in
-//! segments (`UDP_GRO`, `UDP_SEGMENT`). A client that would exceed a limit of connections is refused.
+//! DNS over QUIC (RFC 9250): one endpoint for each address of a worker, all in one thread. Datagrams come in and go out
+//! in segments (`UDP_GRO`, `UDP_SEGMENT`). A client that would exceed a limit of connections is refused.
 
 mod admission;
 mod answer;

@@ -1,6 +1,6 @@
-//! The sockets of QUIC: one at each address for each worker. The kernel chooses among them by the addresses and ports of
-//! a packet (`SO_REUSEPORT`), so a client that moves to another address or port may reach a worker that does not know its
-//! connection.
+//! The sockets of QUIC: one at each address for each worker. The kernel chooses among them by the addresses and ports
+//! of a packet (`SO_REUSEPORT`), so a client that moves to another address or port may reach a worker that does not
+//! know its connection.
 
 use std::io;
 use std::net::SocketAddr;

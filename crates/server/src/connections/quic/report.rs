@@ -10,7 +10,7 @@ use crate::connections::counts::{TcpReport, add_counts};
 /// Counts over a server's life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuicReport {
-    /// The counts that connections over TCP have as well. A connection counts as accepted when its first packet arrives.
+    /// The counts that connections over TCP have as well. A connection is counted when its first packet arrives.
     #[serde(flatten)]
     pub counts: TcpReport,
     /// UDP datagrams that arrived.
