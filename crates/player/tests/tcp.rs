@@ -1,5 +1,6 @@
 //! Trials over TCP against servers that misbehave in known numbers: every query and every connection is accounted for.
 
+mod connected;
 mod stream;
 mod support;
 
@@ -9,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use connected::{counts, played};
 use kqps_dataset::Format;
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
-use stream::{Server, counts, played, query, reply};
+use stream::{Server, query, reply};
 use support::{Queries, no_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(300);

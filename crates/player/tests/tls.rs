@@ -1,5 +1,6 @@
 //! TLS: what a server of any kind does in and after the handshake is in the accounts, with its cause.
 
+mod connected;
 mod stream;
 mod support;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, TlsFacts};
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
@@ -19,7 +21,7 @@ use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, counts, played, query, reply};
+use stream::{Server, query, reply};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 const NAME: &str = "dns.test";

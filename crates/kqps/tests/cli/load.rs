@@ -9,6 +9,7 @@ mod large;
 mod limited;
 mod odd_lines;
 mod progress;
+mod quic;
 mod sent;
 mod status;
 mod tcp;

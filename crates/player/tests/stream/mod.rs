@@ -1,16 +1,9 @@
-//! What the tests over connections share: a server, and messages after their length.
+//! What the tests over streams of bytes share: a server, and messages after their length.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use kqps_dataset::Format;
-use kqps_observation::{ConnectionFacts, Trial};
-use kqps_player::{Control, Plan, play};
-
-use crate::support::{Queries, no_subject};
 
 /// A server that runs `serve` for each connection, in a thread of its own.
 pub(crate) struct Server {
@@ -50,19 +43,4 @@ pub(crate) fn reply(mut message: Vec<u8>) -> Vec<u8> {
     let mut framed = (message.len() as u16).to_be_bytes().to_vec();
     framed.append(&mut message);
     framed
-}
-
-/// Plays `count` queries once.
-pub(crate) fn played(count: usize, plan: &Plan) -> (Trial, ConnectionFacts) {
-    let lines: Vec<String> = (0..count).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(lines.concat(), Format::Text);
-    let trial = play(plan, &queries.dataset, &Control::new(plan.threads), no_subject).unwrap();
-    assert_eq!(trial.accounts.intended, count as u64, "{:?}", trial.accounts);
-    let connections = trial.connections.clone().expect("there are connections");
-    (trial, connections)
-}
-
-/// Counts by name.
-pub(crate) fn counts<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
-    pairs.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
 }

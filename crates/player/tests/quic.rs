@@ -1,0 +1,257 @@
+//! QUIC: what a server does with connections, streams and early data is in the accounts, with its cause.
+
+mod connected;
+mod support;
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use connected::{counts, played};
+use kqps_observation::trial::Transport;
+use kqps_observation::{ConnectionFacts, QuicFacts};
+use kqps_player::{Io, LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
+use kqps_quic::{Admission, Congestion, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent, Transmission};
+use kqps_tls::certificate::{KeyType, Made, make};
+use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+const NAME: &str = "dns.test";
+const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
+
+/// What a server does with the query of this number.
+type Serve = fn(u64, &[u8], &mut Vec<u8>) -> Reply<Infallible>;
+
+struct Scripted {
+    serve: Serve,
+    queries: u64,
+}
+
+impl Responder for Scripted {
+    type Many = Infallible;
+
+    fn answer(&mut self, query: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+        self.queries += 1;
+        (self.serve)(self.queries - 1, query, reply)
+    }
+
+    fn next(&mut self, many: &mut Infallible, _: &mut Vec<u8>) -> bool {
+        match *many {}
+    }
+}
+
+/// NOERROR without records.
+fn answer(_: u64, query: &[u8], reply: &mut Vec<u8>) -> Reply<Infallible> {
+    reply.extend_from_slice(query);
+    reply[2] |= 0x80;
+    Reply::One
+}
+
+/// A server in a thread of its own, until it is dropped.
+struct Running {
+    address: SocketAddr,
+    handshakes: Arc<[AtomicU64; 4]>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn new(acceptor: Acceptor, serve: Serve) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        let address = socket.local_addr().unwrap();
+        let (handshakes, stop) = (Arc::new([const { AtomicU64::new(0) }; 4]), Arc::new(AtomicBool::new(false)));
+        let (count, is_over) = (Arc::clone(&handshakes), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || run(&socket, &acceptor, serve, &count, &is_over));
+        Self { address, handshakes, stop, thread: Some(thread) }
+    }
+
+    /// Completed handshakes: full, resumed and with early data.
+    fn by_kind(&self) -> [u64; 3] {
+        [Kind::Full, Kind::Resumed, Kind::Early].map(|kind| self.handshakes[kind.number()].load(Relaxed))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn run(socket: &UdpSocket, acceptor: &Acceptor, serve: Serve, handshakes: &[AtomicU64; 4], stop: &AtomicBool) {
+    let mut server = Server::new(acceptor, Duration::from_secs(10), Congestion::Fixed);
+    let mut scripted = Scripted { serve, queries: 0 };
+    let (mut input, mut output, start) = (vec![0; 65_535], Vec::new(), Instant::now());
+    let now_ns = || 1 + start.elapsed().as_nanos() as u64;
+    let send = |out: Transmission, bytes: &[u8]| {
+        for datagram in bytes.chunks(out.segment_bytes) {
+            socket.send_to(datagram, out.to).unwrap();
+        }
+    };
+    while !stop.load(Relaxed) {
+        if let Ok((bytes, from)) = socket.recv_from(&mut input) {
+            let admit = |_| Admission::Accept;
+            if let Some(out) = server.datagram((from, None), &input[..bytes], now_ns(), &mut output, admit) {
+                send(out, &output);
+            }
+        }
+        server.expire(now_ns());
+        while let Some(slot) = server.next_ready() {
+            server.work(slot, now_ns(), &mut scripted, |event| {
+                if let ServerEvent::Opened(kind) = event {
+                    handshakes[kind.number()].fetch_add(1, Relaxed);
+                }
+            });
+            while let Some(out) = server.transmit(slot, SEGMENTS_MOST, &mut output, now_ns()) {
+                send(out, &output);
+            }
+            server.rest(slot);
+        }
+    }
+}
+
+fn made() -> Made {
+    make(KeyType::Ecdsa, &[NAME.to_owned()]).unwrap()
+}
+
+fn server(made: &Made, takes_early_data: bool, serve: Serve) -> Running {
+    Running::new(Acceptor::over_quic(&made.identity, takes_early_data).unwrap(), serve)
+}
+
+fn kept(connections: usize, ca: &str) -> QuicPlan {
+    let client =
+        ClientSettings { trust: Trust::Ca(ca.to_owned()), resume: true, suites: Vec::new(), groups: Vec::new() };
+    QuicPlan {
+        connections,
+        queries_per_connection: None,
+        outstanding: 1 << 16,
+        connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
+        tls: TlsPlan { names: vec![NAME.into()], client },
+        early_data: false,
+        congestion: Congestion::Fixed,
+    }
+}
+
+/// A new connection for each query, 4 at once.
+fn one_each(ca: &str) -> QuicPlan {
+    QuicPlan { queries_per_connection: Some(1), ..kept(4, ca) }
+}
+
+fn plan(target: SocketAddr, quic: QuicPlan) -> Plan {
+    let plan = support::plan(target, 1, WINDOW, Io::Auto);
+    Plan { wire: Wire::Quic(quic), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
+}
+
+fn quic(connections: &ConnectionFacts) -> &QuicFacts {
+    connections.quic.as_ref().expect("the connections are over QUIC")
+}
+
+fn by_kind(connections: &ConnectionFacts) -> [u64; 3] {
+    let handshakes = &connections.tls.as_ref().expect("QUIC has TLS").handshakes;
+    ["full", "resumed", "0-rtt"].map(|kind| handshakes.get(kind).copied().unwrap_or(0))
+}
+
+#[test]
+fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
+    let made = made();
+    for threads in [1, 3] {
+        let server = server(&made, false, answer);
+        let plan = Plan { threads, ..plan(server.address, kept(6, &made.ca)) };
+        let (trial, connections) = played(3000, &plan);
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (3000, 0), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established, connections.before_load), (6, 6, 6));
+        assert_eq!((connections.open, connections.handed), (6, 3000));
+        assert!(connections.failed.is_empty() && connections.closed.is_empty(), "{connections:?}");
+        assert_eq!((trial.transport, by_kind(&connections)), (Transport::Quic, server.by_kind()));
+        let facts = quic(&connections);
+        assert!(facts.datagrams_sent > 0 && facts.datagrams_received > 0 && facts.failures.is_empty(), "{facts:?}");
+        assert_eq!((facts.retries, facts.early_offered, facts.early_queries), (0, 0, 0));
+        assert!(trial.histograms.contains_key("handshake full"));
+    }
+}
+
+#[test]
+fn connections_resume_if_they_may() {
+    let made = made();
+    for resume in [true, false] {
+        let server = server(&made, false, answer);
+        let mut each = one_each(&made.ca);
+        each.tls.client.resume = resume;
+        let (trial, connections) = played(200, &plan(server.address, each));
+        assert_eq!(trial.accounts.correct, 200, "{:?}", trial.accounts);
+        assert_eq!((connections.established, by_kind(&connections)), (200, server.by_kind()));
+        // The first connection at each of the four places has no ticket, and others may end before theirs arrives.
+        assert_eq!(by_kind(&connections)[1] > 50, resume, "{connections:?}");
+    }
+}
+
+#[test]
+fn early_data_is_sent_if_asked_for_and_again_if_it_is_rejected() {
+    let made = made();
+    for early_data in [true, false] {
+        let server = server(&made, true, answer);
+        let each = QuicPlan { early_data, ..one_each(&made.ca) };
+        let (trial, connections) = played(200, &plan(server.address, each));
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (200, 0), "{:?}", trial.accounts);
+        assert_eq!(by_kind(&connections), server.by_kind());
+        let facts = quic(&connections);
+        assert_eq!(by_kind(&connections)[2], facts.early_accepted);
+        assert_eq!(facts.early_offered, facts.early_accepted + facts.early_rejected);
+        // A connection that is answered early may end before its ticket arrives.
+        assert_eq!((facts.early_accepted > 40, facts.early_queries > 40), (early_data, early_data), "{facts:?}");
+        assert_eq!(facts.early_queries_again, facts.early_rejected);
+    }
+}
+
+#[test]
+fn a_reply_with_an_id_is_wrong() {
+    let made = made();
+    let server = server(&made, false, |number, query, reply| {
+        answer(number, query, reply);
+        reply[1] = u8::from(number.is_multiple_of(2));
+        Reply::One
+    });
+    let (trial, _) = played(40, &plan(server.address, kept(2, &made.ca)));
+    assert_eq!((trial.accounts.correct, trial.accounts.wrong), (20, 20), "{:?}", trial.accounts);
+    assert_eq!(trial.wrong_causes, counts([("id", 20)]));
+}
+
+#[test]
+fn a_stream_that_is_reset_is_one_lost_query() {
+    let made = made();
+    let server = server(&made, false, |number, query, reply| {
+        if number.is_multiple_of(4) { Reply::None } else { answer(number, query, reply) }
+    });
+    let (trial, connections) = played(40, &plan(server.address, kept(2, &made.ca)));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (30, 10), "{:?}", trial.accounts);
+    assert_eq!(trial.lost_causes, counts([("stream-reset", 10)]));
+    assert_eq!((connections.established, connections.open), (2, 2));
+    assert_eq!(quic(&connections).failures.values().sum::<u64>(), 10);
+}
+
+/// Plays eight queries at a target to which no connection can be made, and checks that the cause is the only one.
+fn assert_fails(target: SocketAddr, each: QuicPlan, cause: &str) {
+    let (trial, connections) = played(8, &plan(target, each));
+    assert_eq!((trial.accounts.sent, trial.accounts.lost), (8, 8), "{cause}");
+    assert_eq!(trial.lost_causes, counts([(cause, 8)]), "{connections:?}");
+    assert_eq!((connections.established, connections.unfinished), (0, 0), "{connections:?}");
+    assert_eq!(connections.failed, counts([(cause, connections.attempts)]));
+}
+
+#[test]
+fn attempts_that_fail_have_their_causes() {
+    let made = made();
+    let of_other = self::made();
+    let server = server(&of_other, false, answer);
+    assert_fails(server.address, one_each(&made.ca), "certificate");
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let hasty = QuicPlan { connect_timeout: Duration::from_millis(100), ..one_each(&made.ca) };
+    assert_fails(silent.local_addr().unwrap(), hasty, "connect-timeout");
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_fails(closed, one_each(&made.ca), "refused");
+}
