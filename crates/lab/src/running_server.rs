@@ -56,7 +56,7 @@ impl RunningServer {
         let factors = like.factors.with(&self.factors).fitting();
         let io = match factors.transport() {
             Transport::Udp => USUAL_IO,
-            Transport::Tcp => echo_io::OVER_TCP,
+            Transport::Tcp | Transport::Tls => echo_io::OVER_TCP,
         };
         Cell {
             name: self.name.clone(),
@@ -77,8 +77,8 @@ impl RunningServer {
 /// cell.
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let (io, over) = match server.factors.transport() {
-        Transport::Udp => ("segment", ""),
-        Transport::Tcp => (echo_io::OVER_TCP, " over tcp"),
+        Transport::Udp => ("segment", String::new()),
+        over @ (Transport::Tcp | Transport::Tls) => (echo_io::OVER_TCP, format!(" over {}", over.word())),
     };
     Cell {
         name: format!("player ceiling{over}, echo at {}", echo.address),

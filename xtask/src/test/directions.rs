@@ -19,7 +19,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-dataset", &["kqps-files", "kqps-message", "kqps-kernel"]),
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
-    ("kqps-player", &["kqps-dataset", "kqps-message", "kqps-kernel", "kqps-tls", "kqps-host", "kqps-observation"]),
+    (
+        "kqps-player",
+        &["kqps-dataset", "kqps-message", "kqps-kernel", "kqps-tls", "kqps-host", "kqps-observation"],
+    ),
     ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-tls"]),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),

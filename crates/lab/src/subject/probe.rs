@@ -51,7 +51,9 @@ impl Probe {
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
-            Transport::Tls => return Err(io::Error::new(io::ErrorKind::Unsupported, "no probe asks over tls")),
+            Transport::Tls => {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "no probe asks over tls"));
+            }
         };
         Ok(Self { way, query, kind })
     }
