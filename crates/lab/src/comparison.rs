@@ -258,7 +258,7 @@ mod tests {
         let running = RunningServer {
             name: "theirs".into(),
             target: Target { address, on_this_host: true },
-            factors: started.factors.clone(),
+            factors: Box::new(started.factors.clone()),
         };
         let plain = Configured::plain(builtin::echo());
         let request = request(Side::Started(Box::new(started)), Side::Running(running));

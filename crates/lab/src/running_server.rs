@@ -78,8 +78,10 @@ impl RunningServer {
 /// cell.
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let (io, over) = match server.factors.transport() {
-        Transport::Udp => ("segment", ""),
-        Transport::Tcp | Transport::Tls | Transport::Quic => (echo_io::OVER_TCP, " over tcp"),
+        Transport::Udp => ("segment", String::new()),
+        over @ (Transport::Tcp | Transport::Tls | Transport::Quic) => {
+            (echo_io::OVER_TCP, format!(" over {}", over.word()))
+        }
     };
     Cell {
         name: format!("player ceiling{over}, echo at {}", echo.address),

@@ -228,7 +228,7 @@ mod tests {
 
     fn running(on_this_host: bool) -> RunningServer {
         let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
-        RunningServer { name: "theirs".into(), target, factors: Factors::default() }
+        RunningServer { name: "theirs".into(), target, factors: Box::default() }
     }
 
     fn over_tcp(on_this_host: bool) -> RunningServer {
@@ -237,7 +237,7 @@ mod tests {
             ("player.connections".to_owned(), "4".to_owned()),
         ]);
         let name = "theirs over tcp".to_owned();
-        RunningServer { name, factors: factors.unwrap(), ..running(on_this_host) }
+        RunningServer { name, factors: Box::new(factors.unwrap()), ..running(on_this_host) }
     }
 
     #[test]

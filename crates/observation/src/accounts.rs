@@ -80,7 +80,9 @@ pub enum IdentityViolated {
         sum: u64,
     },
     /// `established = handshakes`
-    #[error("established {established} is not completed handshakes = {sum}: this is a bug in kqps, please report it")]
+    #[error(
+        "established {established} is not completed handshakes = {sum}: this is a bug in kqps, please report it"
+    )]
     Handshakes {
         /// `established`.
         established: u64,

@@ -264,10 +264,13 @@ fn session_facts(session: &Session, connections: u64) -> SessionFacts {
 }
 
 /// The histograms of handshakes by kind, such as `handshake resumed`.
-fn handshake_histograms(connections: Option<&ConnectionCounts>) -> impl Iterator<Item = (String, String)> + '_ {
+fn handshake_histograms(
+    connections: Option<&ConnectionCounts>,
+) -> impl Iterator<Item = (String, String)> + '_ {
     let of_tls = connections.and_then(|counts| counts.tls.as_ref());
     let all = of_tls.into_iter().flat_map(|tls| Kind::NAMES.into_iter().zip(&tls.handshakes));
-    all.filter(|(_, times)| !times.is_empty()).map(|(kind, times)| (format!("handshake {kind}"), times.encode()))
+    all.filter(|(_, times)| !times.is_empty())
+        .map(|(kind, times)| (format!("handshake {kind}"), times.encode()))
 }
 
 fn unsent_causes(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {

@@ -21,7 +21,11 @@ use udp::sockets::Sockets;
 
 /// The wire of a whole trial.
 pub(crate) enum Opened {
-    Udp { io: UdpIo, sockets: Vec<UdpSocket>, notes: Vec<String> },
+    Udp {
+        io: UdpIo,
+        sockets: Vec<UdpSocket>,
+        notes: Vec<String>,
+    },
     /// With TLS or without it.
     Tcp(Option<Arc<Client>>),
     Quic { client: Arc<Client>, sockets: Vec<UdpSocket>, notes: Vec<String> },

@@ -200,7 +200,10 @@ fn the_suite_and_the_group_are_those_that_were_asked_for() {
     let facts = tls(&connections);
     assert_eq!((by_kind(facts), handshakes.all()), ([0, 2, 0], [0, 2, 0]));
     let [session] = facts.sessions.as_slice() else { panic!("{:?}", facts.sessions) };
-    assert_eq!((session.suite.as_str(), session.group.as_deref()), ("TLS_AES_128_GCM_SHA256", Some("secp384r1")));
+    assert_eq!(
+        (session.suite.as_str(), session.group.as_deref()),
+        ("TLS_AES_128_GCM_SHA256", Some("secp384r1"))
+    );
 }
 
 /// Bytes that arrive one by one.
@@ -227,14 +230,18 @@ fn records_and_replies_may_arrive_in_pieces_of_one_byte() {
     let made = made(-1..1);
     let client = settings(Trust::Ca(made.ca.clone()));
     let (in_bytes, _) = server(config(&made), OneByOne, answer_all);
-    let (in_records, _) = server(config(&made), |stream| stream, |mut stream| {
-        while let Some(message) = query(&mut stream) {
-            for byte in reply(message) {
-                stream.write_all(&[byte]).unwrap();
-                stream.flush().unwrap();
+    let (in_records, _) = server(
+        config(&made),
+        |stream| stream,
+        |mut stream| {
+            while let Some(message) = query(&mut stream) {
+                for byte in reply(message) {
+                    stream.write_all(&[byte]).unwrap();
+                    stream.flush().unwrap();
+                }
             }
-        }
-    });
+        },
+    );
     for server in [in_bytes, in_records] {
         let (trial, connections) = played(60, &plan(server.address, kept(2, NAME, client.clone())));
         assert_eq!((trial.accounts.correct, connections.established), (60, 2), "{:?}", trial.accounts);
@@ -323,18 +330,22 @@ fn a_server_without_tls_has_its_cause() {
 #[test]
 fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
     let made = made(-1..1);
-    let (server, _) = server(config(&made), |stream| stream, |mut stream| {
-        for number in 0.. {
-            let Some(message) = query(&mut stream) else { return };
-            if number == 9 {
-                stream.conn.send_close_notify();
-                let _ = stream.flush();
-                return;
+    let (server, _) = server(
+        config(&made),
+        |stream| stream,
+        |mut stream| {
+            for number in 0.. {
+                let Some(message) = query(&mut stream) else { return };
+                if number == 9 {
+                    stream.conn.send_close_notify();
+                    let _ = stream.flush();
+                    return;
+                }
+                stream.write_all(&reply(message)).unwrap();
+                stream.flush().unwrap();
             }
-            stream.write_all(&reply(message)).unwrap();
-            stream.flush().unwrap();
-        }
-    });
+        },
+    );
     let tcp = TcpPlan { outstanding: 1, ..kept(1, NAME, settings(Trust::Ca(made.ca))) };
     let one = LoadPlan::Closed { outstanding: 1 };
     let (trial, connections) = played(100, &Plan { load: one, ..plan(server.address, tcp) });

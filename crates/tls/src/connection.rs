@@ -263,7 +263,11 @@ fn encode<D>(data: &mut EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) {
 
 /// Appends records with these bytes of messages.
 #[inline]
-fn encrypt<D>(traffic: &mut WriteTraffic<'_, D>, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
+fn encrypt<D>(
+    traffic: &mut WriteTraffic<'_, D>,
+    plain: &[u8],
+    outgoing: &mut Vec<u8>,
+) -> Result<(), Failure> {
     let start = outgoing.len();
     let mut room = plain.len() + RECORD_BYTES * (1 + plain.len() / FRAGMENT_BYTES);
     loop {

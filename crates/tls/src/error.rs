@@ -11,7 +11,9 @@ pub enum TlsError {
     #[error("`{0}` is no name of a server: expected a DNS name or an address")]
     Name(String),
     /// The host has no certificates that it trusts.
-    #[error("this host has no store of trusted certificates that could be read{0}; name a file of them with --ca")]
+    #[error(
+        "this host has no store of trusted certificates that could be read{0}; name a file of them with --ca"
+    )]
     NoRoots(String),
     /// A text that should hold certificates holds none, or bad ones.
     #[error("{what}: {reason}")]

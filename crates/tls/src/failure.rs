@@ -49,7 +49,9 @@ fn fault(error: &CertificateError) -> &'static str {
         CertificateError::Revoked => "revoked",
         CertificateError::BadSignature => "bad signature",
         CertificateError::BadEncoding => "bad encoding",
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => "another purpose",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "another purpose"
+        }
         _ => "not accepted",
     }
 }
@@ -109,11 +111,17 @@ mod tests {
 
     #[test]
     fn alerts_have_their_names() {
-        assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::HandshakeFailure)), Failure::Alert(40));
+        assert_eq!(
+            Failure::from(Error::AlertReceived(AlertDescription::HandshakeFailure)),
+            Failure::Alert(40)
+        );
         assert_eq!(Failure::Alert(40).to_string(), "alert handshake_failure");
         assert_eq!((Failure::of_alert(40), Failure::of_alert(120)), (Failure::Alert(40), Failure::Alpn));
         assert_eq!(Failure::Alert(255).to_string(), "alert 255");
-        assert_eq!(Failure::from(Error::AlertReceived(AlertDescription::NoApplicationProtocol)), Failure::Alpn);
+        assert_eq!(
+            Failure::from(Error::AlertReceived(AlertDescription::NoApplicationProtocol)),
+            Failure::Alpn
+        );
     }
 
     #[test]

@@ -43,10 +43,13 @@ impl Keeping {
             .player
             .as_ref()
             .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!("echo {}", match interface.transport {
-            Transport::Udp => interface.io.as_str(),
-            transport => transport.word(),
-        });
+        let interface_name = format!(
+            "echo {}",
+            match interface.transport {
+                Transport::Udp => interface.io.as_str(),
+                transport => transport.word(),
+            }
+        );
         let standard = ceilings.echo.as_ref().map(|measured| {
             (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
         });

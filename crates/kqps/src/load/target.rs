@@ -221,12 +221,7 @@ pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result
     }
 }
 
-fn parse(
-    target: &str,
-    typed: Option<u16>,
-    mode: Option<Transport>,
-    family: Family,
-) -> anyhow::Result<Found> {
+fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Family) -> anyhow::Result<Found> {
     let (rest, transport) = match target.split_once("://") {
         None => (target, None),
         Some((scheme, rest)) => {

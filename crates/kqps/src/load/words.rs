@@ -261,7 +261,11 @@ fn tls_lines(tls: &TlsFacts) -> String {
         line(&mut text, "TLS failed", &causes(&tls.failures));
     }
     if tls.trust == "anyone" {
-        line(&mut text, "Note", "any certificate was accepted (--insecure): another server may have answered");
+        line(
+            &mut text,
+            "Note",
+            "any certificate was accepted (--insecure): another server may have answered",
+        );
     }
     text
 }

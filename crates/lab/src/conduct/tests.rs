@@ -29,7 +29,7 @@ fn plan() -> Run {
     let target = observation::Target { address: "127.0.0.1:53".parse().unwrap(), on_this_host: true };
     let running = ["swift", "slow", "broken"].map(|name| {
         let factors = observation::Factors::default();
-        RunningServer { name: name.into(), target, factors }
+        RunningServer { name: name.into(), target, factors: Box::new(factors) }
     });
     let running = running.to_vec();
     let layout = study::layout(&DefaultStudyInput { running, latency: true, ..DefaultStudyInput::default() });

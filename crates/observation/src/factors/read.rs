@@ -65,7 +65,8 @@ impl Values {
                     Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
             }
             name::PLAYER_TRANSPORT => {
-                player.transport = Some(wanted.one_of(&Transport::OF_STUDIES, [Transport::Udp, Transport::Tcp])?);
+                player.transport =
+                    Some(wanted.one_of(&Transport::OF_STUDIES, [Transport::Udp, Transport::Tcp])?);
             }
             name::PLAYER_CONNECTIONS => player.connections = Some(wanted.count()?),
             name::PLAYER_QUERIES_PER_CONNECTION => player.queries_per_connection = Some(wanted.count()?),

@@ -33,7 +33,8 @@ impl Handshakes {
 
     /// The counts by name, without zeros.
     pub(super) fn by_kind(&self) -> BTreeMap<String, u64> {
-        let counts = Kind::NAMES.iter().zip(&self.0).map(|(name, count)| ((*name).to_owned(), count.load(Relaxed)));
+        let counts =
+            Kind::NAMES.iter().zip(&self.0).map(|(name, count)| ((*name).to_owned(), count.load(Relaxed)));
         counts.filter(|(_, count)| *count > 0).collect()
     }
 }

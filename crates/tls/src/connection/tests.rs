@@ -101,7 +101,8 @@ fn a_ticket_resumes_one_session() {
     let made = made(-1..1);
     let acceptor = Acceptor::new(&made.identity).unwrap();
     let connector = connector(&settings(Trust::Ca(made.ca.clone())), "127.0.0.1");
-    let kinds: Vec<Kind> = (0..3).map(|_| established(&connector, &acceptor, 100).0.tls.session().kind).collect();
+    let kinds: Vec<Kind> =
+        (0..3).map(|_| established(&connector, &acceptor, 100).0.tls.session().kind).collect();
     assert_eq!(kinds, [Kind::Full, Kind::Resumed, Kind::Resumed]);
     let tickets = connector.tickets();
     assert!(tickets.offered == 2 && tickets.received >= 3, "{tickets:?}");
@@ -183,7 +184,8 @@ fn what_is_not_tls_is_a_failure() {
 
 #[test]
 fn settings_survive_being_sent() {
-    let settings = ClientSettings { groups: vec!["x25519".parse().unwrap()], ..settings(Trust::Ca("pem".into())) };
+    let settings =
+        ClientSettings { groups: vec!["x25519".parse().unwrap()], ..settings(Trust::Ca("pem".into())) };
     let text = serde_json::to_string(&settings).unwrap();
     assert_eq!(serde_json::from_str::<ClientSettings>(&text).unwrap(), settings, "{text}");
 }

@@ -70,7 +70,10 @@ fn what_was_agreed_on_is_in_the_record_and_can_be_asked_for() {
         let trial = played(&url, &wanted);
         let [session] = tls(&trial).sessions.as_slice() else { panic!("{:?}", tls(&trial)) };
         assert_eq!((session.version.as_str(), session.suite.as_str()), ("TLSv1.3", wanted[3]));
-        assert_eq!((session.group.as_deref(), session.certificate.as_deref()), (Some(wanted[5]), Some(certificate)));
+        assert_eq!(
+            (session.group.as_deref(), session.certificate.as_deref()),
+            (Some(wanted[5]), Some(certificate))
+        );
         stopped(server);
         assert!(!Path::new(&ca).exists(), "the server leaves no file");
     }
@@ -91,7 +94,8 @@ fn workers_with_sockets_and_processes_of_their_own_serve_tls() {
 #[test]
 fn a_certificate_may_be_given_and_is_checked() {
     let folder = tempfile::tempdir().unwrap();
-    let made = kqps_tls::certificate::make(kqps_tls::certificate::KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
+    let made =
+        kqps_tls::certificate::make(kqps_tls::certificate::KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -135,7 +139,8 @@ fn handshakes_are_printed_and_wrong_flags_explained() {
     drop(server);
     let output = kqps(&["load", "127.0.0.1", "--insecure"]).output().unwrap();
     assert!(words(&output).1.contains("--insecure is about TLS"));
-    let output = kqps(&["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "tls://127.0.0.1:0"]).output();
+    let output =
+        kqps(&["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "tls://127.0.0.1:0"]).output();
     assert!(words(&output.unwrap()).1.contains("a front takes no connections in TLS"));
     let output = kqps(&["serve", "echo", "--cert-type", "rsa"]).output();
     assert!(words(&output.unwrap()).1.contains("it needs --listen tls://"));

@@ -25,7 +25,14 @@ impl<L: Layer> Connection<L> {
     /// Begins to connect.
     pub(super) fn begin(to: SocketAddr, from: Option<IpAddr>, began_ns: u64) -> io::Result<Self> {
         let socket = TcpClient::connect(to, from)?;
-        Ok(Self { socket, layer: L::default(), is_open: false, began_ns, connected_ns: None, awaits_room: true })
+        Ok(Self {
+            socket,
+            layer: L::default(),
+            is_open: false,
+            began_ns,
+            connected_ns: None,
+            awaits_room: true,
+        })
     }
 
     /// Writes the last bytes of its layer. `has_failed` is whether the layer failed.

@@ -172,7 +172,9 @@ impl<L: Layer> Places<L> {
     /// Writes what the kernel takes.
     #[inline]
     fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else { return Ok(()) };
+        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else {
+            return Ok(());
+        };
         let outgoing = match connection.layer.outgoing(output) {
             Ok(outgoing) => outgoing,
             Err(failure) => {

@@ -95,7 +95,13 @@ impl<L: Layer> Places<L> {
     }
 
     /// Looks at the outcome of connecting. Returns whether the connection has one and goes on.
-    pub(super) fn connected(&mut self, state: &mut ThreadState<'_>, flow: usize, ready: Ready, now_ns: u64) -> bool {
+    pub(super) fn connected(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        ready: Ready,
+        now_ns: u64,
+    ) -> bool {
         let place = &mut self.places[flow];
         let Some(connection) = &mut place.connection else { return false };
         if let Err(error) = connection.socket.outcome() {
