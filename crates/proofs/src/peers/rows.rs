@@ -2,13 +2,16 @@
 
 mod transports;
 
+use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
+use serde::Serialize;
 
 use super::Name;
 use super::data::Data;
 use super::figure::{Figure, SUBJECT_CPU};
+use super::player::Player;
 use super::server::{Named, Server};
-use super::side::{Player, Side};
+use super::side::Side;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -19,11 +22,20 @@ pub(super) struct Row {
     pub(super) b: Side,
 }
 
+/// A row that this host cannot measure.
+#[derive(Serialize)]
+pub(super) struct Skipped {
+    pub(super) what: &'static str,
+    pub(super) reason: String,
+}
+
 /// The required ratio of side A to side B, or the required difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// None: the ratio is reported.
+    Reported,
 }
 
 /// The window and sockets with which dnsperf does best here. kqps gets the same.
@@ -165,8 +177,8 @@ const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
     let named = |subject, io, data, flags, spread| {
-        let server =
-            Server::Named(Named { subject, io, data, spread, settings: &[], transport: Transport::Udp });
+        let (transport, path) = (Transport::Udp, Kind::Loopback);
+        let server = Server::Named(Named { subject, io, data, spread, settings: &[], transport, path });
         Side { player: Player::Kqps, flags, server }
     };
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
@@ -281,8 +293,8 @@ const UNBATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "u
 /// player is on one core, so that both sides have the same resources.
 fn front() -> Vec<Row> {
     let placed = |subject, io, flags, settings, spread| {
-        let transport = Transport::Udp;
-        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings, transport });
+        let (transport, path) = (Transport::Udp, Kind::Loopback);
+        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings, transport, path });
         Side { player: Player::Kqps, flags, server }
     };
     let side = |subject, io, flags, settings| placed(subject, io, flags, settings, false);
@@ -333,11 +345,21 @@ fn front() -> Vec<Row> {
     ]
 }
 
+impl Row {
+    /// The row as skipped, if this host cannot measure it.
+    pub(super) fn skipped(&self) -> Option<Skipped> {
+        let reason = [self.a, self.b].iter().find_map(Side::lacks)?;
+        Some(Skipped { what: self.what, reason })
+    }
+}
+
 impl Target {
-    pub(super) fn is_met(self, found: f64) -> bool {
+    /// Whether a ratio or difference meets it; `None` if there is none.
+    pub(super) fn is_met(self, found: f64) -> Option<bool> {
         match self {
-            Self::AtLeast(least) => found >= least,
-            Self::AtMost(most) => found <= most,
+            Self::AtLeast(least) => Some(found >= least),
+            Self::AtMost(most) => Some(found <= most),
+            Self::Reported => None,
         }
     }
 
@@ -345,6 +367,7 @@ impl Target {
         match self {
             Self::AtLeast(least) => format!("≥ {least}"),
             Self::AtMost(most) => format!("≤ {most}"),
+            Self::Reported => "reported".to_owned(),
         }
     }
 }
