@@ -47,7 +47,7 @@ fn a_player_is_laid_beside_dnsperf() {
 }
 
 #[test]
-fn an_open_loop_over_tcp_is_as_precise_as_it_should_be() {
+fn an_open_loop_is_played_over_tcp() {
     let table = measured_of(Name::Transports, Some("open loop"), "transports.json");
     let open_loop = table["open_loop"].as_array().unwrap();
     let rates = open_loop.iter().map(|rate| rate["open_loop"]["rate_qps"].as_u64().unwrap());
