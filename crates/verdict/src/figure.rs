@@ -68,7 +68,6 @@ pub struct Figures {
     pub memory_bytes_per_record: Option<f64>,
     /// Resident memory of the subject beyond that of the cell with the fewest open connections and otherwise equal
     /// factors, divided by the further connections, bytes; `None` for that cell itself.
-    #[serde(default)]
     pub memory_bytes_per_connection: Option<f64>,
     /// Seconds from each start until the subject answered.
     pub load_time_s: Option<Spread>,
