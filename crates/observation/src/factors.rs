@@ -10,15 +10,15 @@
 //! | `player.senders` | a count | sending threads |
 //! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
-//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as the next three |
+//! | `player.connections` | a count | connections that may be open at once; not for UDP, as are the next three |
 //! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
 //! | `player.close` | `fin`, `rst` | how the player closes connections |
-//! | `player.resume` | `true`, `false` | whether sessions are resumed; for encrypted transports, as are the next five |
-//! | `player.tls_group`, `player.tls_suite` | as `kqps load` takes them | the one group and suite that the player offers |
-//! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run's own issuer |
+//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
+//! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
+//! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
 //! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
-//! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of the subject's certificate; without it, the first |
+//! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |

@@ -185,13 +185,14 @@ impl ConnectionUse {
         if is_given && !has(Transport::has_connections) {
             return Err(bad_input(
                 "--connections and --queries-per-connection are for servers over tcp that run already, such as \
-                 tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp player.connections=64'",
+                 tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp \
+                 player.connections=64'",
             ));
         }
         match self.trust.given().filter(|_| !has(Transport::is_encrypted)) {
             Some(flag) => Err(bad_input(format!(
-                "{flag} is for servers over tls that run already, such as tls://127.0.0.1:8853; a subject that kqps starts \
-                 gets a certificate of the run"
+                "{flag} is for servers over tls that run already, such as tls://127.0.0.1:8853; a subject that kqps \
+                 starts gets a certificate of the run"
             ))),
             None => Ok(()),
         }

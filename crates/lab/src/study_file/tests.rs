@@ -442,11 +442,14 @@ fn cells_over_both_transports_leave_out_what_is_for_the_other() {
 
 #[test]
 fn cells_over_tls_have_factors_and_ceilings_of_tls() {
-    let text = TRANSPORTS
-        .replace("fixed = { \"player.transport\" = \"tcp\" }", "fixed = { \"player.transport\" = \"tls\" }")
-        .replace("\"player.sources\" = \"spread\"", "\"player.sources\" = \"127.2.0.0/16\"\n\"player.resume\" = false")
-        .replace("[\"nsd\", \"front\", \"echo\"]", "[\"nsd\", \"knot\", \"echo\"]")
-        .replace("connections = [\"kept\", \"each\"]", "connections = [\"each\"]\n\"subject.certificate\" = [\"rsa-2048\"]");
+    let text = [
+        ("fixed = { \"player.transport\" = \"tcp\" }", "fixed = { \"player.transport\" = \"tls\" }"),
+        ("\"spread\"", "\"127.2.0.0/16\"\n\"player.resume\" = false"),
+        ("\"front\"", "\"knot\""),
+        ("[\"kept\", \"each\"]", "[\"each\"]\n\"subject.certificate\" = [\"rsa-2048\"]"),
+    ]
+    .iter()
+    .fold(TRANSPORTS.to_owned(), |text, (right, other)| text.replace(right, other));
     let layout = laid_out_with_subjects(&text);
     let over_tls: Vec<&Cell> =
         layout.cells.iter().filter(|cell| cell.factors.transport() == Transport::Tls).collect();
@@ -471,7 +474,9 @@ fn cells_over_tls_have_factors_and_ceilings_of_tls() {
 
 #[test]
 fn the_echo_beside_a_server_shares_listeners_as_it_does() {
-    let nsd = of_server("nsd", "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]");
+    let factors =
+        "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]";
+    let nsd = of_server("nsd", factors);
     let echoes = nsd.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
     let echoes: Vec<_> = echoes.map(|cell| (cell.name.as_str(), cell.factors.word("listeners"))).collect();
     assert_eq!(
