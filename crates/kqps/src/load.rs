@@ -41,6 +41,7 @@ use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
+pub(crate) use tls::issuers;
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);

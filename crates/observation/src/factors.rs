@@ -8,15 +8,21 @@
 //! | --- | --- | --- |
 //! | `player.io` | as `kqps load --io` | the player's I/O; without it, the best that the host offers |
 //! | `player.senders` | a count | sending threads |
-//! | `player.transport` | `udp`, `tcp` | what carries queries and replies; without it, UDP |
+//! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
-//! | `player.connections` | a count | connections over all threads that may be open at once; for TCP, as are the next two |
+//! | `player.connections` | a count | connections that may be open at once; not for UDP, as are the next three |
 //! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
+//! | `player.close` | `fin`, `rst` | how the player closes connections |
+//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
+//! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
+//! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
+//! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
+//! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |
-//! | `player.sources` | `one`, `spread` | source addresses of the sockets or connections |
+//! | `player.sources` | `one`, `spread`, a prefix | source addresses of the sockets or connections |
 //! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
 //! | `dataset.zones` | a count | zones that load |
 //! | `dataset.records` | a count | records in all zones together |
@@ -50,7 +56,10 @@ use crate::cpu_list;
 use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
-pub use values::{ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice};
+pub use values::{
+    CertificateType, CloseChoice, ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice,
+    TrustChoice,
+};
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,6 +105,11 @@ impl Factors {
     /// Sets how the workers of an echo share sockets.
     pub fn set_sockets(&mut self, word: &str) {
         self.words.insert(name::SOCKETS.to_owned(), word.to_owned());
+    }
+
+    /// Sets how the workers of an echo share the sockets that accept connections.
+    pub fn set_listeners(&mut self, word: &str) {
+        self.words.insert(name::LISTENERS.to_owned(), word.to_owned());
     }
 
     /// Replaces the settings of the player.
@@ -151,11 +165,11 @@ impl Factors {
         Self::read_again(kept.map(|(name, word)| (name.clone(), word.clone())))
     }
 
-    /// These factors without the settings of the player that are for another transport than theirs.
+    /// These factors without those that have no effect over their transport.
     #[must_use]
     pub fn fitting(&self) -> Self {
         let transport = self.transport();
-        self.filtered(|name| name::transport_of(name).is_none_or(|of| of == transport))
+        self.filtered(|name| name::is_for(name, transport))
     }
 
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {
@@ -210,6 +224,11 @@ impl Factors {
     /// The part of the cell in a comparison; `None` outside comparisons.
     pub fn compared_as(&self) -> Option<ComparedAs> {
         self.values.compared_as
+    }
+
+    /// The type of the subject's certificate; `None` for the usual one.
+    pub fn certificate(&self) -> Option<CertificateType> {
+        self.values.certificate
     }
 
     /// The niceness of the subject (setpriority(2)), -20 to 19.
@@ -274,18 +293,25 @@ mod tests {
             ("path.sysctl.net.ipv4.udp_rmem_min", "8192"),
             ("path.txqueuelen", "0"),
             ("player.burst", "32"),
+            ("player.close", "rst"),
             ("player.connections", "64"),
             ("player.io", "mmsg"),
             ("player.outstanding_per_connection", "10"),
             ("player.queries_per_connection", "1"),
+            ("player.resume", "false"),
             ("player.senders", "2"),
             ("player.sockets", "8"),
-            ("player.sources", "spread"),
+            ("player.sources", "127.1.0.0/16"),
             ("player.timeout_s", "0.250"),
-            ("player.transport", "tcp"),
+            ("player.tls_group", "x25519"),
+            ("player.tls_name", "dns.test"),
+            ("player.tls_suite", "TLS_AES_128_GCM_SHA256"),
+            ("player.tls_trust", "anyone"),
+            ("player.transport", "tls"),
             ("player.window", "500"),
             ("rounds", "26"),
             ("steady", "1m"),
+            ("subject.certificate", "rsa-2048"),
             ("threads", "4"),
         ];
         let factors = read(&words).unwrap();
@@ -296,11 +322,17 @@ mod tests {
             window: Some(500),
             burst: Some(32),
             timeout_s: Some(0.25),
-            sources: Some(SourceChoice::Spread),
-            transport: Some(Transport::Tcp),
+            sources: Some(SourceChoice::Prefix([127, 1, 0, 0].into(), 16)),
+            transport: Some(Transport::Tls),
             connections: Some(64),
             queries_per_connection: Some(1),
             outstanding_per_connection: Some(10),
+            close: Some(CloseChoice::Rst),
+            resume: Some(false),
+            tls_group: Some("x25519".into()),
+            tls_suite: Some("TLS_AES_128_GCM_SHA256".into()),
+            tls_trust: Some(TrustChoice::Anyone),
+            tls_name: Some("dns.test".into()),
         };
         let dataset = DatasetFactors {
             recipe: Some("tld".into()),
@@ -321,6 +353,13 @@ mod tests {
         assert_eq!((factors.steady_s(), factors.latency_at_percent()), (Some(60.0), &[25, 50][..]));
         assert_eq!((factors.rounds(), factors.niceness()), (Some(26), Some(-20)));
         assert_eq!(factors.compared_as(), Some(ComparedAs::Again));
+        assert_eq!(factors.certificate(), Some(CertificateType::Rsa2048));
+        let mut set = Factors::default();
+        set.set_player(player);
+        assert!(set.words().iter().all(|(name, word)| {
+            name == "player.timeout_s" || factors.word(name) == Some(word.as_str())
+        }));
+        assert_eq!(set.words().len(), factors.words().keys().filter(|name| name.starts_with("player.")).count());
         let given: Vec<(&str, &str)> =
             factors.words().iter().map(|(name, word)| (name.as_str(), word.as_str())).collect();
         assert_eq!(given, words);
@@ -357,16 +396,27 @@ mod tests {
             let words = [
                 ("player.connections", "4"),
                 ("player.io", "mmsg"),
+                ("player.resume", "false"),
                 ("player.sockets", "8"),
                 ("player.transport", transport),
                 ("player.window", "9"),
                 ("sockets", "shared"),
+                ("subject.certificate", "rsa-2048"),
             ];
             let fitting = read(&words).unwrap().fitting();
             (fitting.transport(), fitting.words().keys().cloned().collect::<Vec<_>>())
         };
         let tcp = ["player.connections", "player.transport", "player.window", "sockets"];
         assert_eq!(of("tcp"), (Transport::Tcp, tcp.map(str::to_owned).to_vec()));
+        let tls = [
+            "player.connections",
+            "player.resume",
+            "player.transport",
+            "player.window",
+            "sockets",
+            "subject.certificate",
+        ];
+        assert_eq!(of("tls"), (Transport::Tls, tls.map(str::to_owned).to_vec()));
         let udp = ["player.io", "player.sockets", "player.transport", "player.window", "sockets"];
         assert_eq!(of("udp"), (Transport::Udp, udp.map(str::to_owned).to_vec()));
         assert_eq!(Factors::default().transport(), Transport::Udp);
@@ -379,8 +429,12 @@ mod tests {
             ("player.window", "0", "a number from 1 on"),
             ("player.timeout_s", "soon", "seconds above 0"),
             ("player.timeout_s", "inf", "seconds above 0"),
-            ("player.sources", "two", "one of one, spread"),
-            ("player.transport", "tls", "one of udp, tcp"),
+            ("player.sources", "two", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
+            ("player.sources", "192.0.2.0/24", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
+            ("player.sources", "127.0.0.0/7", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
+            ("player.close", "end", "one of fin, rst"),
+            ("player.resume", "yes", "one of true, false"),
+            ("subject.certificate", "rsa", "one of ecdsa-p256, rsa-2048"),
             ("player.connections", "0", "a number from 1 on"),
             ("player.queries_per_connection", "0", "a number from 1 on"),
             ("player.outstanding_per_connection", "-1", "a number from 1 on"),
@@ -410,8 +464,14 @@ mod tests {
 
     #[test]
     fn a_name_that_is_nearly_a_factor_is_an_error() {
-        for name in ["player.windw", "dataset.record", "path.queue", "path.sysctl.kernel.panic", "host.nicer"]
-        {
+        for name in [
+            "player.windw",
+            "dataset.record",
+            "path.queue",
+            "path.sysctl.kernel.panic",
+            "host.nicer",
+            "subject.certificat",
+        ] {
             assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));
         }
     }

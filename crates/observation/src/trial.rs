@@ -139,8 +139,8 @@ impl Transport {
     /// Its words, in the order of its values.
     pub const WORDS: [&str; 3] = ["udp", "tcp", "tls"];
 
-    /// Those of [`Self::WORDS`] that studies can name.
-    pub const OF_STUDIES: [&str; 2] = ["udp", "tcp"];
+    /// Its values, in the order of its words.
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
 
     /// Its word in factors, records and flags.
     pub fn word(self) -> &'static str {
@@ -149,7 +149,23 @@ impl Transport {
 
     /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp, Self::Tls].into_iter().find(|transport| transport.word() == word)
+        Self::ALL.into_iter().find(|transport| transport.word() == word)
+    }
+
+    /// Whether queries travel on connections.
+    pub fn has_connections(self) -> bool {
+        match self {
+            Self::Udp => false,
+            Self::Tcp | Self::Tls => true,
+        }
+    }
+
+    /// Whether messages are encrypted, for which a server needs a certificate.
+    pub fn is_encrypted(self) -> bool {
+        match self {
+            Self::Udp | Self::Tcp => false,
+            Self::Tls => true,
+        }
     }
 }
 

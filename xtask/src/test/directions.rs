@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-recipe",
             "kqps-message",
             "kqps-kernel",
+            "kqps-tls",
             "kqps-host",
             "kqps-observation",
             "kqps-player",

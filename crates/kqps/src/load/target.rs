@@ -84,7 +84,7 @@ pub(crate) struct Targets {
     /// Their addresses, all of one family.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The name or address of each, as typed and without a port.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// The transport that URLs name, if any does.
     pub(crate) transport: Option<Transport>,
 }

@@ -95,6 +95,15 @@ impl TlsArgs {
     }
 }
 
+/// The issuers in the file of a `--ca`, as PEM.
+pub(crate) fn issuers(file: &Path) -> anyhow::Result<String> {
+    let text = read(file)?;
+    let trust = Trust::Ca(text.clone());
+    let client = ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() };
+    Client::new(&client).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))?;
+    Ok(text)
+}
+
 fn read(file: &Path) -> anyhow::Result<String> {
     fs::read_to_string(file).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))
 }

@@ -386,7 +386,19 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
             "connections = [\"kept\"]\n\"player.transport\" = [\"udp\", \"tcp\"]",
             "`player.connections` varies, and sets nothing in cells over udp",
         ),
-        ("\"player.window\" = 100", "\"player.transport\" = \"tls\"", "one of udp, tcp, found `tls`"),
+        ("\"player.window\" = 100", "\"player.transport\" = \"tsl\"", "one of udp, tcp, tls, found `tsl`"),
+        (
+            fixed,
+            "fixed = { \"player.transport\" = \"tcp\", \"player.resume\" = false }",
+            "experiment `tcp`: `player.resume` sets nothing over tcp: it is for player.transport = \"tls\"",
+        ),
+        (
+            fixed,
+            "fixed = { \"player.transport\" = \"tcp\", \"subject.certificate\" = \"rsa-2048\" }",
+            "`subject.certificate` sets nothing over tcp",
+        ),
+        ("\"spread\"", "\"192.0.2.0/24\"", "or a prefix of loopback such as 127.1.0.0/16, found `192.0.2.0/24`"),
+        ("\"spread\"", "\"spread\"\npath = \"veth\"", "spread source addresses are those of `loopback`"),
         ("= 500", "= 131073", "expected a number from 1 to 131072, found `131073`"),
         ("= 500", "= 500\n\"player.outstanding_per_connection\" = 65537", "a number from 1 to 65536"),
         ("_connection\" = 1", "_connection\" = 0", "expected a number from 1 on, found `0`"),
@@ -426,6 +438,54 @@ fn cells_over_both_transports_leave_out_what_is_for_the_other() {
         (named("tcp: subject=nsd; connections=kept"), named("tcp: subject=nsd; connections=none"));
     assert_eq!((kept.sockets, kept.connections), (None, Some(64)));
     assert_eq!((none.sockets, none.connections), (Some(3), None));
+}
+
+#[test]
+fn cells_over_tls_have_factors_and_ceilings_of_tls() {
+    let text = [
+        ("fixed = { \"player.transport\" = \"tcp\" }", "fixed = { \"player.transport\" = \"tls\" }"),
+        ("\"spread\"", "\"127.2.0.0/16\"\n\"player.resume\" = false"),
+        ("\"front\"", "\"knot\""),
+        ("[\"kept\", \"each\"]", "[\"each\"]\n\"subject.certificate\" = [\"rsa-2048\"]"),
+    ]
+    .iter()
+    .fold(TRANSPORTS.to_owned(), |text, (right, other)| text.replace(right, other));
+    let layout = laid_out_with_subjects(&text);
+    let over_tls: Vec<&Cell> =
+        layout.cells.iter().filter(|cell| cell.factors.transport() == Transport::Tls).collect();
+    let names: Vec<&str> = over_tls.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "player ceiling over tls, connections 500, queries_per_connection 1, resume false, sources 127.2.0.0/16, \
+             window 100, subject.certificate rsa-2048",
+            "echo over tls, 1 worker, 500 connections, closed after 1 query, not resumed, rsa-2048",
+            "tcp: subject=nsd; connections=each; subject.certificate=rsa-2048",
+            "tcp: subject=echo; connections=each; subject.certificate=rsa-2048",
+        ]
+    );
+    for cell in over_tls {
+        assert_eq!((cell.io.as_str(), cell.factors.player().resume), ("epoll", Some(false)), "{}", cell.name);
+        assert_eq!(cell.factors.word("subject.certificate"), Some("rsa-2048"), "{}", cell.name);
+    }
+    let knot = &layout.skipped["tcp: subject=knot; connections=each; subject.certificate=rsa-2048"];
+    assert_eq!(knot, "Knot DNS answers over udp, tcp, and not over tls: its file names no such transport");
+}
+
+#[test]
+fn the_echo_beside_a_server_shares_listeners_as_it_does() {
+    let factors =
+        "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]";
+    let nsd = of_server("nsd", factors);
+    let echoes = nsd.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
+    let echoes: Vec<_> = echoes.map(|cell| (cell.name.as_str(), cell.factors.word("listeners"))).collect();
+    assert_eq!(
+        echoes,
+        [
+            ("echo over tcp, 2 workers, 8 kept connections", Some("reuseport")),
+            ("echo over tcp, 2 workers, shared listeners, 8 kept connections", Some("shared")),
+        ]
+    );
 }
 
 #[test]

@@ -7,11 +7,19 @@ use std::time::Duration;
 
 use kqps_message::{Header, NameError, header, query, rtype};
 use kqps_observation::trial::Transport;
+use kqps_tls::client::server_name;
+use kqps_tls::{Client, ClientSettings, Connector, Failure, TlsError, Trust};
 
 use super::definition::ReadyKind;
 
 /// The longest wait for the reply to one query.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The longest wait for the next bytes of a handshake, which costs a server more than a reply.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Bytes that are read at once: more than a record has (RFC 8446, section 5.2).
+const READ_BYTES: usize = 1 << 15;
 
 /// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,21 +47,27 @@ enum Way {
     Udp(UdpSocket),
     /// By a new connection to this address each time.
     Tcp(SocketAddr),
+    /// The same in TLS.
+    Tls(SocketAddr, Box<Connector>),
 }
 
 impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`. Over UDP it sends from the network namespace of the
-    /// thread that makes it, over TCP from that of the thread that asks.
-    pub fn new(transport: Transport, target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
+    /// thread that makes it, over connections from that of the thread that asks. Over an encrypted transport it accepts
+    /// certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
+    pub fn new(
+        (transport, ca): (Transport, Option<&str>),
+        target: SocketAddr,
+        origin: &str,
+        kind: ReadyKind,
+    ) -> io::Result<Self> {
         let query = soa_query(fastrand::u16(..), origin).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}"))
         })?;
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
-            Transport::Tls => {
-                return Err(io::Error::new(io::ErrorKind::Unsupported, "no probe asks over tls"));
-            }
+            Transport::Tls => Way::Tls(target, Box::new(connector(target, ca).map_err(io::Error::other)?)),
         };
         Ok(Self { way, query, kind })
     }
@@ -63,8 +77,13 @@ impl Probe {
         let reply = match &self.way {
             Way::Udp(socket) => by_datagram(socket, &self.query),
             Way::Tcp(target) => by_connection(*target, &self.query),
+            Way::Tls(target, connector) => by_tls(*target, connector, &self.query),
         };
-        reply.map_or(Asked::Silent, |reply| self.rate(&reply))
+        match reply {
+            Ok(reply) => self.rate(&reply),
+            Err(error) if error.kind() == TLS_FAILED => Asked::Wrong(error.to_string()),
+            Err(_) => Asked::Silent,
+        }
     }
 
     fn rate(&self, reply: &[u8]) -> Asked {
@@ -113,6 +132,56 @@ fn by_connection(target: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(reply)
 }
 
+/// TLS with the issuer `ca`, or with those that this host trusts.
+fn connector(target: SocketAddr, ca: Option<&str>) -> Result<Connector, TlsError> {
+    let trust = ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned()));
+    let settings = ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() };
+    Ok(Client::new(&settings)?.connector(server_name(&target.ip().to_string())?, 1))
+}
+
+/// The kind of errors of TLS itself, which no socket has.
+const TLS_FAILED: io::ErrorKind = io::ErrorKind::InvalidData;
+
+fn tls_failed(failure: &Failure) -> io::Error {
+    io::Error::new(TLS_FAILED, failure.to_string())
+}
+
+/// Query and reply as over TCP, in TLS (RFC 7858).
+fn by_tls(target: SocketAddr, connector: &Connector, query: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    stream.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;
+    let (mut records, mut plain, mut outgoing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tls = connector.connect(&mut outgoing).map_err(|failure| tls_failed(&failure))?;
+    let mut room = vec![0; READ_BYTES];
+    let mut is_asked = false;
+    loop {
+        if tls.is_established() && !is_asked {
+            let length = (query.len() as u16).to_be_bytes();
+            tls.seal(&[&length[..], query].concat(), &mut outgoing).map_err(|failure| tls_failed(&failure))?;
+            is_asked = true;
+        }
+        stream.write_all(&outgoing)?;
+        outgoing.clear();
+        if let Some(reply) = first_message(&plain) {
+            return Ok(reply.to_vec());
+        }
+        let bytes = stream.read(&mut room)?;
+        if bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        records.clear();
+        records.extend_from_slice(tls.kept());
+        records.extend_from_slice(&room[..bytes]);
+        tls.open(&mut records, &mut plain, &mut outgoing).map_err(|failure| tls_failed(&failure))?;
+    }
+}
+
+/// The first message behind its length, if it is whole.
+fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
 /// A query for `origin`'s SOA. It requests recursion, as the player's queries do: a resolver refuses others.
 fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
     let mut message = Vec::new();
@@ -125,13 +194,16 @@ fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
 mod tests {
     use std::net::TcpListener;
 
+    use kqps_tls::Acceptor;
+    use kqps_tls::certificate::{KeyType, make};
+
     use super::*;
 
     /// Answers one query with its bytes changed by `change`, and returns how the probe judged that.
     fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new(Transport::Udp, target, "bench.test.", kind).unwrap();
+        let probe = Probe::new((Transport::Udp, None), target, "bench.test.", kind).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = [0; 512];
@@ -162,7 +234,7 @@ mod tests {
     fn over_tcp_a_reply_follows_its_length() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new(Transport::Tcp, target, "bench.test.", ReadyKind::Soa).unwrap();
+        let probe = Probe::new((Transport::Tcp, None), target, "bench.test.", ReadyKind::Soa).unwrap();
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
@@ -177,6 +249,44 @@ mod tests {
         assert_eq!(outcome, Asked::Ready);
         drop(server);
         assert_eq!(probe.ask(), Asked::Silent, "nothing listens");
+    }
+
+    #[test]
+    fn over_tls_a_certificate_of_another_issuer_is_named() {
+        let made = make(KeyType::Ecdsa, &["127.0.0.1".into()]).unwrap();
+        let other = make(KeyType::Ecdsa, &["127.0.0.1".into()]).unwrap().ca;
+        let acceptor = Acceptor::new(&made.identity).unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        let outcome = |ca: &str| {
+            let probe = Probe::new((Transport::Tls, Some(ca)), target, "bench.test.", ReadyKind::Soa).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| answer_in_tls(&server, &acceptor));
+                probe.ask()
+            })
+        };
+        assert_eq!(outcome(&made.ca), Asked::Ready);
+        assert_eq!(outcome(&other), Asked::Wrong("certificate: unknown issuer".into()));
+    }
+
+    /// Serves one connection in TLS: it answers the first query, and ends when the client does.
+    fn answer_in_tls(server: &TcpListener, acceptor: &Acceptor) {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut tls = acceptor.accept().unwrap();
+        let (mut plain, mut outgoing, mut room) = (Vec::new(), Vec::new(), [0; 4096]);
+        while let Ok(bytes @ 1..) = stream.read(&mut room) {
+            let mut records = [tls.kept(), &room[..bytes]].concat();
+            if tls.open(&mut records, &mut plain, &mut outgoing).is_err() {
+                return;
+            }
+            if plain.len() == 2 + 28 {
+                (plain[4], plain[9]) = (0x84, 1);
+                tls.seal(&plain, &mut outgoing).unwrap();
+                plain.clear();
+            }
+            stream.write_all(&outgoing).unwrap();
+            outgoing.clear();
+        }
     }
 
     #[test]
