@@ -11,7 +11,7 @@
 //! | `player.transport` | `udp`, `tcp` | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
 //! | `player.connections` | a count | connections over all threads that may be open at once; for TCP, as are the next two |
-//! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
+//! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
@@ -382,7 +382,7 @@ mod tests {
             ("player.sources", "two", "one of one, spread"),
             ("player.transport", "tls", "one of udp, tcp"),
             ("player.connections", "0", "a number from 1 on"),
-            ("player.queries_per_connection", "0", "a number from 1 on"),
+            ("player.queries_per_connection", "-1", "a number from 0 on"),
             ("player.outstanding_per_connection", "-1", "a number from 1 on"),
             ("dataset.records", "-1", "a number from 1 on"),
             ("dataset.names", "oen", "one of random, one"),

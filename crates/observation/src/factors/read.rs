@@ -68,7 +68,9 @@ impl Values {
                 player.transport = Some(wanted.one_of(&Transport::OF_STUDIES, [Transport::Udp, Transport::Tcp])?);
             }
             name::PLAYER_CONNECTIONS => player.connections = Some(wanted.count()?),
-            name::PLAYER_QUERIES_PER_CONNECTION => player.queries_per_connection = Some(wanted.count()?),
+            name::PLAYER_QUERIES_PER_CONNECTION => {
+                player.queries_per_connection = Some(wanted.number("a number from 0 on", |_| true)?);
+            }
             name::PLAYER_OUTSTANDING => player.outstanding_per_connection = Some(wanted.count()?),
             name::DATASET_RECIPE => dataset.recipe = Some(word.to_owned()),
             name::DATASET_ZONES => dataset.zones = Some(wanted.count()?),
