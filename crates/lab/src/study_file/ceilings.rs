@@ -139,6 +139,9 @@ fn echo_name(cell: &Cell, sockets: &str) -> String {
     let connections: u64 = connections.into();
     match queries_per_connection {
         None => format!("echo over tcp, {workers}, {}", counted(connections, "kept connection")),
+        Some(0) => {
+            format!("echo over tcp, {workers}, {}, closed once made", counted(connections, "connection"))
+        }
         Some(1) => {
             format!("echo over tcp, {workers}, {}, closed after 1 query", counted(connections, "connection"))
         }

@@ -36,8 +36,8 @@ impl Books<'_, Inflight> {
 }
 
 impl<T: Table> Books<'_, T> {
-    /// Books a reply that arrived at `at_ns` to the query with this key. Returns the query's latency, nanoseconds, if the
-    /// reply is correct, in time or late.
+    /// Books a reply that arrived at `at_ns` to the query with this key. Returns the query's latency, nanoseconds, if
+    /// the reply is correct, in time or late.
     #[inline]
     pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
         let flow = &mut self.flows[flow];

@@ -156,8 +156,8 @@ pub fn lost_syn(trial: &Trial) -> Option<Warning> {
     }
     let advice = format!(
         "{count} connections were asked for again, because no answer came within a second (SYN), {HUMPS}. Look at the \
-         listen queue on the subject's host (`nstat -az TcpExtListenOverflows TcpExtListenDrops`), and for a packet filter \
-         or losses on the path."
+         listen queue on the subject's host (`nstat -az TcpExtListenOverflows TcpExtListenDrops`), and for a packet \
+         filter or losses on the path."
     );
     Some(Warning::new(Code::LostSyn, Effect::DownOne, count as f64, advice))
 }

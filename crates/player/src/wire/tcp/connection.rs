@@ -27,8 +27,8 @@ pub(super) struct Connection<L> {
     pub(super) awaits_room: bool,
     /// Bytes that the kernel took.
     pub(super) written_bytes: u64,
-    /// `written_bytes` when queries were last handed to it while it was open and had no open query; `None` if that never
-    /// happened.
+    /// `written_bytes` when queries were last handed to it while it was open and had no open query; `None` if that
+    /// never happened.
     pub(super) idle_at_bytes: Option<u64>,
     /// Whether a ticket for a later connection arrived.
     pub(super) has_ticket: bool,
@@ -62,8 +62,8 @@ impl<L: Layer> Connection<L> {
     }
 
     /// How it ended, if the peer closed it with open queries. The peer's FIN acknowledges all that had reached it by
-    /// then. So if the connection was idle before the open queries, and the peer acknowledged nothing of them, it closed
-    /// an idle connection.
+    /// then. So if the connection was idle before the open queries, and the peer acknowledged nothing of them, the peer
+    /// closed an idle connection.
     pub(super) fn closed_with_open_queries(&self) -> Ending {
         let acknowledged = || self.socket.info().map_or(u64::MAX, |info| info.acknowledged_bytes);
         match self.idle_at_bytes {

@@ -99,8 +99,11 @@ impl<L: Layer> Places<L> {
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
         let ports = tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows));
-        let of_each_address = ports.as_ref().map_or(0, Ports::of_each_address);
-        let counts = ConnectionCounts { tls: L::counts(), ports: of_each_address as u64, ..ConnectionCounts::default() };
+        let counts = ConnectionCounts {
+            tls: L::counts(),
+            ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
+            ..ConnectionCounts::default()
+        };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
             to: plan.targets[number % plan.targets.len()],

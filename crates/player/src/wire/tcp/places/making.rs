@@ -88,8 +88,8 @@ impl<L: Layer> Places<L> {
         }
     }
 
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If connections
-    /// alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
+    /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
