@@ -127,7 +127,7 @@ fn accounts(trial: &Trial) -> String {
         accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost
     );
     if are_alone(trial) {
-        text += "  these are connections that were to be made and then closed, and not queries; correct: made in time\n";
+        text += "  these are connections that were to be made and closed, and not queries; correct: made in time\n";
     }
     let _ = writeln!(
         text,

@@ -64,7 +64,7 @@ fn connections_alone_are_named_so_and_both_sides_count_the_same() {
         "  Connections begun:    1000\n",
         "  Connections made:     1000 (100.00%)\n",
         "  Connections a second: ",
-        "these are connections that were to be made and then closed, and not queries",
+        "these are connections that were to be made and closed, and not queries",
         "1000 of 1000 attempts, 0 before the load; failed: 0; unfinished: 0\n",
     ] {
         assert!(out.contains(wanted), "{wanted}: {out}");
