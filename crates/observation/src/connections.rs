@@ -45,8 +45,8 @@ pub struct ConnectionFacts {
     pub handed: u64,
     /// Time from an attempt to its connection; with TLS, to that of TCP.
     pub connect_us: Quantiles,
-    /// Time from when the first query of a connection was due to its reply. Queries without a correct reply are in neither
-    /// this nor the next figure. Both are empty in records older than the fields.
+    /// Time from when the first query of a connection was due to its reply. Queries without a correct reply are neither
+    /// in this nor in the next figure. Both are empty in records older than the fields.
     #[serde(default)]
     pub first_query_us: Quantiles,
     /// Time from the write of a query to its reply.
