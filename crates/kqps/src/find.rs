@@ -136,6 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         usual_timeout,
     )?;
     let interface = interface_of(args, &plan)?;
+    let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
     let queries = Queries::open(&args.player)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let gauges = Gauges::default();
@@ -181,7 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") + alone,
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),

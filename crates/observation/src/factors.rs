@@ -10,8 +10,8 @@
 //! | `player.senders` | a count | sending threads |
 //! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
-//! | `player.connections` | a count | connections that may be open at once; not for UDP, as are the next three |
-//! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
+//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next three |
+//! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
 //! | `player.close` | `fin`, `rst` | how the player closes connections |
 //! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
@@ -436,7 +436,7 @@ mod tests {
             ("player.resume", "yes", "one of true, false"),
             ("subject.certificate", "rsa", "one of ecdsa-p256, rsa-2048"),
             ("player.connections", "0", "a number from 1 on"),
-            ("player.queries_per_connection", "0", "a number from 1 on"),
+            ("player.queries_per_connection", "-1", "a number from 0 on"),
             ("player.outstanding_per_connection", "-1", "a number from 1 on"),
             ("dataset.records", "-1", "a number from 1 on"),
             ("dataset.names", "oen", "one of random, one"),

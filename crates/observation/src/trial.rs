@@ -61,8 +61,8 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `reset`, `tls-alert` or `tls` if the
-    /// connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
+    /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `idle-race`, `reset`, `tls-alert` or
+    /// `tls` if the connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
     /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
@@ -90,8 +90,9 @@ pub struct Trial {
     pub lag_us: Quantiles,
     /// Time between a thread's successive sends to the kernel.
     pub gap_us: Quantiles,
-    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), of connecting (`connect`) and of
-    /// handshakes by kind (`handshake full`), as [`crate::Histogram::encode`] writes them.
+    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), of connecting (`connect`), of the first
+    /// queries of connections (`first query`), from write to reply (`write to reply`), and of handshakes by kind
+    /// (`handshake full`), as [`crate::Histogram::encode`] writes them.
     pub histograms: BTreeMap<String, String>,
     /// The facts of each player. Accounts, load and latency are those of all players together.
     pub players: NonEmpty<PlayerFacts>,

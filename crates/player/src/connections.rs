@@ -28,6 +28,18 @@ pub struct ConnectionCounts {
     pub handed: u64,
     /// Time from an attempt to its connection, without TLS.
     pub connect: Histogram,
+    /// Time from when the first query of a connection was due to its reply, if it was correct.
+    pub first_query: Histogram,
+    /// Time from the write of a query to its reply, if it was correct.
+    pub write_to_reply: Histogram,
+    /// Segments that the kernel sent again.
+    pub retransmitted: u64,
+    /// Attempts whose SYN the kernel sent again.
+    pub lost_syns: u64,
+    /// Ports that were passed over, because they were in use.
+    pub ports_in_use: u64,
+    /// How many ports of each source address the player deals, all threads together; 0 if the kernel chooses ports.
+    pub ports: u64,
     /// The counts of TLS; `None` without it.
     pub tls: Option<TlsCounts>,
 }
@@ -85,6 +97,8 @@ pub enum Ending {
     Idle,
     /// The subject closed it with open queries.
     Closed,
+    /// The subject closed it when it was idle, and the open queries reached it too late.
+    IdleRace,
     /// The subject or the network reset it.
     Reset,
     /// The subject sent an alert of TLS.
@@ -95,7 +109,8 @@ pub enum Ending {
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 6] = ["player", "idle", "closed", "reset", "tls-alert", "tls"];
+    pub const NAMES: [&'static str; 7] =
+        ["player", "idle", "closed", "idle-race", "reset", "tls-alert", "tls"];
 
     /// How a failure of TLS ends a connection.
     pub fn of(failure: &Failure) -> Self {
@@ -106,6 +121,7 @@ impl Ending {
     pub fn loss(self) -> Loss {
         match self {
             Self::Player | Self::Idle | Self::Closed => Loss::Closed,
+            Self::IdleRace => Loss::IdleRace,
             Self::Reset => Loss::Reset,
             Self::TlsAlert => Loss::TlsAlert,
             Self::Tls => Loss::Tls,
@@ -128,12 +144,18 @@ impl ConnectionCounts {
             (&mut self.unfinished, other.unfinished),
             (&mut self.open, other.open),
             (&mut self.handed, other.handed),
+            (&mut self.retransmitted, other.retransmitted),
+            (&mut self.lost_syns, other.lost_syns),
+            (&mut self.ports_in_use, other.ports_in_use),
         ] {
             *ours += theirs;
         }
         let failed = self.failed.iter_mut().zip(other.failed);
         failed.chain(self.closed.iter_mut().zip(other.closed)).for_each(|(ours, theirs)| *ours += theirs);
+        self.ports = self.ports.max(other.ports);
         self.connect.add(&other.connect);
+        self.first_query.add(&other.first_query);
+        self.write_to_reply.add(&other.write_to_reply);
         if let Some(tls) = &other.tls {
             self.tls.get_or_insert_default().add(tls);
         }

@@ -9,6 +9,8 @@ pub enum Loss {
     Time,
     /// The subject closed the flow.
     Closed,
+    /// The subject closed the idle flow before the query reached it.
+    IdleRace,
     /// The subject or the network reset the flow.
     Reset,
     /// The subject refused the connection.
@@ -17,8 +19,10 @@ pub enum Loss {
     Unreachable,
     /// The connection was not made in time.
     ConnectTimeout,
-    /// This host had no port, descriptor or memory left for the connection.
+    /// This host had no descriptor or memory left for the connection.
     Local,
+    /// Every port of the source address that was tried is in use.
+    Ports,
     /// The subject sent an alert of TLS.
     TlsAlert,
     /// The subject's certificate is not accepted.
@@ -31,14 +35,16 @@ pub enum Loss {
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 13] = [
         "time",
         "closed",
+        "idle-race",
         "reset",
         "refused",
         "unreachable",
         "connect-timeout",
         "local",
+        "ports",
         "tls-alert",
         "certificate",
         "alpn",

@@ -90,7 +90,8 @@ pub struct TcpPlan {
     /// and per target is used.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
-    /// before the trial begins, all others when a query needs them.
+    /// before the trial begins, all others when a query needs them. With 0, connections alone are the load: each query
+    /// stands for a connection that is opened when the query is due, and closed once it is made.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, 1 to 65,536.
     pub outstanding: u32,
@@ -101,6 +102,18 @@ pub struct TcpPlan {
     /// TLS on every connection (RFC 7858); `None` for none.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
+}
+
+impl TcpPlan {
+    /// Whether connections alone are the load.
+    pub fn has_connections_alone(&self) -> bool {
+        self.queries_per_connection == Some(0)
+    }
+
+    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
+    pub fn uses_of_connection(&self) -> Option<u32> {
+        self.queries_per_connection.map(|queries| queries.max(1))
+    }
 }
 
 /// The part of a plan that only TLS needs.
@@ -128,6 +141,11 @@ impl Plan {
     /// Whether each thread has a core that nothing else needs.
     pub fn has_own_cores(&self) -> bool {
         self.own_cores && !self.cpus.is_empty()
+    }
+
+    /// Whether connections alone are the load: each query stands for a connection, and none is sent.
+    pub fn has_connections_alone(&self) -> bool {
+        matches!(&self.wire, Wire::Tcp(tcp) if tcp.has_connections_alone())
     }
 
     /// Whether queries leave on a schedule.

@@ -101,13 +101,25 @@ impl Tally {
     /// Counts a correct reply of `bytes` bytes that arrived at `at_ns`.
     #[inline]
     pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u16, truncated: bool, bytes: usize) {
-        self.accounts.correct += 1;
         self.accounts.truncated += u64::from(truncated);
         self.rcode(rcode);
         self.response_bytes += bytes as u64;
+        self.in_time(at_ns, latency_ns);
+    }
+
+    /// Counts a correct reply at `at_ns`, or a connection that was made then.
+    #[inline]
+    pub fn in_time(&mut self, at_ns: u64, latency_ns: u64) {
+        self.accounts.correct += 1;
         self.latency.record_us(latency_ns / 1000);
         self.course.correct(at_ns.saturating_sub(latency_ns));
         add(&mut self.correct_per_100ms, at_ns, 1);
+    }
+
+    /// Counts a correct reply, or a connection that was made, after the timeout.
+    pub fn late(&mut self, latency_ns: u64) {
+        self.accounts.late += 1;
+        self.latency.record_us(latency_ns / 1000);
     }
 
     /// Counts a wrong reply that came in time.

@@ -19,7 +19,7 @@ use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop, TcpPlan, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
-use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, parse_transport};
+use super::connections::{ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::plan_error::with_flags;
 use super::skipped::skipped;
@@ -308,7 +308,8 @@ impl PlayerArgs {
         let found = resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)?;
         let transport = self.transport(found.transport)?;
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
-        let wire = self.wire(transport, threads, &found, timeout)?;
+        let load = load(threads);
+        let wire = self.wire(transport, (threads, load.window()), &found, timeout)?;
         let targets = found.addresses;
         let mut subject = subject::chosen(self.subject, &targets, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
@@ -324,7 +325,7 @@ impl PlayerArgs {
             wire,
             burst: self.burst as usize,
             local: self.local,
-            load: load(threads),
+            load,
             stop,
             timeout,
             drain: self.drain.unwrap_or(timeout),
@@ -355,16 +356,16 @@ impl PlayerArgs {
         }
     }
 
-    /// What carries the queries of `threads` threads to the targets.
+    /// What carries the queries of `threads` threads to the targets. `window` is how many may be outstanding.
     fn wire(
         &self,
         transport: Transport,
-        threads: u64,
+        (threads, window): (u64, Option<u64>),
         targets: &Targets,
         timeout: Duration,
     ) -> anyhow::Result<Wire> {
-        let flows = |per_thread: u64| {
-            let usual = threads.saturating_mul(per_thread).next_multiple_of(targets.addresses.len() as u64);
+        let flows = |usual: u64| {
+            let usual = usual.next_multiple_of(targets.addresses.len() as u64);
             self.sockets.unwrap_or(usual) as usize
         };
         if transport != Transport::Tls {
@@ -374,7 +375,7 @@ impl PlayerArgs {
             self.connections.check_none_is_given()?;
             return Ok(Wire::Udp(UdpPlan {
                 io: self.io,
-                sockets: flows(SOCKETS_PER_THREAD),
+                sockets: flows(threads.saturating_mul(SOCKETS_PER_THREAD)),
                 buffer_bytes: self.buffer.map(|bytes| bytes as usize),
                 // As in dnsperf, 0 stands for any port.
                 local_port: self.local_port.filter(|port| *port > 0),
@@ -392,7 +393,8 @@ impl PlayerArgs {
             Transport::Tls => Some(self.tls.plan(&targets.names)?),
             Transport::Udp | Transport::Tcp => None,
         };
-        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(flows(CONNECTIONS_PER_THREAD), timeout) }))
+        let connections = flows(self.connections.usual_count(threads, window));
+        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(connections, timeout) }))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.

@@ -33,7 +33,6 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         }
         // The flags of connections are checked as they are read.
         PlanError::Targets
-        | PlanError::QueriesPerConnection
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
         | PlanError::TlsNames { .. } => error.to_string(),

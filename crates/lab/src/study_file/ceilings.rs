@@ -149,6 +149,7 @@ fn echo_name(cell: &Cell, sockets: &str) -> String {
     let connections: u64 = setup.connections.into();
     let used = match setup.queries_per_connection {
         None => counted(connections, "kept connection"),
+        Some(0) => format!("{}, closed once made", counted(connections, "connection")),
         Some(1) => format!("{}, closed after 1 query", counted(connections, "connection")),
         Some(queries) => format!("{}, closed after {queries} queries", counted(connections, "connection")),
     };

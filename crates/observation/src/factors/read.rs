@@ -65,7 +65,9 @@ impl Values {
                 player.transport = Some(wanted.one_of(&Transport::WORDS, Transport::ALL)?);
             }
             name::PLAYER_CONNECTIONS => player.connections = Some(wanted.count()?),
-            name::PLAYER_QUERIES_PER_CONNECTION => player.queries_per_connection = Some(wanted.count()?),
+            name::PLAYER_QUERIES_PER_CONNECTION => {
+                player.queries_per_connection = Some(wanted.number("a number from 0 on", |_| true)?);
+            }
             name::PLAYER_OUTSTANDING => player.outstanding_per_connection = Some(wanted.count()?),
             name::PLAYER_CLOSE => {
                 player.close = Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);

@@ -43,7 +43,7 @@ pub struct PlayerFactors {
     /// Connections over all threads that may be open at once, at least 1; for transports with connections, as are the
     /// next three.
     pub connections: Option<u32>,
-    /// Queries after which a connection is closed, at least 1; `None` if it is kept.
+    /// Queries after which a connection is closed; 0 if it is closed once it is made, `None` if it is kept.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, at least 1.
     pub outstanding_per_connection: Option<u32>,

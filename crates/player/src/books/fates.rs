@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
 
-use super::table::{State, Table};
+use super::table::{Outstanding, State, Table};
 use super::{Books, Flow};
 use crate::inflight::Inflight;
 use crate::loss::Loss;
@@ -20,31 +20,40 @@ impl Books<'_, Inflight> {
     /// Books a message that arrived from the target at `at_ns`. Its ID says which query it answers.
     #[inline]
     pub fn arrived(&mut self, flow: usize, reply: &[u8], at_ns: u64) {
-        match header::id(reply) {
-            Some(id) => self.answered(flow, id, reply, at_ns),
-            None => self.tally.accounts.unsolicited += 1,
-        }
+        self.replied(flow, reply, at_ns);
+    }
+
+    /// Like [`Self::arrived`]. Returns the ID and the latency (nanoseconds) of a query that this message answers
+    /// correctly, in time or late.
+    #[inline]
+    pub fn replied(&mut self, flow: usize, reply: &[u8], at_ns: u64) -> Option<(u16, u64)> {
+        let Some(id) = header::id(reply) else {
+            self.tally.accounts.unsolicited += 1;
+            return None;
+        };
+        Some((id, self.answered(flow, id, reply, at_ns)?))
     }
 }
 
 impl<T: Table> Books<'_, T> {
-    /// Books a reply that arrived at `at_ns` to the query with this key.
+    /// Books a reply that arrived at `at_ns` to the query with this key. Returns the query's latency, nanoseconds, if
+    /// the reply is correct, in time or late.
     #[inline]
-    pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
+    pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
         let flow = &mut self.flows[flow];
         let Some(found) = flow.table.find(key) else {
             self.tally.accounts.unsolicited += 1;
-            return;
+            return None;
         };
         match found.state {
             State::Waiting | State::Overdue => (),
             State::Settled => {
                 self.tally.accounts.duplicate += 1;
-                return;
+                return None;
             }
             State::Lost | State::Free => {
                 self.tally.accounts.unsolicited += 1;
-                return;
+                return None;
             }
         }
         let query = self.dataset.query(found.query);
@@ -54,7 +63,7 @@ impl<T: Table> Books<'_, T> {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
             self.tally.wrong_late += 1;
-            return;
+            return None;
         }
         if flow.table.settle(key) {
             self.waiting -= 1;
@@ -64,6 +73,26 @@ impl<T: Table> Books<'_, T> {
             self.note(checked, found.query, &query, reply.len());
         }
         self.book(checked, at_ns, latency_ns, reply.len());
+        matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
+    }
+
+    /// Books that a connection was made at `at_ns`, for which the query with this key stood.
+    pub fn established(&mut self, flow: usize, key: T::Key, at_ns: u64) {
+        let flow = &mut self.flows[flow];
+        let is_open = |found: &Outstanding| matches!(found.state, State::Waiting | State::Overdue);
+        let Some(found) = flow.table.find(key).filter(is_open) else { return };
+        let latency_ns = at_ns.saturating_sub(found.due_ns);
+        if flow.table.settle(key) {
+            self.waiting -= 1;
+        }
+        self.unsettled -= 1;
+        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
+        if latency_ns <= self.timeout_ns {
+            self.tally.in_time(at_ns, latency_ns);
+            self.live.latency(latency_ns);
+        } else {
+            self.tally.late(latency_ns);
+        }
     }
 
     /// Records what a reply in time shows about answers that the subject holds back.
@@ -94,10 +123,7 @@ impl<T: Table> Books<'_, T> {
                 self.tally.correct(at_ns, latency_ns, rcode, extent != Extent::Whole, bytes);
                 self.live.latency(latency_ns);
             }
-            Checked::Correct { .. } => {
-                self.tally.accounts.late += 1;
-                self.tally.latency.record_us(latency_ns / 1000);
-            }
+            Checked::Correct { .. } => self.tally.late(latency_ns),
         }
     }
 

@@ -22,8 +22,6 @@ pub enum PlanError {
     Connections(usize),
     #[error("{connections} connections: each of the {targets} targets needs one of its own at least")]
     ConnectionsOfTargets { connections: usize, targets: usize },
-    #[error("0 queries on each connection: expected 1 at least")]
-    QueriesPerConnection,
     #[error("a time limit of 0 for connecting: expected more")]
     ConnectTimeout,
     #[error("{0} outstanding queries on a connection: expected 1 to {OUTSTANDING_MOST}")]
@@ -86,7 +84,6 @@ impl Plan {
                 first_of([
                     (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
                     (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
-                    (tcp.queries_per_connection == Some(0), PlanError::QueriesPerConnection),
                     (tcp.connect_timeout.is_zero(), PlanError::ConnectTimeout),
                     (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
                     (names != targets, PlanError::TlsNames { names, targets }),

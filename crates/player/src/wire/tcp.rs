@@ -1,13 +1,15 @@
 //! TCP: each message follows its length on a connection (RFC 7766; RFC 1035, section 4.2.2). A flow of the books is a
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
 //! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
-//! handshake is complete.
+//! handshake is complete. If connections alone are the load, a query stands for a connection, and settles when that is
+//! open.
 
 mod connection;
 mod epoll;
 mod frame;
 mod layer;
 mod places;
+mod ports;
 mod secure;
 
 use kqps_kernel::limits;
@@ -85,8 +87,8 @@ fn play_over<L: Layer>(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
     state.books.limit_unsettled(tcp.outstanding);
-    if let Some(queries) = tcp.queries_per_connection {
-        (0..flows).for_each(|flow| state.books.allow(flow, queries));
+    if let Some(uses) = tcp.uses_of_connection() {
+        (0..flows).for_each(|flow| state.books.allow(flow, uses));
     }
     let places = Places::<L>::new(plan, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;

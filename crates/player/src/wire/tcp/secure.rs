@@ -36,6 +36,10 @@ impl Layer for Secure {
         self.tls.as_ref().is_some_and(ClientTls::is_established)
     }
 
+    fn tickets(connectors: &Vec<Connector>, target: usize) -> u64 {
+        connectors[target].tickets().received
+    }
+
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>) {
         if let (Some(tls), Some(counts)) = (&self.tls, counts) {
             counts.opened(&tls.session(), took_us);
