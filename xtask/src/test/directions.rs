@@ -55,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-zone",
         ],
     ),
-    ("kqps-faults", &["kqps-kernel", "kqps-observation"]),
+    ("kqps-faults", &["kqps-kernel", "kqps-observation", "kqps-tls"]),
     // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
     // starts them.
     (
