@@ -25,9 +25,8 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
     let file = bench.queries(10_000)?;
     let length = bench.choose("1s", "5s");
     let flags = ["-c", "4", "-T", "1", "-Q", "100k", "-l", length, "-t", "300ms"];
-    let flags = Wired::new(bench, kind)?.flags(&flags).into_iter().map(str::to_owned).collect::<Vec<_>>();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let trial = bounded::play(bench, &[], address, &file, &flags)?.measured()?;
+    let wired = Wired::new(bench, kind)?;
+    let trial = bounded::play(bench, &[], address, &file, &wired.flags(&flags))?.measured()?;
     let connections = sums(&trial)?;
     let accounts = &trial.accounts;
     ensure!(accounts.sent > 0 && accounts.lost == accounts.sent, "nobody answers: {accounts:?}");

@@ -4,7 +4,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::limits;
-use kqps_observation::Trial;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
@@ -27,6 +26,9 @@ const PROCESSES_MOST: u64 = 16;
 /// A process of the server may get more connections than another, since the kernel spreads them by chance.
 const SPREAD: f64 = 1.2;
 
+/// The most connections of a process of the server, in all and of one client.
+const SERVED_MOST: &str = "131072";
+
 /// Opens the connections by as many players as the limit of descriptors demands. Each sends few queries.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let wanted = bench.choose(2_000, WHOLE);
@@ -34,14 +36,13 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let each = limit.saturating_sub(OTHERS).min(OF_A_PLAYER);
     let (players, processes) = (wanted.div_ceil(each.max(1)), processes(wanted, each));
     if players > PROCESSES_MOST || processes > PROCESSES_MOST {
-        skip(Capability::Chance, format!("{wanted} idle connections: a process may have {limit} open files"));
+        skip(Capability::Descriptors, format!("{wanted} idle connections: a process may have {limit} open files"));
         return Ok(());
     }
-    let most = format!("{}", each * PROCESSES_MOST);
     let mut server = Command::new(&bench.kqps.program);
     server.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--tcp", "--listeners", "reuseport"]);
     server.args(["--processes", &processes.to_string(), "--tcp-idle", "10m", "--for", "1h"]);
-    server.args(["--tcp-connections", &most, "--tcp-per-client", &most]);
+    server.args(["--tcp-connections", SERVED_MOST, "--tcp-per-client", SERVED_MOST]);
     let mut server = Running::start(&mut server)?;
     let address = server.ready()?;
     let file = bench.queries(10_000)?;
@@ -65,7 +66,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         ensure!(trial.accounts.correct == trial.accounts.intended, "{:?}", trial.accounts);
     }
     let begins = trials.iter().map(|trial| trial.sending_ns().start).max();
-    let ends = trials.iter().map(|trial: &Trial| trial.sending_ns().end).min();
+    let ends = trials.iter().map(|trial| trial.sending_ns().end).min();
     ensure!(begins < ends, "not all connections were open at the same time");
     let ended = server.terminate()?;
     ensure!(ended.code == Some(0), "the server ended with {:?}", ended.code);

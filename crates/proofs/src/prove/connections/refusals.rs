@@ -1,11 +1,12 @@
 //! A server that ends all connections and refuses others for a while. What reached it agrees with its counts, and what did
 //! not reach it is lost by `refused`.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail, ensure};
 use kqps_faults::streams::{Refusal, ServerSettings};
 use kqps_kernel::namespace;
 use kqps_skips::{Capability, skip};
-use std::time::Duration;
 
 use super::super::Bench;
 use super::bounded::{self, count, sums};

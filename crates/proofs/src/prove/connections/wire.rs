@@ -11,6 +11,10 @@ use crate::child::Running;
 /// The name of servers with faults in their certificates.
 const NAME: &str = "dns.test";
 
+/// The flags of a player at an echo. An echo's certificate is made for no name that a player knows.
+const AT_A_TCP_ECHO: &[&str] = &["-m", "tcp"];
+const AT_A_TLS_ECHO: &[&str] = &["-m", "tls", "--insecure"];
+
 /// A wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -31,9 +35,9 @@ impl Kind {
 
     /// Starts an echo on this wire. Returns its address and the flags of a player.
     pub(super) fn echo(self, bench: &Bench) -> Result<(Running, SocketAddr, &'static [&'static str])> {
-        let ((echo, address), flags): (_, &[&str]) = match self {
-            Self::Tcp => (bench.kqps.tcp_echo()?, &["-m", "tcp"]),
-            Self::Tls => (bench.kqps.tls_echo()?, &["-m", "tls", "--insecure"]),
+        let ((echo, address), flags) = match self {
+            Self::Tcp => (bench.kqps.tcp_echo()?, AT_A_TCP_ECHO),
+            Self::Tls => (bench.kqps.tls_echo()?, AT_A_TLS_ECHO),
         };
         Ok((echo, address, flags))
     }
