@@ -142,12 +142,13 @@ impl Connection {
 
     /// When something is due that is not due at `now_ns`.
     fn due_ns(&self, now_ns: u64) -> Option<u64> {
+        let out_ns = self.out.due_ns().filter(|due_ns| *due_ns > now_ns);
+        if self.is_ending() {
+            return out_ns;
+        }
         let is_held = self.joined_replies > 0 || self.after_next.is_some();
         let late_ns = self.late.front().map(|(due_ns, _)| *due_ns);
-        [self.out.due_ns().filter(|due_ns| *due_ns > now_ns), is_held.then_some(self.held_until_ns), late_ns]
-            .into_iter()
-            .flatten()
-            .min()
+        [out_ns, is_held.then_some(self.held_until_ns), late_ns].into_iter().flatten().min()
     }
 
     /// Reads what has arrived. Returns whether the player has ended the connection.
@@ -302,8 +303,8 @@ impl Connection {
         }
     }
 
-    /// Sends a reply in two pieces. The cut steps through all offsets; in TLS through those of the record, and then through
-    /// those of the message, which is in two records then.
+    /// Sends a reply in two pieces. The cut steps through all offsets; in TLS through those of the record, and then
+    /// through those of the message, which is in two records then.
     fn split(&mut self, frame: &[u8], shared: &mut Shared, now_ns: u64) {
         let number = shared.next_split();
         // As long as the record, once one was cut.

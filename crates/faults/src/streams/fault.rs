@@ -150,8 +150,8 @@ impl Fault {
         self.stage() == Stage::Handshake || matches!(self, Self::Alert | Self::NoNotify)
     }
 
-    /// The cause by which the player counts the attempt as failed, and the query that waits for it as lost; `None` if the
-    /// handshake succeeds.
+    /// The cause by which the player counts the attempt as failed, and the query that waits for it as lost; `None` if
+    /// the handshake succeeds.
     pub fn failure(self) -> Option<&'static str> {
         match self {
             Self::HandshakeAlert => Some("tls-alert"),
@@ -181,8 +181,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan that makes each of these faults with this share. An error if the shares of queries, or those of handshakes,
-    /// add up to more than 1.
+    /// A plan that makes each of these faults with this share. An error if the shares of queries, or those of
+    /// handshakes, add up to more than 1.
     pub fn of(faults: &[Fault], share_each: f64) -> Result<Self> {
         let mut plan = Self::default();
         for fault in faults {

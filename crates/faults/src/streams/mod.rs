@@ -1,17 +1,18 @@
 //! A server on connections that misbehaves in known numbers: over TCP, and in TLS.
 //!
-//! Each query, and each handshake, meets one fault at most, drawn from a seed. [`Counts::expected`] has what a player must
-//! report then, to the last query and connection. Three rules make that certain:
+//! Each query, and each handshake, meets one fault at most, drawn from a seed. [`Counts::expected`] has what a player
+//! must report then, to the last query and connection. Three rules make that certain:
 //!
-//! - A connection that the server ends by FIN is read until the player has ended it too, so that no query is missed that
-//!   the player sent before it knew. Faults that end a connection in another way are for players with one outstanding
-//!   query on each connection.
-//! - Faults that leave a query open for good, or answer it late, do not go with those that end connections: the query would
-//!   be lost by time or by the end, whichever comes first.
-//! - Faults of a handshake are for players that make a connection for each query, so that each failed attempt loses one.
+//! - A connection that the server ends by FIN is read until the player has ended it too, so that no query is missed
+//!   that the player sent before it knew. Faults that end a connection in another way are for players with one
+//!   outstanding query on each connection.
+//! - Faults that leave a query open for good, or answer it late, do not go with those that end connections: the query
+//!   would be lost by time or by the end, whichever comes first.
+//! - Faults of a handshake are for players that make a connection for each query, so that each failed attempt loses
+//!   one.
 //!
-//! One thread does it all, so that the counts need no lock and all events have one order. A new wire, such as HTTP/2, needs a
-//! variant of [`Wire`] and its way from messages to bytes in `layer.rs`.
+//! One thread does it all, so that the counts need no lock and all events have one order. A new wire, such as HTTP/2,
+//! needs a variant of [`Wire`] and its way from messages to bytes in `layer.rs`.
 
 mod connection;
 mod counts;
@@ -68,8 +69,8 @@ pub struct ServerSettings {
     pub witness: bool,
 }
 
-/// A time in which the server refuses connections. It begins when a player with kept connections has opened all of them,
-/// so that no connection waits to be accepted, and ends them.
+/// A time in which the server refuses connections. It begins when a player with kept connections has opened all of
+/// them, so that no connection waits to be accepted, and ends them.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
     /// It begins after this many queries.

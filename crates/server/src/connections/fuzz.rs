@@ -156,8 +156,8 @@ pub fn connection(bytes: &[u8]) {
     agree(stream, &rig.heard, end, &rig.scratch);
 }
 
-/// Checks what a client heard, how the connection ended, and its counts, if the client sent these bytes and then ended its
-/// direction.
+/// Checks what a client heard, how the connection ended, and its counts, if the client sent these bytes and then ended
+/// its direction.
 fn agree(stream: &[u8], heard: &[u8], end: End, scratch: &Scratch<Mirror>) {
     let (queries, _, is_dns) = split(stream);
     let mut replies: BTreeMap<&[u8], u64> = BTreeMap::new();

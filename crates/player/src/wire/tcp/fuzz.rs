@@ -37,8 +37,8 @@ fn whole(mut stream: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// Feeds arbitrary bytes in pieces, whose length is the first byte. The player must find the same messages as in the whole
-/// stream, and must write each as it was read.
+/// Feeds arbitrary bytes in pieces, whose length is the first byte. The player must find the same messages as in the
+/// whole stream, and must write each as it was read.
 pub fn framing(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let (client, mut peer) = pair();

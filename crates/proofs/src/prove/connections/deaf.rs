@@ -1,5 +1,5 @@
-//! A server that accepts connections and never reads: the trial ends in time, and all queries are lost by time, or over TLS
-//! by the handshake that never comes.
+//! A server that accepts connections and never reads: the trial ends in time, and all queries are lost by time, or over
+//! TLS by the handshake that never comes.
 
 use std::net::{TcpListener, TcpStream};
 

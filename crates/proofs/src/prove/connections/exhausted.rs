@@ -53,8 +53,8 @@ pub(super) fn descriptors(bench: &Bench) -> Result<()> {
 /// The ports of a network that has few.
 const PORTS: &str = "40000 40015";
 
-/// A connection for each query in a network with 16 ports: those that find none fail by `local`, each with its query, and
-/// all others reach the server.
+/// A connection for each query in a network with 16 ports: those that find none fail by `local`, each with its query,
+/// and all others reach the server.
 pub(super) fn ports(bench: &Bench) -> Result<()> {
     let network = match network::private() {
         Ok(network) => network,

@@ -18,8 +18,8 @@ const LATE_US: u64 = 1_000_000;
 /// How long the player listens after its last query: long enough for late replies.
 const DRAIN: &str = "1500ms";
 
-/// The longest sum, microseconds, of a query's lag and the server's longest pause. It is less than the time that makes a
-/// reply late.
+/// The longest sum, microseconds, of a query's lag and the server's longest pause. It is less than the time that makes
+/// a reply late.
 const AWAY_MOST_US: u64 = 300_000;
 
 /// The most queries on one connection, so that the server can still make up an ID that it has not seen.
@@ -137,8 +137,8 @@ struct Queries {
     count: u32,
 }
 
-/// Compares trials of every mix on every wire. The small form makes each once, the whole form each fault alone first, and
-/// then all mixes in turn.
+/// Compares trials of every mix on every wire. The small form makes each once, the whole form each fault alone first,
+/// and then all mixes in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
     let queries = MIXES
@@ -251,8 +251,8 @@ impl Play<'_> {
     }
 }
 
-/// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely reply
-/// came late.
+/// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
+/// reply came late.
 fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
     let away_us = counts.longest_away_us + trial.lag_us.max.unwrap_or(0);
     let is_long = away_us > AWAY_MOST_US;

@@ -1,5 +1,5 @@
-//! Coordinated omission over connections: if a subject pauses, every query that is due meanwhile waits, and the quantiles
-//! must show it.
+//! Coordinated omission over connections: if a subject pauses, every query that is due meanwhile waits, and the
+//! quantiles must show it.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::bounded::sums;
 use super::wire::Kind;
 use crate::program::finish;
 
-/// The largest deviation of p95 from the known answer, as a share of it. In the small form the subject may take longer to
-/// answer what waited.
+/// The largest deviation of p95 from the known answer, as a share of it. In the small form the subject may take longer
+/// to answer what waited.
 const WITHIN: f64 = 0.02;
 const WITHIN_SMALL: f64 = 0.05;
 
@@ -49,8 +49,8 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
         trial.accounts
     );
     let p95_s = trial.latency_us.p95.context("there is a p95")? as f64 / 1e6;
-    // A query that is due x seconds before the end of the pause waits x. The slowest 5 % of all queries are those due in
-    // the first 5 % of the trial's length within the pause.
+    // A query that is due x seconds before the end of the pause waits x. The slowest 5 % of all queries are those due
+    // in the first 5 % of the trial's length within the pause.
     let known_s = frozen_s - BEYOND * trial_s;
     let off = p95_s / known_s - 1.0;
     let name = kind.name();

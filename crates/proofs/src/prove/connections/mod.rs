@@ -1,5 +1,6 @@
-//! Connections: the player's accounts of queries and connections agree with a server that makes faults, its latencies with
-//! known times, and whatever ends, runs out or hangs gives a result whose sums are right. Each part goes over every wire.
+//! Connections: the player's accounts of queries and connections agree with a server that makes faults, its latencies
+//! with known times, and whatever ends, runs out or hangs gives a result whose sums are right. Each part goes over
+//! every wire.
 
 mod bounded;
 mod deaf;

@@ -1,5 +1,5 @@
-//! A server that ends all connections and refuses others for a while. What reached it agrees with its counts, and what did
-//! not reach it is lost by `refused`.
+//! A server that ends all connections and refuses others for a while. What reached it agrees with its counts, and what
+//! did not reach it is lost by `refused`.
 
 use std::time::Duration;
 

@@ -23,8 +23,9 @@ const BATCH: usize = 8192;
 const SMALL: usize = 1_000;
 const WHOLE: usize = 50_000;
 
-/// Types of transfers, which servers grant by connections alone.
-const TRANSFERS: [Rtype; 2] = [Rtype::AXFR, Rtype::IXFR];
+/// Types whose answers depend on the transport: transfers are for connections, and of all records of a name UDP gets a
+/// few (RFC 8482).
+const OTHERWISE: [Rtype; 3] = [Rtype::AXFR, Rtype::IXFR, Rtype::ANY];
 
 /// TC in the second word of the header.
 const TC: u16 = 0x0200;
@@ -43,12 +44,11 @@ pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Res
     let count = bench.choose(SMALL, WHOLE);
     let questions = (0..).map(|index| generator.query(index)).filter(is_usual).take(count);
     let questions: Vec<Query> = (0..).zip(questions).map(|(number, query)| numbered(query, number)).collect();
-    let mut asker = Asker::new(*tls)?;
     let mut truncated = 0;
     for batch in questions.chunks(BATCH) {
         let by_udp = ask::ask(*plain, &over(Transport::Udp, batch))?;
         let by_tcp = ask::ask(*plain, &over(Transport::Tcp, batch))?;
-        let by_tls = asker.ask(batch)?;
+        let by_tls = Asker::new(*tls)?.ask(batch)?;
         for (index, query) in batch.iter().enumerate() {
             let udp = Reply::read(by_udp[index].as_deref());
             ensure!(udp.message().is_some(), "no reply by udp to {}", query.words);
@@ -79,9 +79,9 @@ fn start(bench: &Bench, zones: &[Zone]) -> Result<(Running, Ready)> {
     Ok((server, ready))
 }
 
-/// Whether a question has no odd bytes and asks for no transfer.
+/// Whether a question has no odd bytes, and its answer depends on no transport.
 fn is_usual(query: &Query) -> bool {
-    !query.words.ends_with(')') && !TRANSFERS.contains(&query.question.rtype())
+    !query.words.ends_with(')') && !OTHERWISE.contains(&query.question.rtype())
 }
 
 /// A query with this number among those that are asked, which gives its ID.

@@ -110,16 +110,15 @@ impl Rig {
         }
     }
 
-    /// Reads once. Returns whether something came.
-    fn read(&mut self) -> bool {
-        let Some(client) = &self.client else { return false };
+    /// Reads once.
+    fn read(&mut self) {
+        let Some(client) = &self.client else { return };
         let mut buffer = vec![0; 1 << 16];
-        let Ok(TcpRead::Bytes { bytes, .. }) = client.read(&mut buffer) else { return false };
+        let Ok(TcpRead::Bytes { bytes, .. }) = client.read(&mut buffer) else { return };
         if self.listens {
             let mut records = [self.tls.kept(), &buffer[..bytes]].concat();
             self.tls.open(&mut records, &mut self.heard, &mut self.outgoing).expect("the server obeys TLS");
         }
-        true
     }
 
     /// Reads until as many bytes were heard.
@@ -132,8 +131,9 @@ impl Rig {
     }
 }
 
-/// Feeds arbitrary bytes into a connection in TLS, in pieces whose length is the second byte. Bytes that no client sealed
-/// are no query. Of bytes that a client seals every query must get all messages of its reply, and the counts must agree.
+/// Feeds arbitrary bytes into a connection in TLS, in pieces whose length is the second byte. Bytes that no client
+/// sealed are no query. Of bytes that a client seals every query must get all messages of its reply, and the counts
+/// must agree.
 pub fn secure_connection(bytes: &[u8]) {
     let Some((&[choice, piece], stream)) = bytes.split_first_chunk() else { return };
     let pieces = stream.chunks(usize::from(piece).max(1));
