@@ -43,7 +43,7 @@ fn clients_of_others_get_the_same_answers_over_each_transport() {
                 }
             };
             assert_eq!(alias, ["192.0.2.80", "www.auth.test."], "{client} {flag}");
-            // Too long for UDP, after which clients ask again over TCP unless they are told to ignore that.
+            // Too long for UDP, after which clients ask again over TCP.
             let texts = lines(client, port, flag, ["big.auth.test", "TXT"]).unwrap();
             assert_eq!(texts.len(), 40, "{client} {flag}");
             assert_eq!(texts[0], "\"text number 00000000\"", "{client} {flag}");

@@ -1,4 +1,4 @@
-//! The wires: what a server needs for each, and what a player is told. One more wire is one more [`Kind`].
+//! The wires: what a server needs for each, and the flags of a player. One more wire is one more [`Kind`].
 
 use std::net::SocketAddr;
 
