@@ -55,11 +55,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-lab",
             "kqps-message",
             "kqps-observation",
+            "kqps-player",
             "kqps-server",
+            "kqps-tls",
             "kqps-zone",
         ],
     ),
-    ("kqps-faults", &["kqps-kernel", "kqps-observation"]),
+    ("kqps-faults", &["kqps-kernel", "kqps-observation", "kqps-tls"]),
     // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
     // starts them.
     (
@@ -74,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-observation",
             "kqps-recipe",
             "kqps-skips",
+            "kqps-tls",
             "kqps-verdict",
         ],
     ),

@@ -32,6 +32,7 @@ enum Sign {
 /// Every package that a test, a proof or `xtask peers` uses.
 const PACKAGES: &[Package] = &[
     Package { name: "bind9", shown_by: Sign::Program("named") },
+    Package { name: "bind9-dnsutils", shown_by: Sign::Program("dig") },
     Package { name: "chromium", shown_by: Sign::Program("chromium") },
     Package { name: "dnsdist", shown_by: Sign::Program("dnsdist") },
     Package { name: "dnsperf", shown_by: Sign::Program("dnsperf") },

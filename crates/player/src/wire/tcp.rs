@@ -7,6 +7,7 @@
 mod connection;
 mod epoll;
 mod frame;
+pub mod fuzz;
 mod layer;
 mod places;
 mod ports;
