@@ -102,9 +102,10 @@ mod tests {
 
     #[test]
     fn each_type_has_files_that_a_server_can_use_and_that_end_with_the_run() {
-        let certificates = Certificates::make([CertificateType::EcdsaP256, CertificateType::Rsa2048]).unwrap();
-        let [ecdsa, rsa] =
-            [CertificateType::EcdsaP256, CertificateType::Rsa2048].map(|one| certificates.of(one).unwrap().clone());
+        let certificates =
+            Certificates::make([CertificateType::EcdsaP256, CertificateType::Rsa2048]).unwrap();
+        let [ecdsa, rsa] = [CertificateType::EcdsaP256, CertificateType::Rsa2048]
+            .map(|one| certificates.of(one).unwrap().clone());
         assert_eq!(ecdsa.ca, rsa.ca, "one issuer");
         assert!(!ecdsa.ca.contains("PRIVATE"));
         for one in [&ecdsa, &rsa] {

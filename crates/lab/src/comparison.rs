@@ -275,12 +275,7 @@ mod tests {
         let run = plan(&request).unwrap();
         for cell in &run.cells {
             let player = cell.factors.player();
-            assert_eq!(
-                (cell.factors.transport(), player.connections),
-                (transport, Some(3)),
-                "{}",
-                cell.name
-            );
+            assert_eq!((cell.factors.transport(), player.connections), (transport, Some(3)), "{}", cell.name);
             assert_eq!((player.sockets, player.window), (None, Some(8)), "{}", cell.name);
         }
         let run = plan(&ComparisonRequest { b: Side::Started(Box::new(plain)), ..request }).unwrap();

@@ -273,7 +273,11 @@ mod tests {
                 "player.resume sets nothing over tcp: it is for player.transport=tls",
             ),
             ("nsd", &["player.transport=tls", "player.tls_group=x25518"], "did you mean `x25519`?"),
-            ("nsd", &["player.transport=tls", "player.tls_trust=anyone"], "has no setting `player.tls_trust`"),
+            (
+                "nsd",
+                &["player.transport=tls", "player.tls_trust=anyone"],
+                "has no setting `player.tls_trust`",
+            ),
         ] {
             let error = configured(name, pairs).unwrap_err();
             assert!(error.contains(expected), "{expected} is not in {error}");

@@ -309,7 +309,8 @@ mod tests {
         let nsd = builtin::servers().into_iter().find(|one| one.name == "nsd").unwrap();
         let pairs = ["player.transport=tls", "player.resume=false", "subject.certificate=rsa-2048"];
         let configured = Configured::with(nsd, "nsd over tls", &pairs.map(str::to_owned)).unwrap();
-        let words = [("player.transport", "tls"), ("player.tls_trust", "system"), ("player.tls_name", "dns.test")];
+        let words =
+            [("player.transport", "tls"), ("player.tls_trust", "system"), ("player.tls_name", "dns.test")];
         let factors = Factors::read(words.map(|(name, word)| (name.to_owned(), word.to_owned()))).unwrap();
         let theirs = RunningServer { factors: factors.into(), ..running(true) };
         let input = DefaultStudyInput {

@@ -104,8 +104,7 @@ impl SubjectLauncher<'_> {
             // Subjects inherit the limit, and each connection is a file. If it stays, some attempts fail.
             let _ = limits::raise_open_files();
         }
-        let subject =
-            Subject::start_over(over, definition, &setting, self.interrupts, patience.for_start());
+        let subject = Subject::start_over(over, definition, &setting, self.interrupts, patience.for_start());
         let subject = subject.map_err(|error| match error {
             StartError::Interrupted => NoTrial::Interrupted,
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },

@@ -57,8 +57,8 @@ use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
 pub use values::{
-    CertificateType, CloseChoice, ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice,
-    TrustChoice,
+    CertificateType, CloseChoice, ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors,
+    SourceChoice, TrustChoice,
 };
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
@@ -356,10 +356,15 @@ mod tests {
         assert_eq!(factors.certificate(), Some(CertificateType::Rsa2048));
         let mut set = Factors::default();
         set.set_player(player);
-        assert!(set.words().iter().all(|(name, word)| {
-            name == "player.timeout_s" || factors.word(name) == Some(word.as_str())
-        }));
-        assert_eq!(set.words().len(), factors.words().keys().filter(|name| name.starts_with("player.")).count());
+        assert!(
+            set.words().iter().all(|(name, word)| {
+                name == "player.timeout_s" || factors.word(name) == Some(word.as_str())
+            })
+        );
+        assert_eq!(
+            set.words().len(),
+            factors.words().keys().filter(|name| name.starts_with("player.")).count()
+        );
         let given: Vec<(&str, &str)> =
             factors.words().iter().map(|(name, word)| (name.as_str(), word.as_str())).collect();
         assert_eq!(given, words);

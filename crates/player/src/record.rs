@@ -239,7 +239,8 @@ fn histograms(tally: &Tally, connections: Option<&ConnectionCounts>) -> BTreeMap
     });
     let of_replies = of_replies.filter(|(_, times)| !times.is_empty());
     let of_connections = connections.into_iter().map(|counts| ("connect", &counts.connect)).chain(of_replies);
-    let named = of_all.into_iter().chain(of_connections).map(|(name, times)| (name.to_owned(), times.encode()));
+    let named =
+        of_all.into_iter().chain(of_connections).map(|(name, times)| (name.to_owned(), times.encode()));
     named.chain(handshake_histograms(connections)).collect()
 }
 
@@ -477,7 +478,10 @@ mod tests {
         };
         // 2,000 open ones, and 180,000 in TIME_WAIT.
         let note = said(Close::Fin, 1000);
-        assert!(note.contains("7 connections failed") && note.contains("need 182 source addresses"), "{note}");
+        assert!(
+            note.contains("7 connections failed") && note.contains("need 182 source addresses"),
+            "{note}"
+        );
         assert!(said(Close::Rst, 1000).contains("need 2 source addresses of 1000 ports each"));
         assert!(!said(Close::Fin, 0).contains("need"), "the kernel chose");
         let none = ConnectionCounts::default();

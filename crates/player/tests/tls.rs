@@ -178,9 +178,13 @@ fn connections_resume_if_they_may() {
 #[test]
 fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may() {
     let made = made(-1..1);
-    let (server, handshakes) = server(config(&made), |stream| stream, |mut stream| {
-        assert_eq!(query(&mut stream), None, "nothing is asked");
-    });
+    let (server, handshakes) = server(
+        config(&made),
+        |stream| stream,
+        |mut stream| {
+            assert_eq!(query(&mut stream), None, "nothing is asked");
+        },
+    );
     for resume in [true, false] {
         let before = handshakes.all();
         let client = ClientSettings { resume, ..settings(Trust::Ca(made.ca.clone())) };

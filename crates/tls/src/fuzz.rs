@@ -24,8 +24,12 @@ fn makers() -> &'static Makers {
     static MAKERS: OnceLock<Makers> = OnceLock::new();
     MAKERS.get_or_init(|| {
         let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
-        let settings =
-            ClientSettings { trust: Trust::Ca(made.ca), resume: false, suites: Vec::new(), groups: Vec::new() };
+        let settings = ClientSettings {
+            trust: Trust::Ca(made.ca),
+            resume: false,
+            suites: Vec::new(),
+            groups: Vec::new(),
+        };
         let client = Client::new(&settings).expect("a client");
         let connector = client.connector(server_name(NAME).expect("a name"), 0);
         Makers { connector, acceptor: Acceptor::new(&made.identity).expect("a server") }
@@ -40,7 +44,10 @@ fn ends(is_established: bool) -> (ClientTls, ServerTls) {
     let mut server = acceptor.accept().expect("a server waits");
     while is_established && !to_server.is_empty() {
         let mut to_client = Vec::new();
-        assert_eq!(fed(&mut server, &std::mem::take(&mut to_server), 1 << 14, &mut to_client), Some(Vec::new()));
+        assert_eq!(
+            fed(&mut server, &std::mem::take(&mut to_server), 1 << 14, &mut to_client),
+            Some(Vec::new())
+        );
         assert_eq!(fed(&mut client, &to_client, 1 << 14, &mut to_server), Some(Vec::new()));
     }
     (client, server)
@@ -72,7 +79,11 @@ fn feed<S: Side, O: Side>(tls: &mut Tls<S>, other: &mut Tls<O>, choice: u8, byte
         for message in bytes.chunks(piece.max(1)) {
             other.seal(message, &mut sealed).expect("the handshake is complete");
         }
-        assert_eq!(fed(tls, &sealed, 2 * piece + 1, &mut outgoing).as_deref(), Some(bytes), "messages arrive whole");
+        assert_eq!(
+            fed(tls, &sealed, 2 * piece + 1, &mut outgoing).as_deref(),
+            Some(bytes),
+            "messages arrive whole"
+        );
         return;
     }
     let was_established = tls.is_established();

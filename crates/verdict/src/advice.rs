@@ -114,7 +114,9 @@ impl Action {
                 format!("Give {whom} a longer listen queue, or more sockets that accept connections.")
             }
             Self::FindLostRequests => {
-                format!("Find out where requests for connections to {whom} are lost: its listen queue, or the path.")
+                format!(
+                    "Find out where requests for connections to {whom} are lost: its listen queue, or the path."
+                )
             }
             Self::FindFilter => {
                 format!("Look for a packet filter before {whom}, or a limit on the rate of responses.")

@@ -60,7 +60,9 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
     match failed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| cause.as_str()) {
         Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
         Some("local") => {
-            format!("No connection to {target} could be made: this host has no descriptor or memory left for it")
+            format!(
+                "No connection to {target} could be made: this host has no descriptor or memory left for it"
+            )
         }
         Some("ports") => format!(
             "No connection to {target} could be made: every port that was tried is in use; send from other addresses \

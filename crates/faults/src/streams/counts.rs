@@ -139,7 +139,9 @@ mod tests {
     #[test]
     fn every_query_and_every_failed_attempt_has_its_fate() {
         let mut counts = Counts { queries: 7, connections: 9, ..Counts::default() };
-        for fault in [None, Some(Fault::Twice), Some(Fault::WrongId), Some(Fault::WrongQuestion), Some(Fault::Late)] {
+        for fault in
+            [None, Some(Fault::Twice), Some(Fault::WrongId), Some(Fault::WrongQuestion), Some(Fault::Late)]
+        {
             counts.add(fault);
         }
         counts.add(Some(Fault::Reset));
@@ -151,7 +153,10 @@ mod tests {
         let expected = counts.expected();
         expected.accounts.check().unwrap();
         let accounts = expected.accounts;
-        assert_eq!((accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost), (9, 2, 1, 1, 5));
+        assert_eq!(
+            (accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost),
+            (9, 2, 1, 1, 5)
+        );
         assert_eq!((accounts.duplicate, accounts.unsolicited), (1, 1));
         assert_eq!((expected.lost["certificate"], expected.attempts), (2, 9));
         assert_eq!(counts.doubt(), None);

@@ -83,7 +83,12 @@ impl Outbox {
     }
 
     /// Writes what is due. Calls `left` for each noted reply.
-    pub(super) fn write(&mut self, mut socket: &TcpStream, now_ns: u64, mut left: impl FnMut(Left)) -> Written {
+    pub(super) fn write(
+        &mut self,
+        mut socket: &TcpStream,
+        now_ns: u64,
+        mut left: impl FnMut(Left),
+    ) -> Written {
         while let Some(piece) = self.pieces.front_mut() {
             if piece.due_ns > now_ns {
                 break;

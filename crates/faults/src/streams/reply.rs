@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn each_reply_is_wrong_in_one_thing() {
-        let query = b"\xff\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04test\x00\x00\x01\x00\x01".to_vec();
+        let query =
+            b"\xff\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04test\x00\x00\x01\x00\x01".to_vec();
         assert!(is_query(&query) && !is_query(&query[..13]));
         let right = right(query.clone());
         assert_eq!(usize::from(u16::from_be_bytes([right[0], right[1]])), right.len() - 2);

@@ -247,9 +247,10 @@ fn connection_lines(connections: &ConnectionFacts) -> String {
     line(&mut text, "Connections", &made);
     line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
     line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
-    for (label, times) in
-        [("First query (us)", &connections.first_query_us), ("Write to reply (us)", &connections.write_to_reply_us)]
-    {
+    for (label, times) in [
+        ("First query (us)", &connections.first_query_us),
+        ("Write to reply (us)", &connections.write_to_reply_us),
+    ] {
         if times.max.is_some() {
             line(&mut text, label, &quantiles(times));
         }

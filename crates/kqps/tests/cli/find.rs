@@ -112,8 +112,11 @@ fn a_search_finds_how_many_connections_a_second_are_made() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
     let bench = Bench::new();
     let target = format!("tcp://{}", server.addresses[0]);
-    let mut find = kqps(&["find", &target, "--goal", "quick", "--max", "1k", "--width", "20%", "--lag", "10s"]);
-    find.args(["--queries-per-connection", "0", "-t", "1s", "--out"]).arg(bench.folder.path().join("kept")).arg("-d");
+    let mut find =
+        kqps(&["find", &target, "--goal", "quick", "--max", "1k", "--width", "20%", "--lag", "10s"]);
+    find.args(["--queries-per-connection", "0", "-t", "1s", "--out"])
+        .arg(bench.folder.path().join("kept"))
+        .arg("-d");
     find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
     let (out, err) = words(&find.output().unwrap());
     assert!(out.contains(", connections alone instead of queries: grade "), "{out}{err}");

@@ -330,7 +330,8 @@ fn servers_over_tls_are_compared_and_planned_with_the_issuers_that_the_user_name
     }
     assert_eq!(run.cells[0].factors.word("player.tls_name"), Some("127.0.0.1"));
 
-    let mut plan = kqps(&["run", "--dry-run", "--json", "--target", &urls[0], "--server-name", "dns.test", "-d"]);
+    let mut plan =
+        kqps(&["run", "--dry-run", "--json", "--target", &urls[0], "--server-name", "dns.test", "-d"]);
     let planned = plan.arg(bench.queries()).output().unwrap();
     let plan: Value = serde_json::from_slice(&planned.stdout).unwrap();
     let cells = plan["cells"].as_array().unwrap();

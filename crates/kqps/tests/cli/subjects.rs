@@ -12,7 +12,9 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::certificates::Certificates;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
-use kqps_lab::subject::{Definition, LaunchSetting, Over, StartError, Subject, Zone, builtin, programs, version};
+use kqps_lab::subject::{
+    Definition, LaunchSetting, Over, StartError, Subject, Zone, builtin, programs, version,
+};
 use kqps_observation::factors::CertificateType;
 use kqps_observation::trial::Transport;
 use kqps_skips::{Capability, skip};
@@ -272,7 +274,10 @@ fn each_that_answers_over_tls_has_the_certificate_that_it_is_given() {
     let mut rig = Rig::new();
     for definition in installed() {
         if definition.check_transport(Transport::Tls).is_err() {
-            assert!(!["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"].contains(&definition.name.as_str()));
+            assert!(
+                !["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"]
+                    .contains(&definition.name.as_str())
+            );
             continue;
         }
         for certificate in types.map(|one| certificates.of(one)) {

@@ -397,11 +397,15 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
             "fixed = { \"player.transport\" = \"tcp\", \"subject.certificate\" = \"rsa-2048\" }",
             "`subject.certificate` sets nothing over tcp",
         ),
-        ("\"spread\"", "\"192.0.2.0/24\"", "or a prefix of loopback such as 127.1.0.0/16, found `192.0.2.0/24`"),
+        (
+            "\"spread\"",
+            "\"192.0.2.0/24\"",
+            "or a prefix of loopback such as 127.1.0.0/16, found `192.0.2.0/24`",
+        ),
         ("\"spread\"", "\"spread\"\npath = \"veth\"", "spread source addresses are those of `loopback`"),
         ("= 500", "= 131073", "expected a number from 1 to 131072, found `131073`"),
         ("= 500", "= 500\n\"player.outstanding_per_connection\" = 65537", "a number from 1 to 65536"),
-        ("_connection\" = 1", "_connection\" = 0", "expected a number from 1 on, found `0`"),
+        ("_connection\" = 1", "_connection\" = -1", "expected a number from 0 on, found `-1`"),
     ] {
         assert!(TRANSPORTS.contains(right), "{right}");
         let error = StudyFile::read("s.toml", &TRANSPORTS.replacen(right, slip, 1)).unwrap_err().to_string();
@@ -474,8 +478,7 @@ fn cells_over_tls_have_factors_and_ceilings_of_tls() {
 
 #[test]
 fn the_echo_beside_a_server_shares_listeners_as_it_does() {
-    let factors =
-        "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]";
+    let factors = "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]";
     let nsd = of_server("nsd", factors);
     let echoes = nsd.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
     let echoes: Vec<_> = echoes.map(|cell| (cell.name.as_str(), cell.factors.word("listeners"))).collect();

@@ -157,7 +157,8 @@ fn by_tls(target: SocketAddr, connector: &Connector, query: &[u8]) -> io::Result
     loop {
         if tls.is_established() && !is_asked {
             let length = (query.len() as u16).to_be_bytes();
-            tls.seal(&[&length[..], query].concat(), &mut outgoing).map_err(|failure| tls_failed(&failure))?;
+            tls.seal(&[&length[..], query].concat(), &mut outgoing)
+                .map_err(|failure| tls_failed(&failure))?;
             is_asked = true;
         }
         stream.write_all(&outgoing)?;
@@ -259,7 +260,8 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
         let outcome = |ca: &str| {
-            let probe = Probe::new((Transport::Tls, Some(ca)), target, "bench.test.", ReadyKind::Soa).unwrap();
+            let probe =
+                Probe::new((Transport::Tls, Some(ca)), target, "bench.test.", ReadyKind::Soa).unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| answer_in_tls(&server, &acceptor));
                 probe.ask()

@@ -70,7 +70,8 @@ impl Values {
             }
             name::PLAYER_OUTSTANDING => player.outstanding_per_connection = Some(wanted.count()?),
             name::PLAYER_CLOSE => {
-                player.close = Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);
+                player.close =
+                    Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);
             }
             name::PLAYER_RESUME => player.resume = Some(wanted.one_of(&["true", "false"], [true, false])?),
             name::PLAYER_TLS_GROUP => player.tls_group = Some(word.to_owned()),

@@ -40,7 +40,8 @@ impl Data {
         let full = self.queries(bench)?;
         let bare = full.with_file_name("bare-queries");
         if !bare.exists() {
-            let text = fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))?;
+            let text =
+                fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))?;
             let bare_text = names_and_types(&text);
             fs::write(&bare, bare_text).with_context(|| format!("cannot write {}", bare.display()))?;
         }

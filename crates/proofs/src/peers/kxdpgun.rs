@@ -93,7 +93,8 @@ fn replies(words: &str) -> Result<(u64, f64)> {
     let of = |label: &str| words.lines().find_map(|line| line.trim().strip_prefix(label));
     let summary = of("total replies:").context("there is no count of replies")?;
     let mut fields = summary.split_whitespace();
-    let replies: u64 = fields.next().and_then(|count| count.parse().ok()).context("the count is no number")?;
+    let replies: u64 =
+        fields.next().and_then(|count| count.parse().ok()).context("the count is no number")?;
     let per_s: Option<f64> = fields.next().and_then(|rate| rate.strip_prefix('(')?.parse().ok());
     let right: u64 = of("responded NOERROR:").and_then(|count| count.trim().parse().ok()).unwrap_or(0);
     ensure!(right == replies, "of {replies} replies {right} have the rcode NOERROR");

@@ -86,31 +86,35 @@ impl Precision {
 
 /// Plays each rate once in every block.
 pub(super) fn measure(bench: &Bench<'_>, blocks: u32, over: OpenLoop) -> Result<Vec<Precision>> {
-    let mut worst: Vec<(u32, Vec<(f64, f64)>, u32)> =
-        over.rates_qps().iter().map(|&rate_qps| (rate_qps, Vec::new(), 0)).collect();
+    let rates = over.rates_qps().iter();
+    let mut rates: Vec<AtRate> =
+        rates.map(|&rate_qps| AtRate { rate_qps, off: Vec::new(), repeated: 0 }).collect();
     for number in 0..blocks {
-        for (rate_qps, found, repeated) in &mut worst {
+        for AtRate { rate_qps, off, repeated } in &mut rates {
             let (trial, again) = play(bench, *rate_qps, over)?;
             *repeated += again;
-            let off = bins_off(&trial, f64::from(*rate_qps));
-            eprintln!(
-                "{} at {rate_qps} {}/{blocks}: 1 s {:.5}, 100 ms {:.5}",
-                over.words(),
-                number + 1,
-                off.0,
-                off.1
-            );
-            found.push(off);
+            let (second, tenth) = bins_off(&trial, f64::from(*rate_qps));
+            let words = over.words();
+            eprintln!("{words} at {rate_qps} {}/{blocks}: 1 s {second:.5}, 100 ms {tenth:.5}", number + 1);
+            off.push((second, tenth));
         }
     }
-    let precision = |(rate_qps, found, repeated): (u32, Vec<(f64, f64)>, u32)| Precision {
+    let precision = |AtRate { rate_qps, off, repeated }: AtRate| Precision {
         over,
         rate_qps,
-        second_off: Spread::of(found.iter().map(|off| off.0)),
-        tenth_off: Spread::of(found.iter().map(|off| off.1)),
+        second_off: Spread::of(off.iter().map(|off| off.0)),
+        tenth_off: Spread::of(off.iter().map(|off| off.1)),
         repeated,
     };
-    Ok(worst.into_iter().map(precision).collect())
+    Ok(rates.into_iter().map(precision).collect())
+}
+
+/// The trials at one rate.
+struct AtRate {
+    rate_qps: u32,
+    /// How far the bins of each trial were off at most: those of a second, and of a tenth of one.
+    off: Vec<(f64, f64)>,
+    repeated: u32,
 }
 
 /// Plays one trial, with player and server on a core each, and again if the host withheld the CPU: the

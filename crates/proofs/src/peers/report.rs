@@ -137,12 +137,7 @@ fn what(one: &Compared) -> String {
     }
 }
 
-pub(super) fn write(
-    path: &Path,
-    bench: &Bench<'_>,
-    blocks: u32,
-    measured: &Measurements<'_>,
-) -> Result<()> {
+pub(super) fn write(path: &Path, bench: &Bench<'_>, blocks: u32, measured: &Measurements<'_>) -> Result<()> {
     let rows: Vec<Value> = measured.found.iter().map(|one| row(bench, one)).collect();
     let open_loop: Vec<Value> =
         measured.precise.iter().map(|one| json!({"open_loop": one, "pass": one.is_met()})).collect();

@@ -160,7 +160,8 @@ impl Named {
     }
 
     fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
-        let definition = self.definition().with_context(|| format!("there is no subject {}", self.subject))?;
+        let definition =
+            self.definition().with_context(|| format!("there is no subject {}", self.subject))?;
         let zones = self.data.zones(bench)?;
         let own_core = [bench.kqps.subject_cpu];
         let settings = self.settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();

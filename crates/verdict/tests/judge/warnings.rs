@@ -8,8 +8,8 @@ use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Tria
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
     Code, Effect, Surroundings, Warning, busiest_thread, busiest_to_mean, client_drops, lagging,
-    listen_overflow, lost_syn, no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed,
-    subject_cores, uneven, unexplained_loss, wrong_answers,
+    listen_overflow, lost_syn, no_steady_state, noisy_host, of_trial, player_headroom, player_limited,
+    send_failed, subject_cores, uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{place, starved, subject_busy, thread, trial};

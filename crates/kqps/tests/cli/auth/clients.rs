@@ -47,7 +47,10 @@ fn clients_of_others_get_the_same_answers_over_each_transport() {
             let texts = lines(client, port, flag, ["big.auth.test", "TXT"]).unwrap();
             assert_eq!(texts.len(), 40, "{client} {flag}");
             assert_eq!(texts[0], "\"text number 00000000\"", "{client} {flag}");
-            assert!(lines(client, port, flag, ["nothing.auth.test", "A"]).unwrap().is_empty(), "{client} {flag}");
+            assert!(
+                lines(client, port, flag, ["nothing.auth.test", "A"]).unwrap().is_empty(),
+                "{client} {flag}"
+            );
             asked_in_tls += 3 * u64::from(transport == "tls");
         }
     }

@@ -43,7 +43,8 @@ pub fn framing(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let (client, mut peer) = pair();
     let (mut layer, mut buffers, mut heard) = (Plain::default(), Buffers::new(), Vec::new());
-    let mut read = || layer.read(&client, &mut buffers, |message, _| heard.push(message.to_vec())).expect("it is open");
+    let mut read =
+        || layer.read(&client, &mut buffers, |message, _| heard.push(message.to_vec())).expect("it is open");
     for piece in stream.chunks(usize::from(piece).max(1)) {
         peer.write_all(piece).expect("the player reads");
         read();

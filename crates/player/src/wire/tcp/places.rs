@@ -342,7 +342,8 @@ impl<L: Layer> Places<L> {
                 }
             }
         };
-        connection.has_ticket |= tickets.is_some_and(|before| L::tickets(&self.shared, place.target) > before);
+        connection.has_ticket |=
+            tickets.is_some_and(|before| L::tickets(&self.shared, place.target) > before);
         self.go_on(state, flow, ending, layer_failure.as_ref(), now_ns)
     }
 

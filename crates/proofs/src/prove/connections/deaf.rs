@@ -34,7 +34,16 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
         Kind::Tcp => ("time", connections.open == 4),
         Kind::Tls => ("connect-timeout", count(&connections.failed, "connect-timeout") > 0),
     };
-    ensure!(count(&trial.lost_causes, cause) > 0 && of_connections, "{:?}, {connections:?}", trial.lost_causes);
-    eprintln!("{}: a server that never reads: {} lost, {} unsent", kind.name(), accounts.lost, accounts.unsent);
+    ensure!(
+        count(&trial.lost_causes, cause) > 0 && of_connections,
+        "{:?}, {connections:?}",
+        trial.lost_causes
+    );
+    eprintln!(
+        "{}: a server that never reads: {} lost, {} unsent",
+        kind.name(),
+        accounts.lost,
+        accounts.unsent
+    );
     Ok(())
 }

@@ -6,13 +6,14 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use kqps_faults::streams::ServerSettings;
 use kqps_kernel::namespace;
+use kqps_lab::path::LaidPath;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
 use super::bounded::{self, count, sums};
 use super::network;
 use crate::child::Running;
-use crate::program::finish;
+use crate::program::{Carrier, finish};
 
 /// Connections that are more than a process with few descriptors may have.
 const MANY: &str = "200";
@@ -24,7 +25,7 @@ const FEW: &str = "--nofile=100:100";
 pub(super) fn descriptors(bench: &Bench) -> Result<()> {
     let file = bench.queries(10_000)?;
     let flags = ["-m", "tcp", "-c", MANY, "-T", "1", "-q", MANY, "-l", "1s", "-t", "300ms"];
-    let (_echo, address) = bench.kqps.tcp_echo()?;
+    let (_echo, address) = bench.kqps.stream_echo(Carrier::Tcp, &LaidPath::Loopback)?;
     let played = bounded::play(bench, &["prlimit", FEW], address, &file, &flags)?;
     ensure!(
         played.trial.is_none() && !matches!(played.code, Some(0 | 124) | None),
@@ -39,7 +40,11 @@ pub(super) fn descriptors(bench: &Bench) -> Result<()> {
     let address = server.ready()?;
     let trial = bounded::play(bench, &[], address, &file, &flags)?.measured()?;
     let connections = sums(&trial)?;
-    ensure!(trial.accounts.correct > 0, "a server with few descriptors answers nothing: {:?}", trial.accounts);
+    ensure!(
+        trial.accounts.correct > 0,
+        "a server with few descriptors answers nothing: {:?}",
+        trial.accounts
+    );
     let ended = server.terminate()?;
     ensure!(ended.code == Some(0), "a server with few descriptors ended with {:?}", ended.code);
     eprintln!(
@@ -51,9 +56,9 @@ pub(super) fn descriptors(bench: &Bench) -> Result<()> {
 }
 
 /// The ports of a network that has few.
-const PORTS: &str = "40000 40015";
+const PORTS: &str = "40000 40003";
 
-/// A connection for each query in a network with 16 ports: those that find none fail by `local`, each with its query,
+/// A connection for each query in a network with 4 ports, by 8 connections at once: those that find none fail by `ports`, each with its query,
 /// and all others reach the server.
 pub(super) fn ports(bench: &Bench) -> Result<()> {
     let network = match network::private() {
@@ -69,17 +74,18 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
     let settings = ServerSettings { cpu: Some(bench.kqps.subject_cpu), ..ServerSettings::default() };
     let server = network::serve(Some(&network), settings)?;
     let file = bench.queries(10_000)?;
-    let flags = ["-m", "tcp", "-c", "8", "-T", "1", "-q", "8", "--queries-per-connection", "1", "-t", "300ms"];
+    let flags =
+        ["-m", "tcp", "-c", "8", "-T", "1", "-q", "8", "--queries-per-connection", "1", "-t", "300ms"];
     let flags = [&flags[..], &["-l", bench.choose("1s", "5s")]].concat();
     let mut command = bounded::command(bench, &[], server.address(), &file, &flags);
     namespace::enter(&mut command, &network)?;
     let trial = finish(Running::start(&mut command)?)?.measured()?;
     let counts = server.stop()?;
     let connections = sums(&trial)?;
-    let failed = count(&connections.failed, "local");
+    let failed = count(&connections.failed, "ports");
     ensure!(failed > 0, "ports did not run out: {connections:?}");
     ensure!(
-        count(&trial.lost_causes, "local") == failed && trial.accounts.lost == failed,
+        count(&trial.lost_causes, "ports") == failed && trial.accounts.lost == failed,
         "each of {failed} attempts loses a query: {:?}",
         trial.lost_causes
     );

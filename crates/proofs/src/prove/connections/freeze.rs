@@ -54,7 +54,10 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
     let known_s = frozen_s - BEYOND * trial_s;
     let off = p95_s / known_s - 1.0;
     let name = kind.name();
-    eprintln!("{name}: frozen for {frozen_s:.4} s: p95 is {p95_s:.4} s, {:.2} % off {known_s:.4} s", off * 100.0);
+    eprintln!(
+        "{name}: frozen for {frozen_s:.4} s: p95 is {p95_s:.4} s, {:.2} % off {known_s:.4} s",
+        off * 100.0
+    );
     let within = bench.choose(WITHIN_SMALL, WITHIN);
     ensure!(off >= -within, "p95 hides a part of the pause");
     ensure!(bench.size == Size::Small || off <= within, "p95 is not within {} %", within * 100.0);

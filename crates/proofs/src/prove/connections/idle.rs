@@ -36,7 +36,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let each = limit.saturating_sub(OTHERS).min(OF_A_PLAYER);
     let (players, processes) = (wanted.div_ceil(each.max(1)), processes(wanted, each));
     if players > PROCESSES_MOST || processes > PROCESSES_MOST {
-        skip(Capability::Descriptors, format!("{wanted} idle connections: a process may have {limit} open files"));
+        skip(
+            Capability::Descriptors,
+            format!("{wanted} idle connections: a process may have {limit} open files"),
+        );
         return Ok(());
     }
     let mut server = Command::new(&bench.kqps.program);
@@ -51,7 +54,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let begun = (0..players).map(|player| {
         // Each has source addresses of its own, so that none runs out of ports.
         let (count, local) = (connections.to_string(), format!("127.{}.0.0/16", player + 1));
-        let flags = ["-m", "tcp", "-c", &count, "-T", "1", "-Q", "100", "-l", length, "-t", "5s", "-a", &local];
+        let flags =
+            ["-m", "tcp", "-c", &count, "-T", "1", "-Q", "100", "-l", length, "-t", "5s", "-a", &local];
         let flags = [&flags[..], &["--lag", "1m"]].concat();
         Running::start(&mut bounded::command(bench, &[], address, &file, &flags))
     });

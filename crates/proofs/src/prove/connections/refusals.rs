@@ -72,7 +72,9 @@ fn over(bench: &Bench, wired: &Wired) -> Result<()> {
         truth.lost
     );
     ensure!(
-        seen.attempts - refused == counts.connections && seen.failed.len() == 1 && seen.closed == truth.closed,
+        seen.attempts - refused == counts.connections
+            && seen.failed.len() == 1
+            && seen.closed == truth.closed,
         "the server accepted {} and closed {:?}: {seen:?}",
         counts.connections,
         truth.closed

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use kqps_faults::streams::{Certificates, Wire};
+use kqps_lab::path::LaidPath;
 
 use super::super::Bench;
 use crate::child::Running;
+use crate::program::Carrier;
 
 /// The name of servers with faults in their certificates.
 const NAME: &str = "dns.test";
@@ -35,10 +37,11 @@ impl Kind {
 
     /// Starts an echo on this wire. Returns its address and the flags of a player.
     pub(super) fn echo(self, bench: &Bench) -> Result<(Running, SocketAddr, &'static [&'static str])> {
-        let ((echo, address), flags) = match self {
-            Self::Tcp => (bench.kqps.tcp_echo()?, AT_A_TCP_ECHO),
-            Self::Tls => (bench.kqps.tls_echo()?, AT_A_TLS_ECHO),
+        let (carrier, flags) = match self {
+            Self::Tcp => (Carrier::Tcp, AT_A_TCP_ECHO),
+            Self::Tls => (Carrier::Tls, AT_A_TLS_ECHO),
         };
+        let (echo, address) = bench.kqps.stream_echo(carrier, &LaidPath::Loopback)?;
         Ok((echo, address, flags))
     }
 }

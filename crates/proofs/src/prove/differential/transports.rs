@@ -40,7 +40,8 @@ struct Ready {
 /// Asks the same generated questions over each transport, and compares the replies with those over UDP.
 pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Result<()> {
     let (_server, ready) = start(bench, zones)?;
-    let (plain, tls) = ready.addresses.first().zip(ready.tls.first()).context("the server listens nowhere")?;
+    let (plain, tls) =
+        ready.addresses.first().zip(ready.tls.first()).context("the server listens nowhere")?;
     let count = bench.choose(SMALL, WHOLE);
     let questions = (0..).map(|index| generator.query(index)).filter(is_usual).take(count);
     let questions: Vec<Query> = (0..).zip(questions).map(|(number, query)| numbered(query, number)).collect();
@@ -56,7 +57,11 @@ pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Res
             for (transport, reply) in [("tcp", by_tcp[index].as_deref()), ("tls", Some(&*by_tls[index]))] {
                 let other = Reply::read(reply);
                 if let Some(part) = difference(&udp, &other) {
-                    bail!("{} differs over {transport} for {}:\n{udp:?}\n{other:?}", part.name(), query.words);
+                    bail!(
+                        "{} differs over {transport} for {}:\n{udp:?}\n{other:?}",
+                        part.name(),
+                        query.words
+                    );
                 }
             }
         }
@@ -103,9 +108,8 @@ fn is_truncated(reply: &Reply) -> bool {
 /// records may be missing over UDP. Of the options, padding and the time of a connection depend on the transport.
 fn difference(udp: &Reply, other: &Reply) -> Option<ReplyPart> {
     let needs_room = [ReplyPart::Tc, ReplyPart::Answer, ReplyPart::Authority, ReplyPart::Additional];
-    let is_free = |part: ReplyPart| {
-        part == ReplyPart::Options || (is_truncated(udp) && needs_room.contains(&part))
-    };
+    let is_free =
+        |part: ReplyPart| part == ReplyPart::Options || (is_truncated(udp) && needs_room.contains(&part));
     let is_same = |part: ReplyPart| match (part, udp.message(), other.message()) {
         (ReplyPart::Additional, Some(udp), Some(other)) => {
             udp.additional.records.iter().all(|record| other.additional.records.contains(record))

@@ -163,7 +163,8 @@ pub fn secure_connection(bytes: &[u8]) {
     rig.go_on_until(|_| false);
     let (queries, _, is_dns) = split(stream);
     if is_dns {
-        let of_reply = |query: &&[u8]| usize::from(messages(query).unwrap_or(0)) * (LENGTH_BYTES + query.len());
+        let of_reply =
+            |query: &&[u8]| usize::from(messages(query).unwrap_or(0)) * (LENGTH_BYTES + query.len());
         rig.hear(queries.iter().map(of_reply).sum());
     }
     agree(stream, &rig.heard, rig.ended.expect("it has ended"), &rig.scratch);

@@ -95,7 +95,8 @@ impl<L: Layer> Places<L> {
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let has_lost_syn = connecting.is_some_and(|one| one.has_lost_syn(clock_ns.saturating_sub(one.began_ns)));
+        let has_lost_syn =
+            connecting.is_some_and(|one| one.has_lost_syn(clock_ns.saturating_sub(one.began_ns)));
         self.counts.lost_syns += u64::from(has_lost_syn);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
@@ -139,7 +140,9 @@ impl<L: Layer> Places<L> {
     /// Notes that a connection is open, if its layer just opened. Returns whether it did.
     #[inline]
     pub(super) fn open_if_ready(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> bool {
-        let Place { connection: Some(connection), stands_for, .. } = &mut self.places[flow] else { return false };
+        let Place { connection: Some(connection), stands_for, .. } = &mut self.places[flow] else {
+            return false;
+        };
         if connection.is_open || !connection.layer.is_open() {
             return false;
         }
@@ -159,8 +162,8 @@ impl<L: Layer> Places<L> {
 /// Why an attempt failed.
 fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind::{
-        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable,
-        TimedOut,
+        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+        NetworkUnreachable, TimedOut,
     };
     match error.kind() {
         ConnectionRefused => Loss::Refused,

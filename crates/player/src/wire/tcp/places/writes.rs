@@ -161,7 +161,11 @@ mod tests {
         writes.keep_unwritten(&burst(&[20]));
         writes.written(10, 3_000_000);
         assert_eq!([1, 2, 3].map(|key| writes.since_us(key, 4_000_000)), [3_000, 1_000, 1_000]);
-        assert_eq!(writes.since_us(20, 4_000_000), 2_000, "it was handed over at 2 ms and has not been written");
+        assert_eq!(
+            writes.since_us(20, 4_000_000),
+            2_000,
+            "it was handed over at 2 ms and has not been written"
+        );
         writes.written(0, 3_500_000);
         assert_eq!(writes.since_us(20, 4_000_000), 500);
         assert!(!writes.has_unwritten());
