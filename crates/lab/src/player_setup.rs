@@ -445,8 +445,11 @@ mod tests {
             tls: None,
         };
         assert_eq!(wire(tcp(Some(1))), Ok(Wire::Tcp(expected.clone())));
-        assert_eq!(wire(tcp(None)), Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected })));
-        let alone = TcpPlan { queries_per_connection: Some(0), ..expected.clone() };
+        assert_eq!(
+            wire(tcp(None)),
+            Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected.clone() }))
+        );
+        let alone = TcpPlan { queries_per_connection: Some(0), ..expected };
         assert_eq!(wire(tcp(Some(0))), Ok(Wire::Tcp(alone)));
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tcp").unwrap();

@@ -82,10 +82,12 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
     let trial = finish(Running::start(&mut command)?)?.measured()?;
     let counts = server.stop()?;
     let connections = sums(&trial)?;
-    let failed = count(&connections.failed, "ports");
-    ensure!(failed > 0, "ports did not run out: {connections:?}");
+    // A pair of ports that is used again before the server has closed its connection may not be answered.
+    let failed: u64 = connections.failed.values().sum();
+    let no_port = count(&connections.failed, "ports");
+    ensure!(no_port > 0, "ports did not run out: {connections:?}");
     ensure!(
-        count(&trial.lost_causes, "ports") == failed && trial.accounts.lost == failed,
+        trial.lost_causes == connections.failed,
         "each of {failed} attempts loses a query: {:?}",
         trial.lost_causes
     );
@@ -98,6 +100,6 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
     );
     let has_advice = trial.players.first.notes.iter().any(|note| note.contains("-a "));
     ensure!(has_advice, "no note says what to do: {:?}", trial.players.first.notes);
-    eprintln!("{failed} of {} attempts found no port, and each lost one query", connections.attempts);
+    eprintln!("{no_port} of {} attempts found no port, and each lost one query", connections.attempts);
     Ok(())
 }

@@ -8,7 +8,7 @@ use kqps_faults::streams::{Counts, Expected, Fault, Plan, Server, ServerSettings
 use kqps_observation::{Accounts, Trial};
 
 use super::super::{Bench, Size};
-use super::bounded::sums;
+use super::bounded::{as_a_server_sees, count, sums};
 use super::wire::{Kind, Wired};
 
 /// A reply after this time is late.
@@ -275,7 +275,12 @@ fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
 fn compare(trial: &Trial, counts: &Counts, kind: Kind) -> Result<()> {
     let connections = sums(trial)?;
     let truth = counts.expected();
-    let mut closed = connections.closed.clone();
+    let raced = count(&connections.closed, "idle-race");
+    ensure!(
+        raced <= counts.of(Fault::HalfClose),
+        "{raced} connections are said to have been closed while they were idle: {counts:?}"
+    );
+    let mut closed = as_a_server_sees(&connections.closed);
     // What the player closes is no fault.
     closed.remove("player");
     // The server knows nothing of queries that never left the player.
@@ -283,7 +288,7 @@ fn compare(trial: &Trial, counts: &Counts, kind: Kind) -> Result<()> {
         Accounts { intended: trial.accounts.sent, unsent: 0, send_failed: 0, slipped: 0, ..trial.accounts };
     let reported = Expected {
         accounts,
-        lost: trial.lost_causes.clone(),
+        lost: as_a_server_sees(&trial.lost_causes),
         wrong: trial.wrong_causes.clone(),
         attempts: connections.attempts,
         failed: connections.failed.clone(),
