@@ -124,7 +124,7 @@ fn queries_and_replies_pass_whatever_the_pieces() {
             let queries = [query(7, 12), query(8, longest), query(9, 100)];
             assert_eq!(rig.ask(&queries), 3);
             rig.run(piece);
-            let mut with_zero = queries.map(|query| [&[0, 0], &query[2..]].concat());
+            let mut with_zero = queries.map(|query| [&[0, 0][..], &query[2..]].concat());
             with_zero.sort();
             rig.queries.sort();
             assert!(rig.queries == with_zero, "{method:?} in pieces of {piece}");

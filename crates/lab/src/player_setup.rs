@@ -171,7 +171,7 @@ impl WireSetup {
         match player.transport.unwrap_or_default() {
             Transport::Udp => Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) },
             // The factor names no other (`Transport::OF_STUDIES`).
-            Transport::Tcp | Transport::Tls => Self::Tcp {
+            Transport::Tcp | Transport::Tls | Transport::Https => Self::Tcp {
                 connections: player.connections.unwrap_or(CONNECTIONS),
                 queries_per_connection: player.queries_per_connection,
                 outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),

@@ -54,7 +54,8 @@ pub struct Trial {
     /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
-    /// Cause → wrong replies. Sums to `accounts.wrong`.
+    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, and over HTTP also `id`,
+    /// `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
     pub send_failed_causes: BTreeMap<String, u64>,
@@ -62,7 +63,8 @@ pub struct Trial {
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
     /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `reset`, `tls-alert` or `tls` if the
-    /// connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
+    /// connection ended first; `framing` if HTTP/2 failed, `goaway` or `stream-reset` if the subject ended the query's stream;
+    /// a cause of [`ConnectionFacts::failed`] if there was no connection.
     /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
@@ -133,11 +135,13 @@ pub enum Transport {
     Tcp,
     /// The same in TLS (RFC 7858).
     Tls,
+    /// HTTP/2 in TLS, on which each message has a stream (RFC 8484).
+    Https,
 }
 
 impl Transport {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 3] = ["udp", "tcp", "tls"];
+    pub const WORDS: [&str; 4] = ["udp", "tcp", "tls", "https"];
 
     /// Those of [`Self::WORDS`] that studies can name.
     pub const OF_STUDIES: [&str; 2] = ["udp", "tcp"];
@@ -149,7 +153,7 @@ impl Transport {
 
     /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp, Self::Tls].into_iter().find(|transport| transport.word() == word)
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https].into_iter().find(|transport| transport.word() == word)
     }
 }
 
@@ -299,13 +303,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP and TLS.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over connections.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads; over TCP and TLS, connections that may be open at once.
+    /// Sockets of all threads, or connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

@@ -86,8 +86,9 @@ impl Measured {
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
 pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], gauges: &Gauges) -> Ceilings {
-    if interface.transport == Transport::Tls {
-        eprintln!("the echo's ceiling is not measured over tls: the figure is no share of it");
+    if matches!(interface.transport, Transport::Tls | Transport::Https) {
+        let over = interface.transport.word();
+        eprintln!("the echo's ceiling is not measured over {over}: the figure is no share of it");
         return Ceilings::default();
     }
     eprintln!("measuring the echo's ceiling on this host ...");

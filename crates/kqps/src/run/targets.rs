@@ -232,9 +232,10 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
 /// `load/target.rs`).
 fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<(Target, Option<Transport>)> {
     let found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
-    if found.transport == Some(Transport::Tls) {
+    let words = found.transport.map(Transport::word);
+    if let Some(word) = words.filter(|word| !Transport::OF_STUDIES.contains(word)) {
         return Err(bad_input(format!(
-            "{url}: this command plays over {}; `kqps load` and `kqps find` play over tls, too",
+            "{url}: this command plays over {}; `kqps load` and `kqps find` play over {word}, too",
             Transport::OF_STUDIES.join(" and ")
         )));
     }

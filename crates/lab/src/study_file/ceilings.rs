@@ -32,7 +32,7 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
             let io = match cell.factors.transport() {
                 Transport::Udp => echo_io::cheapest(&offer.lacking),
-                Transport::Tcp | Transport::Tls => echo_io::OVER_TCP,
+                Transport::Tcp | Transport::Tls | Transport::Https => echo_io::OVER_TCP,
             };
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
             let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));

@@ -51,7 +51,10 @@ impl Probe {
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
-            Transport::Tls => return Err(io::Error::new(io::ErrorKind::Unsupported, "no probe asks over tls")),
+            Transport::Tls | Transport::Https => {
+                let why = format!("no probe asks over {}", transport.word());
+                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            }
         };
         Ok(Self { way, query, kind })
     }

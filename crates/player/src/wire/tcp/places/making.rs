@@ -108,8 +108,8 @@ impl<L: Layer> Places<L> {
         let clock_ns = state.clock.clock_ns(now_ns);
         connection.connected_ns = Some(clock_ns);
         self.counts.connect.record_us((clock_ns - connection.began_ns) / 1000);
-        if let Err(failure) = connection.layer.begin(&self.shared, place.target) {
-            self.layer_failed(state, flow, &failure, now_ns);
+        if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
+            self.layer_failed(state, flow, &fault, now_ns);
             return false;
         }
         self.open_if_ready(state, flow, now_ns);
