@@ -36,6 +36,8 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::QueriesPerConnection
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
-        | PlanError::TlsNames { .. } => error.to_string(),
+        | PlanError::TlsNames { .. }
+        | PlanError::HttpTargets { .. }
+        | PlanError::HttpTarget(_) => error.to_string(),
     }
 }
