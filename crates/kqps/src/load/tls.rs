@@ -89,7 +89,9 @@ impl TlsArgs {
             (!self.tls_group.is_empty(), "--tls-group"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls) or https (-m https)"))),
+            Some((_, flag)) => {
+                Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls) or https (-m https)")))
+            }
             None => Ok(()),
         }
     }
