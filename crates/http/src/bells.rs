@@ -1,5 +1,5 @@
-//! Bells that streams ring when something arrived on them, so that a session looks at those alone and not at all that are
-//! open.
+//! Bells that streams ring when something arrived on them, so that a session looks at those alone and not at all that
+//! are open.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};

@@ -18,11 +18,14 @@ use crate::slots::Slots;
 use crate::values::is_dns_message;
 
 /// The streams that may be open before the server has said how many it takes: the least that RFC 9113, section 6.5.2,
-/// recommends it to take.
+/// recommends.
 const STREAMS_AT_FIRST: usize = 100;
 
-/// Bytes that the server may send on a stream, and on the connection, before the client has taken them: more than what a
-/// read brings, so that a server never waits for the client.
+/// What the library has for that number until then. No server can say it, since it has 32 bits.
+const UNKNOWN: usize = usize::MAX - 1;
+
+/// Bytes that the server may send on a stream, and on the connection, before the client has taken them: more than what
+/// a read brings, so that a server never waits for the client.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 24;
 
@@ -63,7 +66,7 @@ pub struct ClientSession {
     /// `None` after [`Self::close`].
     requests: Option<SendRequest<Bytes>>,
     connection: Connection<Memory, Bytes>,
-    /// The streams that the server takes at once.
+    /// The streams that the server takes at once, or [`UNKNOWN`].
     streams_most: usize,
     /// Why the server goes away, if it does.
     away: Option<String>,
@@ -106,7 +109,7 @@ impl ClientSession {
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            .initial_max_send_streams(STREAMS_AT_FIRST)
+            .initial_max_send_streams(UNKNOWN)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             // A server may send any number of bad responses; each is counted.
@@ -125,7 +128,7 @@ impl ClientSession {
             asked: VecDeque::new(),
             requests: Some(requests),
             connection,
-            streams_most: STREAMS_AT_FIRST,
+            streams_most: UNKNOWN,
             away: None,
             is_over: false,
             released: 0,
@@ -149,9 +152,15 @@ impl ClientSession {
         self.away.as_deref()
     }
 
+    /// Whether the server has said how many streams it takes.
+    pub fn has_settings(&self) -> bool {
+        self.streams_most != UNKNOWN
+    }
+
     /// Whether another request may begin now: the server takes another stream.
     pub fn has_room(&mut self) -> bool {
-        if self.is_going_away() || self.open.len() >= self.streams_most {
+        let most = if self.has_settings() { self.streams_most } else { STREAMS_AT_FIRST };
+        if self.is_going_away() || self.open.len() >= most {
             return false;
         }
         let Some(requests) = &mut self.requests else { return false };
@@ -218,8 +227,8 @@ impl ClientSession {
     ///
     /// # Errors
     ///
-    /// If the server did something that HTTP/2 forbids. The connection then has ended, and the requests under way are not
-    /// reported.
+    /// If the server did something that HTTP/2 forbids. The connection then has ended, and the requests under way are
+    /// not reported.
     pub fn receive(&mut self, bytes: &[u8], each: impl FnMut(u16, Fate<'_>)) -> Result<(), Failure> {
         self.memory.receive(bytes);
         let advanced = self.advance();

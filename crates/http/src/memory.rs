@@ -1,5 +1,5 @@
-//! The bytes of a connection in memory: HTTP/2 reads those that arrived, and appends those that must be sent. Neither ever
-//! waits, so that one poll does all that can be done.
+//! The bytes of a connection in memory: HTTP/2 reads those that arrived, and appends those that must be sent. Neither
+//! ever waits, so that one poll does all that can be done.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,8 +20,8 @@ struct Held {
     outgoing: Vec<u8>,
 }
 
-/// Both directions of a connection. Clones are the same connection. One thread uses it at a time, so that nothing waits for
-/// the lock.
+/// Both directions of a connection. Clones are the same connection. One thread uses it at a time, so that nothing waits
+/// for the lock.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<Held>>);
 

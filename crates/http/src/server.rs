@@ -1,5 +1,5 @@
-//! A server's end of a connection: queries out of requests, and responses with the replies. Queries are handed out one by
-//! one, and replies come back in that order. What is no query is answered here, with the status that says why.
+//! A server's end of a connection: queries out of requests, and responses with the replies. Queries are handed out one
+//! by one, and replies come back in that order. What is no query is answered here, with the status that says why.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -142,7 +142,10 @@ impl ServerSession {
             self.end();
             return failed.map_or(Ok(Peer::Closed), Err);
         }
-        self.settle(&mut each);
+        if self.settle(&mut each) {
+            // Bodies that were taken leave room, of which the client must learn, and some requests have a status.
+            self.flush();
+        }
         Ok(Peer::Open)
     }
 
@@ -174,14 +177,16 @@ impl ServerSession {
         }
     }
 
-    /// Looks at the requests of whose bodies something arrived.
-    fn settle(&mut self, each: &mut impl FnMut(Taken<'_>)) {
+    /// Looks at the requests of whose bodies something arrived. Returns whether there were any.
+    fn settle(&mut self, each: &mut impl FnMut(Taken<'_>)) -> bool {
         let mut rung = std::mem::take(&mut self.rung);
         self.bells.take(&mut rung);
+        let has_any = !rung.is_empty();
         for number in rung.drain(..) {
             self.hear(number, each);
         }
         self.rung = rung;
+        has_any
     }
 
     fn hear(&mut self, number: u32, each: &mut impl FnMut(Taken<'_>)) {
@@ -278,7 +283,7 @@ enum IsWhole {
     No,
 }
 
-/// Writes the query of a GET to `query`. A POST has it in its body. Otherwise returns the status of a request that is no
+/// Writes the query of a GET to `query`. A POST has it in its body. An error is the status of a request that is no
 /// query (RFC 8484, sections 4.1 and 4.2.1).
 fn query_of(head: &Parts, query: &mut Vec<u8>) -> Result<IsWhole, StatusCode> {
     if head.uri.path() != PATH {

@@ -1,5 +1,5 @@
-//! Values of header fields, and bytes of bodies, that cost no or little memory of their own: the same few are needed again
-//! and again.
+//! Values of header fields, and bytes of bodies, that cost no or little memory of their own: the same few are needed
+//! again and again.
 
 use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;

@@ -30,8 +30,8 @@ pub struct ConnectionFacts {
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
     /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it,
-    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids. With HTTP also `goaway` if the
-    /// subject went away and had answered, and `framing` if it did something that HTTP/2 forbids.
+    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids. With HTTP also `goaway` if
+    /// the subject went away and had answered, and `framing` if it did something that HTTP/2 forbids.
     pub closed: BTreeMap<String, u64>,
     /// Connections that were open when the trial ended.
     pub open: u64,

@@ -1,12 +1,13 @@
-//! HTTP on the connections of a trial: how queries were asked, how many waited for a stream, and what the subject ended.
+//! HTTP on the connections of a trial: how queries were asked, how many waited for a stream, and what the subject
+//! ended.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// HTTP/2 on the connections of all players over one trial. Replies that are wrong by HTTP are in the causes of the trial:
-/// `status-503` or another status, `content-type`, `id` and `too-long`.
+/// HTTP/2 on the connections of all players over one trial. Replies that are wrong by HTTP are in the causes of the
+/// trial: `status-503` or another status, `content-type`, `id` and `too-long`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpFacts {
     /// How queries were asked: `post` or `get`.

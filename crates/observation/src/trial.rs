@@ -63,9 +63,9 @@ pub struct Trial {
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
     /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `reset`, `tls-alert` or `tls` if the
-    /// connection ended first; `framing` if HTTP/2 failed, `goaway` or `stream-reset` if the subject ended the query's stream;
-    /// a cause of [`ConnectionFacts::failed`] if there was no connection.
-    /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
+    /// connection ended first; `framing` if HTTP/2 failed, `goaway` or `stream-reset` if the subject ended the query's
+    /// stream; a cause of [`ConnectionFacts::failed`] if there was no connection. Sums to `accounts.lost`. Empty in
+    /// records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
     /// The connections; `None` if the transport has none, and in records older than the field.

@@ -1,8 +1,8 @@
 //! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) and by HTTP (RFC 8484) at addresses of
-//! their own, and with the same framing over Unix sockets. One thread in each process serves all connections; events say which of them can go
-//! on. The number of connections is limited in total and per client, and so is the memory of each connection. A
-//! connection without progress is closed, whether it sends nothing, sends byte by byte, does not read its replies, or
-//! has vanished.
+//! their own, and with the same framing over Unix sockets. One thread in each process serves all connections; events
+//! say which of them can go on. The number of connections is limited in total and per client, and so is the memory of
+//! each connection. A connection without progress is closed, whether it sends nothing, sends byte by byte, does not
+//! read its replies, or has vanished.
 //!
 //! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
 //! once for many clients.

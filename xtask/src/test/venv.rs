@@ -30,7 +30,8 @@ pub(super) fn make() -> Result<()> {
         return Ok(());
     }
     if !packages::has("python3-venv") {
-        eprintln!("without python3-venv there is no {}, and the tests that need it fail or are skipped", venv.display());
+        let missing = venv.display();
+        eprintln!("without python3-venv there is no {missing}, and the tests that need it fail or are skipped");
         return Ok(());
     }
     shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;

@@ -251,8 +251,8 @@ fn parse(
     Ok(Found { address, name, path, transport })
 }
 
-/// The host and port of a URL, and its path if it has one beside `/`. A path may be a template, as RFC 8484, section 3, has
-/// it: what it does with the query is what the player does.
+/// The host and port of a URL, and its path if it has one beside `/`. A path may be a template, as RFC 8484, section 3,
+/// has it: what it does with the query is what the player does.
 fn split_path(rest: &str) -> (&str, Option<String>) {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let path = path.strip_suffix("{?dns}").unwrap_or(path);

@@ -16,8 +16,8 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 pub(super) struct Serving {
     /// Listen here: ADDR:PORT, for TLS tls://ADDR:PORT, for HTTPS https://ADDR[:PORT] (repeatable)
     ///
-    /// Port 0 picks a free one, and the usual one of HTTPS is 443. A server also listens for datagrams. If all addresses
-    /// are for TLS or HTTPS, it does so at the first of them, at a free port.
+    /// Port 0 picks a free one, and the usual one of HTTPS is 443. A server also listens for datagrams. If all
+    /// addresses are for TLS or HTTPS, it does so at the first of them, at a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 

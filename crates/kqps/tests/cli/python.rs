@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use kqps_skips::{Capability, skip};
 
-/// A script of this folder, to be run with what it imports; `None` if the environment is missing, which is reported as a
-/// skip.
+/// A script of this folder, to be run with what it imports; `None` if the environment is missing, which is reported as
+/// a skip.
 pub(crate) fn script(name: &str) -> Option<Command> {
     let python = target_directory().join("venv/bin/python");
     let needed = "crates/kqps/tests/python/requirements.txt";

@@ -1,9 +1,9 @@
 """Asks requests over one connection by HTTP/2 in TLS, with the package h2.
 
 Arguments: host, port, the file with the issuer of the server's certificate. Reads a JSON list of requests from standard
-input, each with `method`, `path`, `headers` (pairs) and `body` (hex). All of them are under way together. Prints a JSON list
-of responses in the same order, each with `status`, `headers` and `body`; `reset` instead if the server reset the stream.
-"""
+input, each with `method`, `path`, `headers` (pairs) and `body` (hex). All of them are under way together. Prints a JSON
+list of responses in the same order, each with `status`, `headers` and `body`; `reset` instead if the server reset the
+stream. """
 
 import json
 import socket

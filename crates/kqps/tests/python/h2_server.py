@@ -1,9 +1,8 @@
 """Answers DNS queries by HTTP/2 in TLS, with the package h2: each query is its own reply, with QR set.
 
-Arguments: the files of the certificate and of its key, and how many streams a client may have open at once. Prints the port
-as the first line. At the end of standard input prints the counts as JSON: connections, queries by POST and by GET, the most
-streams that were open at once, and what was wrong with requests.
-"""
+Arguments: the files of the certificate and of its key, and how many streams a client may have open at once. Prints the
+port as the first line. At the end of standard input prints the counts as JSON: connections, queries by POST and by GET,
+the most streams that were open at once, and what was wrong with requests. """
 
 import base64
 import json
@@ -58,7 +57,8 @@ def serve(plain, context, streams_most):
         assert secured.selected_alpn_protocol() == "h2"
         config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
         connection = h2.connection.H2Connection(config=config)
-        connection.local_settings[h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS] = streams_most
+        limit = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: streams_most}
+        connection.local_settings = h2.settings.Settings(client=False, initial_values=limit)
         connection.initiate_connection()
         secured.sendall(connection.data_to_send())
         requests = {}

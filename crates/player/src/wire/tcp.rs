@@ -88,8 +88,8 @@ pub(super) fn play(
     }
 }
 
-/// What the connections of a thread share over HTTP. The books settle a query by the end of the timeout and the drain, and
-/// its stream is cancelled then.
+/// What the connections of a thread share over HTTP. The books settle a query by the end of the timeout and the drain,
+/// and its stream is cancelled then.
 fn http_shared(connectors: Vec<Connector>, http: &HttpPlan, plan: &Plan) -> Shared {
     let HttpPlan { method, authorities, paths } = http;
     let requests = authorities.iter().zip(paths).map(|(authority, path)| {

@@ -1,7 +1,7 @@
 //! A connection by HTTP/2 in TLS (RFC 8484). What is read are the queries of requests, and what is written are their
 //! replies in the same order, each after its length as over TCP: the connection need not know of streams. A length of 0
-//! stands for a query that gets no reply. The limits of connections hold for it as for any other. A request that is no query
-//! gets a status and is counted.
+//! stands for a query that gets no reply. The limits of connections hold for it as for any other. A request that is no
+//! query gets a status and is counted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -161,7 +161,8 @@ impl Write for HttpStream {
     }
 }
 
-/// How long a reply may be kept, seconds: the smallest TTL of its answer (RFC 8484, section 5.1). `None` without an answer.
+/// How long a reply may be kept, seconds: the smallest TTL of its answer (RFC 8484, section 5.1). `None` without an
+/// answer.
 fn max_age_s(reply: &[u8]) -> Option<u32> {
     let answers = Header::of(reply)?.answers();
     let mut at = question::end(reply)?;

@@ -1,5 +1,5 @@
-//! HTTP/2 between messages and TLS (RFC 8484, RFC 9113). Each message is a request on a stream of its own, with ID 0. The
-//! stream says which query a reply answers, and the reply gets the query's ID before the books see it.
+//! HTTP/2 between messages and TLS (RFC 8484, RFC 9113). Each message is a request on a stream of its own, with ID 0.
+//! The stream says which query a reply answers, and the reply gets the query's ID before the books see it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -125,16 +125,18 @@ impl Layer for Http {
         let has_gone_away = streams.has_gone_away();
         self.seal().map_err(Fault::Tls)?;
         received?;
-        match rest_of(opened, is_full)? {
-            Rest::Nothing | Rest::More if has_gone_away => Ok(Rest::GoneAway),
-            rest => Ok(rest),
-        }
+        let rest = rest_of(opened, is_full)?;
+        Ok(if has_gone_away { Rest::GoneAway } else { rest })
     }
 
     fn each_lost(&mut self, mut each: impl FnMut(u16, Loss)) {
         if let Some(streams) = &mut self.streams {
             streams.lost.drain(..).for_each(|(key, loss)| each(key, loss));
         }
+    }
+
+    fn has_settings(&self) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.session.has_settings())
     }
 
     fn takes_more(&self) -> bool {
@@ -236,8 +238,8 @@ impl Streams {
         messages.clear();
     }
 
-    /// Counts the messages that began to wait since the last call, of which the first `asked` do not wait any more, and the
-    /// time of all waits since then.
+    /// Counts the messages that began to wait since the last call, of which the first `asked` do not wait any more, and
+    /// the time of all waits since then.
     fn count_waits(&mut self, messages: &[u8], (asked, asked_bytes): (usize, usize), now_ns: u64) {
         let waited_ns = now_ns.saturating_sub(self.waited_until_ns) * self.waiting as u64;
         self.waited_until_ns = now_ns;

@@ -1,5 +1,5 @@
-//! What lies between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for each,
-//! so that plain connections pay nothing for the others.
+//! What lies between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for
+//! each, so that plain connections pay nothing for the others.
 
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use kqps_tls::Failure;
@@ -29,15 +29,16 @@ pub(crate) trait Layer: Default {
     /// Counts that it has opened, after this time in microseconds.
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>);
 
-    /// Whether it has something for the kernel beside new messages: bytes of a handshake, or messages that waited for it.
+    /// Whether it has something for the kernel beside new messages: bytes of a handshake, or messages that waited for
+    /// it.
     fn has_own_bytes(&self) -> bool;
 
-    /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams for;
-    /// the others stay.
+    /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
+    /// for; the others stay.
     fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault>;
 
-    /// Reads once, and calls `each` for everything that arrived whole, with the kernel's time of arrival of the last byte
-    /// that it read.
+    /// Reads once, and calls `each` for everything that arrived whole, with the kernel's time of arrival of the last
+    /// byte that it read.
     fn read(
         &mut self,
         socket: &TcpClient,
@@ -49,6 +50,12 @@ pub(crate) trait Layer: Default {
     #[inline]
     fn each_lost(&mut self, each: impl FnMut(u16, Loss)) {
         let _ = each;
+    }
+
+    /// Whether the peer has said how many messages it takes at once, if it must.
+    #[inline]
+    fn has_settings(&self) -> bool {
+        true
     }
 
     /// Whether further messages may be handed to the connection.

@@ -30,8 +30,8 @@ const READS_MOST: u32 = 32;
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
 const OUTPUT_MOST: usize = 1 << 16;
 
-/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a call would take longer
-/// than a query may be late.
+/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a
+/// call would take longer than a query may be late.
 const CLOSED_AT_ONCE: usize = 4096;
 
 /// The places for the connections of one thread, with a layer between messages and bytes.

@@ -4,8 +4,8 @@ use kqps_message::edns::{self, UDP_PAYLOAD_BYTES};
 use kqps_message::header::{OPCODE, QR, RD};
 use kqps_message::{question, rcode, rtype};
 
-/// Writes the reply REFUSED over the query in the first `bytes` bytes of a buffer. Returns its length. It has an OPT record
-/// if the query has one (RFC 6891, section 6.1.1).
+/// Writes the reply REFUSED over the query in the first `bytes` bytes of a buffer. Returns its length. It has an OPT
+/// record if the query has one (RFC 6891, section 6.1.1).
 pub(super) fn refuse(buffer: &mut [u8], bytes: usize) -> usize {
     let has_opt = edns::find(&buffer[..bytes]).ok().flatten().is_some();
     let mut end = question::end(&buffer[..bytes]).unwrap_or(bytes);
