@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve auth --zone bench.test=bench.zone
   kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
-  kqps serve auth --zone bench.zone --listen tls://127.0.0.1:8853 --listen https://127.0.0.1:8443
+  kqps serve auth --zone bench.zone --listen https://127.0.0.1:8443
   kqps serve auth --zones generated/zones.list --cpus 2,3 --threads 2
   kqps serve auth --zone bench.zone --transfers --cookies --unix /run/kqps.sock";
 

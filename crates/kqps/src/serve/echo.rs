@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve echo
   kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
-  kqps serve echo --listen tls://127.0.0.1:8853 --listen https://127.0.0.1:8443 --cert-type rsa
+  kqps serve echo --listen https://127.0.0.1:8443 --cert-type rsa
   kqps serve echo --sockets reuseport --threads 2 --cpus 2,3 --steer cpu
   kqps serve echo --work 2us --for 10m";
 
