@@ -312,8 +312,14 @@ enum Ended {
 fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
     let (transport, usual) = match &plan.wire {
         Wire::Udp(_) => (Transport::Udp, USUAL_IO),
-        Wire::Tcp(tcp) if tcp.tls.is_some() => (Transport::Tls, echo_io::OVER_TCP),
-        Wire::Tcp(_) => (Transport::Tcp, echo_io::OVER_TCP),
+        Wire::Tcp(tcp) => {
+            let transport = match &tcp.tls {
+                Some(tls) if tls.http.is_some() => Transport::Https,
+                Some(_) => Transport::Tls,
+                None => Transport::Tcp,
+            };
+            (transport, echo_io::OVER_TCP)
+        }
     };
     let is_udp = transport == Transport::Udp;
     if !is_udp && args.subject_io.is_some() {

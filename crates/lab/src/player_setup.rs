@@ -1,20 +1,20 @@
 //! The settings of the player for a cell. They are stored in the cell's factors, so that the store alone
 //! explains a figure, and a resumed run plays as before.
 
+mod wire;
+
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::time::Duration;
 
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
-use kqps_observation::factors::{CloseChoice, PlayerFactors, SourceChoice, TrustChoice, name};
-use kqps_observation::trial::Transport;
-use kqps_player::plan::{LAG_ALLOWED, OUTSTANDING_MOST, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Arrivals, Close, Io, LoadPlan, Plan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
-use kqps_tls::{ClientSettings, Trust};
+use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
+use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::{Arrivals, LoadPlan, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
+pub use wire::{ConnectionSetup, HttpSetup, TlsSetup, WireSetup};
 
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,65 +33,13 @@ pub struct PlayerSetup {
     pub sources: SourceChoice,
 }
 
-/// How a cell's queries travel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WireSetup {
-    /// Datagrams.
-    Udp {
-        /// The player's I/O; `None` for the best that the host offers.
-        io: Option<String>,
-        /// Number of sockets, over all threads.
-        sockets: u32,
-    },
-    /// Connections.
-    Connected(ConnectionSetup),
-}
-
-/// How a cell's queries travel on connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectionSetup {
-    /// The transport, which has connections.
-    pub transport: Transport,
-    /// Number of connections that may be open at once, over all threads.
-    pub connections: u32,
-    /// Queries after which a connection is closed; `None` if it is kept for the whole trial.
-    pub queries_per_connection: Option<u32>,
-    /// The most unsettled queries of one connection.
-    pub outstanding: u32,
-    /// How the player closes connections.
-    pub close: Close,
-    /// TLS; `None` over a transport that is not encrypted.
-    pub tls: Option<TlsSetup>,
-}
-
-/// How connections speak TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSetup {
-    /// Whether connections resume the sessions of earlier ones.
-    pub resume: bool,
-    /// The group that the player offers; `None` for all usual ones.
-    pub group: Option<String>,
-    /// The cipher suite that the player offers; `None` for all usual ones.
-    pub suite: Option<String>,
-    /// Which certificates the player accepts; `None` for those of the run's own issuer.
-    pub trust: Option<TrustChoice>,
-    /// The server's name in its certificate; `None` for its address.
-    pub name: Option<String>,
-}
-
-/// Sockets of a cell that names no number.
-const SOCKETS: u32 = 8;
-
-/// Connections of a cell that names no number.
-const CONNECTIONS: u32 = 8;
-
 /// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
 const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
 impl PlayerSetup {
     /// The settings of a player that looks like several clients.
     pub const MANY_FLOWS: Self = Self {
-        wire: WireSetup::Udp { io: None, sockets: SOCKETS },
+        wire: WireSetup::Udp { io: None, sockets: wire::SOCKETS },
         senders: None,
         window: 500,
         burst: 32,
@@ -187,143 +135,14 @@ impl PlayerSetup {
     }
 }
 
-impl WireSetup {
-    /// What carries the queries.
-    pub fn transport(&self) -> Transport {
-        match self {
-            Self::Udp { .. } => Transport::Udp,
-            Self::Connected(setup) => setup.transport,
-        }
-    }
-
-    /// The transport in the name of a cell, ` over tcp`; nothing over UDP, which is the usual one.
-    pub(crate) fn over(&self) -> String {
-        match self.transport() {
-            Transport::Udp => String::new(),
-            transport => format!(" over {}", transport.word()),
-        }
-    }
-
-    /// The setup that factors name, or the usual one.
-    fn of(player: &PlayerFactors) -> Self {
-        let transport = player.transport.unwrap_or_default();
-        if transport.has_connections() {
-            Self::Connected(ConnectionSetup::of(transport, player))
-        } else {
-            Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) }
-        }
-    }
-
-    /// The plan of queries that travel like this.
-    fn plan(&self, timeout: Duration, targets: &[SocketAddr], ca: Option<&str>) -> Result<Wire, String> {
-        match self {
-            Self::Udp { io, sockets } => {
-                let io = io.as_ref().map_or(Ok(Io::Auto), |io| io.parse::<Io>());
-                Ok(Wire::Udp(UdpPlan {
-                    io: io.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))?,
-                    sockets: *sockets as usize,
-                    buffer_bytes: None,
-                    local_port: None,
-                }))
-            }
-            Self::Connected(setup) => setup.plan(timeout, targets, ca),
-        }
-    }
-}
-
-impl ConnectionSetup {
-    fn of(transport: Transport, player: &PlayerFactors) -> Self {
-        Self {
-            transport,
-            connections: player.connections.unwrap_or(CONNECTIONS),
-            queries_per_connection: player.queries_per_connection,
-            outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
-            close: match player.close {
-                Some(CloseChoice::Rst) => Close::Rst,
-                Some(CloseChoice::Fin) | None => Close::Fin,
-            },
-            tls: transport.is_encrypted().then(|| TlsSetup::of(player)),
-        }
-    }
-
-    /// Adds these settings to those that every transport has.
-    fn factors(&self, of_all: PlayerFactors) -> PlayerFactors {
-        let of_connections = PlayerFactors {
-            transport: Some(self.transport),
-            connections: Some(self.connections),
-            queries_per_connection: self.queries_per_connection,
-            outstanding_per_connection: Some(self.outstanding),
-            close: (self.close == Close::Rst).then_some(CloseChoice::Rst),
-            ..of_all
-        };
-        match &self.tls {
-            None => of_connections,
-            Some(tls) => PlayerFactors {
-                resume: Some(tls.resume),
-                tls_group: tls.group.clone(),
-                tls_suite: tls.suite.clone(),
-                tls_trust: tls.trust,
-                tls_name: tls.name.clone(),
-                ..of_connections
-            },
-        }
-    }
-
-    /// The plan of queries on such connections. A connection may take as long as a reply to be made.
-    fn plan(&self, timeout: Duration, targets: &[SocketAddr], ca: Option<&str>) -> Result<Wire, String> {
-        match self.transport {
-            Transport::Udp => Err("udp has no connections".into()),
-            Transport::Tcp | Transport::Tls => Ok(Wire::Tcp(TcpPlan {
-                connections: self.connections as usize,
-                queries_per_connection: self.queries_per_connection,
-                outstanding: self.outstanding,
-                close: self.close,
-                connect_timeout: timeout,
-                tls: self.tls.as_ref().map(|tls| tls.plan(targets, ca)).transpose()?,
-            })),
-        }
-    }
-}
-
-impl TlsSetup {
-    fn of(player: &PlayerFactors) -> Self {
-        Self {
-            resume: player.resume.unwrap_or(true),
-            group: player.tls_group.clone(),
-            suite: player.tls_suite.clone(),
-            trust: player.tls_trust,
-            name: player.tls_name.clone(),
-        }
-    }
-
-    fn plan(&self, targets: &[SocketAddr], ca: Option<&str>) -> Result<TlsPlan, String> {
-        let trust = match self.trust {
-            Some(TrustChoice::System) => Trust::System,
-            Some(TrustChoice::Anyone) => Trust::Anyone,
-            Some(TrustChoice::Ca) | None => Trust::Ca(
-                ca.ok_or("no issuer is known whose certificates the player could trust")?.to_owned(),
-            ),
-        };
-        let own_name = |target: &SocketAddr| self.name.clone().unwrap_or_else(|| target.ip().to_string());
-        let client = ClientSettings {
-            trust,
-            resume: self.resume,
-            suites: offered(name::PLAYER_TLS_SUITE, self.suite.as_deref())?,
-            groups: offered(name::PLAYER_TLS_GROUP, self.group.as_deref())?,
-        };
-        Ok(TlsPlan { names: targets.iter().map(own_name).collect(), client })
-    }
-}
-
-/// What the player offers by a factor: the one that it names, or all usual ones.
-fn offered<T: FromStr<Err = String>>(name: &str, word: Option<&str>) -> Result<Vec<T>, String> {
-    let one = |word: &str| word.parse::<T>().map_err(|expected| format!("factor `{name}`: {expected}"));
-    word.into_iter().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use kqps_http::Method;
+    use kqps_observation::factors::TrustChoice;
     use kqps_observation::run::Purpose;
+    use kqps_observation::trial::Transport;
+    use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
+    use kqps_tls::Trust;
 
     use super::*;
 
@@ -340,6 +159,7 @@ mod tests {
             PlayerSetup { wire: tcp(None), ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
@@ -358,6 +178,7 @@ mod tests {
             outstanding: 10,
             close: Close::Fin,
             tls: None,
+            http: None,
         }
     }
 
@@ -373,6 +194,12 @@ mod tests {
             tls: Some(tls),
             ..of_tcp
         })
+    }
+
+    fn https(method: Method, path: &str) -> WireSetup {
+        let WireSetup::Connected(of_tls) = tls(tls_setup()) else { panic!() };
+        let http = Some(HttpSetup { method, path: path.into() });
+        WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
     }
 
     fn tls_setup() -> TlsSetup {
@@ -469,7 +296,7 @@ mod tests {
         };
         let made = played(tls_setup()).unwrap();
         assert_eq!(made.local, Some("127.2.0.0/24".parse().unwrap()));
-        let TlsPlan { names, client } = tls_of(made);
+        let TlsPlan { names, client, .. } = tls_of(made);
         assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
         assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
         assert_eq!(client.trust, Trust::Ca("the issuer".into()));
@@ -479,11 +306,15 @@ mod tests {
             group: None,
             ..tls_setup()
         };
-        let TlsPlan { names, client } = tls_of(played(theirs).unwrap());
+        let TlsPlan { names, client, .. } = tls_of(played(theirs).unwrap());
         assert_eq!((names, client.trust), (vec!["dns.test".to_owned()], Trust::System));
         assert!(client.groups.is_empty());
         let unknown = TlsSetup { suite: Some("TLS_NULL".into()), ..tls_setup() };
         assert!(played(unknown).unwrap_err().starts_with("factor `player.tls_suite`: expected one of "));
+        let by_http = PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS };
+        let http = tls_of(plan(&by_http, RequestedPace::Closed, &[1], &[0]).unwrap()).http.unwrap();
+        assert_eq!((http.method, http.authorities), (Method::Get, vec!["127.0.0.1:53".to_owned()]));
+        assert_eq!(http.paths, ["/dns"]);
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tls").unwrap();
         let WireSetup::Connected(usual) = PlayerSetup::of(&cell).wire else { panic!() };

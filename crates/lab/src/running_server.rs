@@ -76,7 +76,9 @@ pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let io = if server.factors.transport().has_connections() { echo_io::OVER_TCP } else { "segment" };
     let over = PlayerSetup::of(server).wire.over();
     Cell {
-        factors: server.factors.filtered(|name| name != name::PLAYER_TLS_NAME),
+        factors: server
+            .factors
+            .filtered(|name| ![name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH].contains(&name)),
         name: format!("player ceiling{over}, echo at {}", echo.address),
         role: Role::PlayerCeiling,
         subject: "echo".into(),

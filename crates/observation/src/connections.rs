@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::{Accounts, IdentityViolated};
 use crate::histogram::Quantiles;
+use crate::http::HttpFacts;
 use crate::tls::TlsFacts;
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
@@ -36,8 +37,9 @@ pub struct ConnectionFacts {
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
     /// queries, `closed` if it did so with open queries, `idle-race` if it closed an idle connection before the open
-    /// queries reached it, `reset` if the subject or the network reset it,
-    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids.
+    /// queries reached it, `reset` if the subject or the network reset it, `tls-alert` if the subject sent an alert,
+    /// `tls` if it did something that TLS forbids. With HTTP also `goaway` if the subject went away and had answered,
+    /// and `framing` if it did something that HTTP/2 forbids.
     pub closed: BTreeMap<String, u64>,
     /// Connections that were open when the trial ended.
     pub open: u64,
@@ -65,6 +67,9 @@ pub struct ConnectionFacts {
     /// TLS; `None` if the connections are without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFacts>,
+    /// HTTP; `None` if the connections are without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpFacts>,
 }
 
 impl ConnectionFacts {

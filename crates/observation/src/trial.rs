@@ -54,7 +54,8 @@ pub struct Trial {
     /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
-    /// Cause → wrong replies. Sums to `accounts.wrong`.
+    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, and over HTTP also `id`,
+    /// `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
     pub send_failed_causes: BTreeMap<String, u64>,
@@ -62,8 +63,9 @@ pub struct Trial {
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
     /// Cause → lost queries: `time` if the reply did not come in time; `closed`, `idle-race`, `reset`, `tls-alert` or
-    /// `tls` if the connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
-    /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
+    /// `tls` if the connection ended first; `framing` if HTTP/2 failed, `goaway` or `stream-reset` if the subject ended
+    /// the query's stream; a cause of [`ConnectionFacts::failed`] if there was no connection. Sums to `accounts.lost`.
+    /// Empty in records older than the field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
     /// The connections; `None` if the transport has none, and in records older than the field.
@@ -134,14 +136,16 @@ pub enum Transport {
     Tcp,
     /// The same in TLS (RFC 7858).
     Tls,
+    /// HTTP/2 in TLS, on which each message has a stream (RFC 8484).
+    Https,
 }
 
 impl Transport {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 3] = ["udp", "tcp", "tls"];
+    pub const WORDS: [&str; 4] = ["udp", "tcp", "tls", "https"];
 
     /// Its values, in the order of its words.
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
 
     /// Its word in factors, records and flags.
     pub fn word(self) -> &'static str {
@@ -157,7 +161,7 @@ impl Transport {
     pub fn has_connections(self) -> bool {
         match self {
             Self::Udp => false,
-            Self::Tcp | Self::Tls => true,
+            Self::Tcp | Self::Tls | Self::Https => true,
         }
     }
 
@@ -165,7 +169,7 @@ impl Transport {
     pub fn is_encrypted(self) -> bool {
         match self {
             Self::Udp | Self::Tcp => false,
-            Self::Tls => true,
+            Self::Tls | Self::Https => true,
         }
     }
 }
@@ -316,13 +320,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP and TLS.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over connections.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads; over TCP and TLS, connections that may be open at once.
+    /// Sockets of all threads, or connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

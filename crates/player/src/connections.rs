@@ -42,6 +42,8 @@ pub struct ConnectionCounts {
     pub ports: u64,
     /// The counts of TLS; `None` without it.
     pub tls: Option<TlsCounts>,
+    /// The counts of HTTP; `None` without it.
+    pub http: Option<HttpCounts>,
 }
 
 /// The counts of TLS of one thread's connections.
@@ -88,6 +90,38 @@ impl TlsCounts {
     }
 }
 
+/// The counts of HTTP on one thread's connections.
+#[derive(Debug, Default)]
+pub struct HttpCounts {
+    /// Queries that waited because their connection had as many streams open as the subject takes.
+    pub blocked: u64,
+    /// For how long they waited, all together, nanoseconds.
+    pub blocked_ns: u64,
+    /// Connections at which the subject went away (GOAWAY), by its reason.
+    pub goaways: BTreeMap<String, u64>,
+    /// Streams that the subject ended (RST_STREAM), by its reason.
+    pub resets: BTreeMap<String, u64>,
+    /// What failed, in words → how often.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl HttpCounts {
+    /// Adds the counts of another thread.
+    fn add(&mut self, other: &Self) {
+        self.blocked += other.blocked;
+        self.blocked_ns += other.blocked_ns;
+        for (ours, theirs) in [
+            (&mut self.goaways, &other.goaways),
+            (&mut self.resets, &other.resets),
+            (&mut self.failures, &other.failures),
+        ] {
+            for (name, count) in theirs {
+                *ours.entry(name.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -105,12 +139,16 @@ pub enum Ending {
     TlsAlert,
     /// The subject did something that TLS forbids.
     Tls,
+    /// The subject went away (GOAWAY), and the player closed it after the last response.
+    GoAway,
+    /// The subject did something that HTTP/2 forbids.
+    Framing,
 }
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 7] =
-        ["player", "idle", "closed", "idle-race", "reset", "tls-alert", "tls"];
+    pub const NAMES: [&'static str; 9] =
+        ["player", "idle", "closed", "idle-race", "reset", "tls-alert", "tls", "goaway", "framing"];
 
     /// How a failure of TLS ends a connection.
     pub fn of(failure: &Failure) -> Self {
@@ -125,6 +163,8 @@ impl Ending {
             Self::Reset => Loss::Reset,
             Self::TlsAlert => Loss::TlsAlert,
             Self::Tls => Loss::Tls,
+            Self::GoAway => Loss::GoAway,
+            Self::Framing => Loss::Framing,
         }
     }
 
@@ -158,6 +198,9 @@ impl ConnectionCounts {
         self.write_to_reply.add(&other.write_to_reply);
         if let Some(tls) = &other.tls {
             self.tls.get_or_insert_default().add(tls);
+        }
+        if let Some(http) = &other.http {
+            self.http.get_or_insert_default().add(http);
         }
     }
 }

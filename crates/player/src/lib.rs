@@ -40,7 +40,9 @@ pub mod wire;
 
 pub use error::PlayError;
 pub use live::Live;
-pub use plan::{Arrivals, Close, Io, LoadPlan, Plan, PlanError, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+pub use plan::{
+    Arrivals, Close, HttpPlan, Io, LoadPlan, Plan, PlanError, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+};
 pub use sources::Sources;
 pub use trial::{Control, play};
 pub use wire::udp::offers;

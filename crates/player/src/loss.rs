@@ -31,11 +31,17 @@ pub enum Loss {
     Alpn,
     /// The subject did something that TLS forbids.
     Tls,
+    /// The subject went away (GOAWAY, RFC 9113, section 6.8), and did not process the query.
+    GoAway,
+    /// The subject ended the stream of this query alone (RST_STREAM, RFC 9113, section 6.4).
+    StreamReset,
+    /// The subject did something that HTTP/2 forbids.
+    Framing,
 }
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 16] = [
         "time",
         "closed",
         "idle-race",
@@ -49,6 +55,9 @@ impl Loss {
         "certificate",
         "alpn",
         "tls",
+        "goaway",
+        "stream-reset",
+        "framing",
     ];
 
     /// The cause of a query whose handshake, or whose connection, failed by TLS.

@@ -8,6 +8,7 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_http::Method;
 use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +125,21 @@ pub struct TlsPlan {
     pub names: Vec<String>,
     /// What the player accepts, offers and resumes.
     pub client: ClientSettings,
+    /// HTTP/2 in TLS (RFC 8484); `None` for messages after their length (RFC 7858).
+    #[serde(default)]
+    pub http: Option<HttpPlan>,
+}
+
+/// The part of a plan that only HTTP needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpPlan {
+    /// How queries are asked.
+    pub method: Method,
+    /// The authority of each target's URL, such as `dns.example` or `[::1]:8443`, in the order of the targets.
+    pub authorities: Vec<String>,
+    /// The path of each target's URL, in the same order.
+    pub paths: Vec<String>,
 }
 
 /// How the player closes a connection.
@@ -157,6 +173,14 @@ impl Plan {
     /// long `coalesce` is meant to save CPU time.
     pub fn stays_awake(&self) -> bool {
         self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
+    }
+
+    /// What only TLS needs; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<&TlsPlan> {
+        match &self.wire {
+            Wire::Udp(_) => None,
+            Wire::Tcp(tcp) => tcp.tls.as_ref(),
+        }
     }
 
     /// The number of flows in use, sockets or connections: at least one per thread and per target.
@@ -232,7 +256,12 @@ pub(crate) mod tests {
     pub(crate) fn tls_plan(name: &str) -> TlsPlan {
         let client =
             ClientSettings { trust: Trust::System, resume: true, suites: Vec::new(), groups: Vec::new() };
-        TlsPlan { names: vec![name.into()], client }
+        TlsPlan { names: vec![name.into()], client, http: None }
+    }
+
+    /// HTTP at one target.
+    pub(crate) fn http_plan(authority: &str, path: &str) -> HttpPlan {
+        HttpPlan { method: Method::Get, authorities: vec![authority.into()], paths: vec![path.into()] }
     }
 
     fn usual() -> Plan {
@@ -245,8 +274,11 @@ pub(crate) mod tests {
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
-        let secure = Wire::Tcp(TcpPlan { tls: Some(tls_plan("dns.test")), ..tcp_plan(3) });
-        for plan in [usual(), open, Plan { wire: tcp(3), ..usual() }, Plan { wire: secure, ..usual() }] {
+        let secure =
+            |http| Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http, ..tls_plan("dns.test") }), ..tcp_plan(3) });
+        let wires = [tcp(3), secure(None), secure(Some(http_plan("dns.test", "/dns-query")))];
+        let with_wires = wires.into_iter().map(|wire| Plan { wire, ..usual() });
+        for plan in [usual(), open].into_iter().chain(with_wires) {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }

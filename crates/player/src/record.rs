@@ -1,6 +1,6 @@
 //! Joins the threads' counts and the observations around them into one record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_dataset::Dataset;
 use kqps_host::ledger::{Evidence, ledger};
@@ -12,12 +12,14 @@ use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS,
     UNSENT_LATE, UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, ConnectionFacts, Ledger, NonEmpty, SCHEMA, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{
+    Accounts, ConnectionFacts, HttpFacts, Ledger, NonEmpty, SCHEMA, SessionFacts, TlsFacts, Trial,
+};
 use kqps_tls::{Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, Ending, TlsCounts};
+use crate::connections::{ConnectionCounts, Ending, HttpCounts, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{Close, LoadPlan, Plan, TlsPlan, Wire};
+use crate::plan::{Close, HttpPlan, LoadPlan, Plan, TlsPlan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
@@ -95,7 +97,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         load,
         accounts,
         unsent_causes: unsent_causes(&tally, played.plan),
-        wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
+        wrong_causes: wrong_causes(&tally),
         wrong_rcodes: wrong_rcodes(&tally),
         lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
         lost_expected: lost_expected(&tally, played.plan),
@@ -156,15 +158,11 @@ fn dataset(played: &Dataset) -> DatasetFacts {
 fn transport(plan: &Plan) -> Transport {
     match &plan.wire {
         Wire::Udp(_) => Transport::Udp,
-        Wire::Tcp(tcp) if tcp.tls.is_some() => Transport::Tls,
-        Wire::Tcp(_) => Transport::Tcp,
-    }
-}
-
-fn tls_plan(plan: &Plan) -> Option<&TlsPlan> {
-    match &plan.wire {
-        Wire::Udp(_) => None,
-        Wire::Tcp(tcp) => tcp.tls.as_ref(),
+        Wire::Tcp(tcp) => match &tcp.tls {
+            Some(TlsPlan { http: Some(_), .. }) => Transport::Https,
+            Some(TlsPlan { http: None, .. }) => Transport::Tls,
+            None => Transport::Tcp,
+        },
     }
 }
 
@@ -195,7 +193,25 @@ fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
         retransmitted: counts.retransmitted,
         connections_with_retransmitted_syn: counts.lost_syns,
         ports_in_use: counts.ports_in_use,
-        tls: counts.tls.as_ref().zip(tls_plan(plan)).map(|(counts, plan)| tls_facts(counts, plan)),
+        tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),
+        http: counts
+            .http
+            .as_ref()
+            .zip(plan.tls().and_then(|tls| tls.http.as_ref()))
+            .map(|(counts, plan)| http_facts(counts, plan)),
+    }
+}
+
+fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
+    let paths: BTreeSet<&String> = plan.paths.iter().collect();
+    HttpFacts {
+        method: plan.method.name().into(),
+        paths: paths.into_iter().cloned().collect(),
+        blocked: counts.blocked,
+        blocked_s: counts.blocked_ns as f64 / 1e9,
+        goaways: counts.goaways.clone(),
+        resets: counts.resets.clone(),
+        failures: counts.failures.clone(),
     }
 }
 
@@ -271,6 +287,14 @@ fn lost_expected(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
         return by_name([("unknown", tally.accounts.lost)].map(named).into_iter());
     }
     by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count)))
+}
+
+/// Wrong replies by cause; statuses by their number.
+fn wrong_causes(tally: &Tally) -> BTreeMap<String, u64> {
+    let causes = Cause::NAMES.into_iter().zip(tally.wrong_causes).filter(|(name, _)| *name != Cause::STATUS);
+    let statuses = tally.wrong_statuses.iter();
+    let statuses = statuses.map(|(status, &count)| (format!("{}-{status}", Cause::STATUS), count));
+    by_name(causes.map(named).chain(statuses))
 }
 
 fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {

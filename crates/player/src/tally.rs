@@ -29,6 +29,8 @@ pub struct Tally {
     pub wrong_rcodes: [[u64; 16]; 16],
     /// The same replies, if one of the two rcodes is 16 or more: (expected, received) → count.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
+    /// Replies whose status by HTTP is not 2xx, by status.
+    pub wrong_statuses: BTreeMap<u16, u64>,
     /// Lost queries by [`Loss::number`]; together they are `accounts.lost`.
     pub lost_by: [u64; Loss::NAMES.len()],
     /// Lost queries by the expected reply.
@@ -130,7 +132,13 @@ impl Tally {
         match cause {
             Cause::Rcode { expected, got } => self.wrong_rcode(expected, got),
             Cause::Answer { rcode } => self.rcode(rcode),
-            Cause::NotAResponse | Cause::Question | Cause::Short => {}
+            Cause::Status(status) => *self.wrong_statuses.entry(status).or_default() += 1,
+            Cause::NotAResponse
+            | Cause::Question
+            | Cause::Short
+            | Cause::Id
+            | Cause::ContentType
+            | Cause::TooLong => {}
         }
     }
 
@@ -184,6 +192,9 @@ impl Tally {
         }
         for (pair, count) in &other.extended_wrong_rcodes {
             *self.extended_wrong_rcodes.entry(*pair).or_default() += count;
+        }
+        for (status, count) in &other.wrong_statuses {
+            *self.wrong_statuses.entry(*status).or_default() += count;
         }
         for (expected, count) in &other.lost_expected {
             *self.lost_expected.entry(*expected).or_default() += count;

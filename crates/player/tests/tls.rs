@@ -103,7 +103,7 @@ fn kept(connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
-        tls: Some(TlsPlan { names: vec![name.into()], client }),
+        tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
     }
 }
 

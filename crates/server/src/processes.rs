@@ -42,14 +42,23 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    let acceptor = described.identity.as_ref().map(Acceptor::new).transpose().map_err(io::Error::other)?;
+    // All sockets of a process share the key of tickets of their protocol.
+    let acceptor = |protocol: &[u8]| {
+        let identity = described.identity.as_ref();
+        identity.map(|identity| Acceptor::speaking(protocol, identity)).transpose().map_err(io::Error::other)
+    };
+    let (tls, https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
+    let given = |acceptor: &Option<Acceptor>| {
+        acceptor.clone().ok_or_else(|| io::Error::other("no certificate for connections in TLS"))
+    };
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
             ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
             ListenerDescription::Tls(number) => {
-                let no_identity = || io::Error::other("no certificate for connections in TLS");
-                let acceptor = acceptor.clone().ok_or_else(no_identity)?;
-                ListeningSocket::Tls(handed_down(number)?.into(), acceptor)
+                ListeningSocket::Tls(handed_down(number)?.into(), given(&tls)?)
+            }
+            ListenerDescription::Https(number) => {
+                ListeningSocket::Https(handed_down(number)?.into(), given(&https)?)
             }
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
         })

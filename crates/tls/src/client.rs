@@ -86,6 +86,12 @@ impl Client {
         Ok(Self { config, resume: settings.resume })
     }
 
+    /// The same client, which offers this application protocol (ALPN) instead of DNS over TLS.
+    pub fn speaking(mut self, protocol: &[u8]) -> Self {
+        self.config.alpn_protocols = vec![protocol.to_vec()];
+        self
+    }
+
     /// What a thread needs to connect to the server of this name. It keeps `tickets` tickets at most.
     pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
         let mut config = self.config.clone();

@@ -51,6 +51,11 @@ impl Acceptor {
     /// A server with this identity. Its tickets resume sessions, it takes no early data, and accepts clients with ALPN
     /// `dot` and without ALPN.
     pub fn new(identity: &Identity) -> Result<Self, TlsError> {
+        Self::speaking(ALPN, identity)
+    }
+
+    /// The same, with another protocol than `dot`.
+    pub fn speaking(protocol: &[u8], identity: &Identity) -> Result<Self, TlsError> {
         let wrong = |what| move |error: pem::Error| TlsError::Pem { what, reason: error.to_string() };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(identity.chain.as_bytes())
             .collect::<Result<_, _>>()
@@ -66,7 +71,7 @@ impl Acceptor {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(|error| unfit(error.to_string()))?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { config: Arc::new(config) })

@@ -1,5 +1,5 @@
-//! The Python environment in which the rate search is compared with its independent implementation. It is
-//! made once, and again when its requirements change.
+//! The Python environment of tests: the rate search is compared with its independent implementation, and programs by
+//! others speak HTTP/2 with kqps. It is made once, and again when its requirements change.
 
 use std::fs;
 use std::process::Command;
@@ -11,13 +11,17 @@ use kqps_proofs::shell;
 
 use crate::workspace;
 
-/// The file of the packages to install in it.
-const REQUIREMENTS: &str = "crates/verdict/tests/python/requirements.txt";
+/// The files of the packages to install in it.
+const REQUIREMENTS: [&str; 2] =
+    ["crates/verdict/tests/python/requirements.txt", "crates/kqps/tests/python/requirements.txt"];
 
 /// Makes `target/venv`, unless it exists with exactly these requirements.
 pub(super) fn make() -> Result<()> {
-    let source = workspace::root().join(REQUIREMENTS);
-    let wanted = fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+    let sources = REQUIREMENTS.map(|file| workspace::root().join(file));
+    let mut wanted = String::new();
+    for source in &sources {
+        wanted += &fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
+    }
     let venv = workspace::metadata()?.target_directory.join("venv");
     // Written last, so that a partly made environment is made again.
     let stamp = venv.join("requirements.txt");
@@ -26,13 +30,18 @@ pub(super) fn make() -> Result<()> {
         return Ok(());
     }
     if !packages::has("python3-venv") {
-        eprintln!("without python3-venv there is no {}, and the test that needs it fails", venv.display());
+        let missing = venv.display();
+        eprintln!(
+            "without python3-venv there is no {missing}, and the tests that need it fail or are skipped"
+        );
         return Ok(());
     }
     shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
     let mut pip = Command::new(venv.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
-        .arg(&source);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    for source in &sources {
+        pip.arg("--requirement").arg(source);
+    }
     shell::run(&mut pip)?;
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }

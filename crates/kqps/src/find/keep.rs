@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
+use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
-use kqps_observation::factors::{CloseChoice, PlayerFactors, TrustChoice};
+use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
@@ -116,6 +117,11 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
             Trust::Anyone => TrustChoice::Anyone,
         }),
         tls_name: tls.names.first().cloned(),
+        http_method: tls.http.as_ref().map(|http| match http.method {
+            Method::Post => MethodChoice::Post,
+            Method::Get => MethodChoice::Get,
+        }),
+        http_path: tls.http.as_ref().and_then(|http| http.paths.first().cloned()),
         ..of_connections
     }
 }
@@ -163,7 +169,7 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
     };
     if role != Role::Subject {
         // The echo has a certificate of its own.
-        (player.tls_trust, player.tls_name) = (None, None);
+        (player.tls_trust, player.tls_name, player.http_path) = (None, None, None);
     }
     factors.set_player(player);
     Cell {

@@ -21,10 +21,9 @@ pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
     match text {
         // dnsperf names it by the protocol above it.
         "dot" => Ok(Transport::Tls),
-        "doh" | "https" | "doq" | "quic" => {
-            Err(format!("this version plays over udp, tcp and tls, not over {text}"))
-        }
-        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp or tls".into()),
+        "doh" => Ok(Transport::Https),
+        "doq" | "quic" => Err(format!("this version plays over udp, tcp, tls and https, not over {text}")),
+        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp, tls or https".into()),
     }
 }
 

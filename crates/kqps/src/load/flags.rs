@@ -16,11 +16,12 @@ use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Io, LoadPlan, Plan, Sources, Stop, TcpPlan, UdpPlan, Wire};
+use kqps_player::{Io, LoadPlan, Plan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
 use tempfile::NamedTempFile;
 
 use super::connections::{ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
+use super::http::HttpArgs;
 use super::plan_error::with_flags;
 use super::skipped::skipped;
 use super::subject::{self, Choice};
@@ -47,7 +48,7 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53 or tls://dns.example
+    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53 or https://dns.example/dns-query
     ///
     /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
     /// target only.
@@ -58,7 +59,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53; over TLS 853)
+    /// The port of targets that have none of their own (default: 53; over TLS 853, over HTTPS 443)
     ///
     /// A bare number after a target is its port, too.
     #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
@@ -75,7 +76,7 @@ pub(crate) struct PlayerArgs {
     )]
     family: Family,
 
-    /// The transport: udp (the default), tcp, or tls (dot); a URL names it as well
+    /// The transport: udp (the default), tcp, tls (dot), or https (doh); a URL names it as well
     #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<Transport>,
 
@@ -139,6 +140,9 @@ pub(crate) struct PlayerArgs {
 
     #[command(flatten)]
     tls: TlsArgs,
+
+    #[command(flatten)]
+    http: HttpArgs,
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
@@ -368,8 +372,11 @@ impl PlayerArgs {
             let usual = usual.next_multiple_of(targets.addresses.len() as u64);
             self.sockets.unwrap_or(usual) as usize
         };
-        if transport != Transport::Tls {
+        if !matches!(transport, Transport::Tls | Transport::Https) {
             self.tls.check_none_is_given()?;
+        }
+        if transport != Transport::Https {
+            self.http.check_none_is_given()?;
         }
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
@@ -391,6 +398,9 @@ impl PlayerArgs {
         }
         let tls = match transport {
             Transport::Tls => Some(self.tls.plan(&targets.names)?),
+            Transport::Https => {
+                Some(TlsPlan { http: Some(self.http.plan(targets)), ..self.tls.plan(&targets.names)? })
+            }
             Transport::Udp | Transport::Tcp => None,
         };
         let connections = flows(self.connections.usual_count(threads, window));

@@ -35,6 +35,8 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::Targets
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
-        | PlanError::TlsNames { .. } => error.to_string(),
+        | PlanError::TlsNames { .. }
+        | PlanError::HttpTargets { .. }
+        | PlanError::HttpTarget(_) => error.to_string(),
     }
 }

@@ -67,7 +67,7 @@ impl TlsArgs {
         };
         // What a player cannot use should be an error of the flags, and not of a trial.
         Client::new(&client).map_err(|error| bad_input(error.to_string()))?;
-        Ok(TlsPlan { names, client })
+        Ok(TlsPlan { names, client, http: None })
     }
 
     fn trust(&self) -> anyhow::Result<Trust> {
@@ -89,7 +89,9 @@ impl TlsArgs {
             (!self.tls_group.is_empty(), "--tls-group"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls)"))),
+            Some((_, flag)) => {
+                Err(bad_input(format!("{flag} is about TLS; play over tls (-m tls) or https (-m https)")))
+            }
             None => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{ConnectionFacts, Quantiles, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{ConnectionFacts, HttpFacts, Quantiles, SessionFacts, TlsFacts, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -269,6 +269,9 @@ fn connection_lines(connections: &ConnectionFacts) -> String {
     if let Some(tls) = &connections.tls {
         text += &tls_lines(tls);
     }
+    if let Some(http) = &connections.http {
+        text += &http_lines(http);
+    }
     text
 }
 
@@ -302,6 +305,29 @@ fn tls_lines(tls: &TlsFacts) -> String {
             "Note",
             "any certificate was accepted (--insecure): another server may have answered",
         );
+    }
+    text
+}
+
+/// HTTP on the connections: how queries were asked, how many waited for a stream, and what the subject ended.
+fn http_lines(http: &HttpFacts) -> String {
+    let HttpFacts { method, paths, blocked, blocked_s, goaways, resets, failures } = http;
+    let mut text = String::new();
+    let waited = if *blocked > 0 {
+        format!("{blocked} queries waited for a stream, {:.3} ms each", blocked_s * 1e3 / *blocked as f64)
+    } else {
+        "no query waited for a stream".into()
+    };
+    line(&mut text, "HTTP", &format!("{method} {}; {waited}", paths.join(", ")));
+    if !goaways.is_empty() || !resets.is_empty() {
+        line(
+            &mut text,
+            "HTTP ended",
+            &format!("GOAWAY: {}; streams reset: {}", causes(goaways), causes(resets)),
+        );
+    }
+    if !failures.is_empty() {
+        line(&mut text, "HTTP failed", &causes(failures));
     }
     text
 }

@@ -152,8 +152,8 @@ pub(crate) fn parse_queries_per_connection(text: &str) -> Result<u32, String> {
 }
 
 impl ConnectionUse {
-    /// The settings of the player for a server over this transport, whose URL has this name or address.
-    fn factors(&self, transport: Transport, typed: &str) -> anyhow::Result<Factors> {
+    /// The settings of the player for a server over this transport, whose URL has this name or address and this path.
+    fn factors(&self, transport: Transport, typed: &str, path: &str) -> anyhow::Result<Factors> {
         let mut factors = Factors::default();
         if !transport.has_connections() {
             return Ok(factors);
@@ -170,6 +170,7 @@ impl ConnectionUse {
             PlayerFactors {
                 tls_trust: Some(self.trust.choice()),
                 tls_name: Some(name.to_owned()),
+                http_path: (transport == Transport::Https).then(|| path.to_owned()),
                 ..of_connections
             }
         } else {
@@ -286,14 +287,14 @@ pub(crate) fn running(
     allowed: &[Allowed],
     connections: &ConnectionUse,
 ) -> anyhow::Result<RunningServer> {
-    let Resolved { target, typed, transport } = resolve(url, allowed)?;
+    let Resolved { target, typed, path, transport } = resolve(url, allowed)?;
     let transport = transport.unwrap_or_default();
     let name = if transport == Transport::Udp {
         target.address.to_string()
     } else {
         format!("{} over {}", target.address, transport.word())
     };
-    let factors = Box::new(connections.factors(transport, &typed)?);
+    let factors = Box::new(connections.factors(transport, &typed, &path)?);
     Ok(RunningServer { name, target, factors })
 }
 
@@ -317,6 +318,8 @@ struct Resolved {
     target: Target,
     /// Its name or address, as typed.
     typed: String,
+    /// Its path, or the usual one.
+    path: String,
     /// The transport that the URL names.
     transport: Option<Transport>,
 }
@@ -326,7 +329,12 @@ fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
     let mut found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
     let address = found.addresses[0];
     let target = Target { address, on_this_host: is_local(address) };
-    Ok(Resolved { target, typed: found.names.swap_remove(0), transport: found.transport })
+    Ok(Resolved {
+        target,
+        typed: found.names.swap_remove(0),
+        path: found.paths.swap_remove(0),
+        transport: found.transport,
+    })
 }
 
 fn checked(name: &str) -> anyhow::Result<String> {

@@ -14,10 +14,10 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen at this address, or for TLS at tls://ADDR:PORT; port 0 picks a free one (repeatable)
+    /// Listen here: ADDR:PORT, for TLS tls://ADDR:PORT, for HTTPS https://ADDR[:PORT] (repeatable)
     ///
-    /// A server also listens for datagrams. If all addresses are for TLS, it does so at the first of them, at a free
-    /// port.
+    /// Port 0 picks a free one, and the usual one of HTTPS is 443. A server also listens for datagrams. If all
+    /// addresses are for TLS or HTTPS, it does so at the first of them, at a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
@@ -73,6 +73,7 @@ pub(super) struct Serving {
 enum Place {
     Plain(SocketAddr),
     Tls(SocketAddr),
+    Https(SocketAddr),
 }
 
 /// Parses an address of `--listen`.
@@ -81,7 +82,17 @@ fn parse_place(text: &str) -> Result<Place, String> {
         None => parse_listen(text).map(Place::Plain),
         Some(("udp", address)) => parse_listen(address).map(Place::Plain),
         Some(("tls", address)) => parse_listen(address).map(Place::Tls),
-        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT or tls://ADDR:PORT".into()),
+        Some(("https", address)) => parse_https(address).map(Place::Https),
+        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT, tls://ADDR:PORT or https://ADDR[:PORT]".into()),
+    }
+}
+
+/// Parses an address for HTTPS, which has the usual port unless it has another one.
+fn parse_https(text: &str) -> Result<SocketAddr, String> {
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match bracketed.unwrap_or(text).parse() {
+        Ok(ip) => Ok(SocketAddr::new(ip, kqps_http::PORT)),
+        Err(_) => parse_listen(text),
     }
 }
 
@@ -118,45 +129,53 @@ enum Steer {
 }
 
 impl Serving {
-    /// Whether an address for TLS was given.
+    /// Whether an address for TLS was given, with HTTP or without it.
     pub(super) fn has_tls(&self) -> bool {
-        self.listen.iter().any(|place| matches!(place, Place::Tls(_)))
+        self.listen.iter().any(|place| !matches!(place, Place::Plain(_)))
     }
 
-    /// The addresses for TLS.
-    fn tls_addresses(&self) -> Vec<SocketAddr> {
-        let tls = self.listen.iter().filter_map(|place| match place {
-            Place::Tls(address) => Some(*address),
-            Place::Plain(_) => None,
-        });
-        tls.collect()
+    /// The addresses that are of this kind.
+    fn addresses(&self, of: impl Fn(Place) -> Option<SocketAddr>) -> Vec<SocketAddr> {
+        self.listen.iter().filter_map(|place| of(*place)).collect()
     }
 
     /// The addresses for datagrams: at least one.
     fn plain_addresses(&self) -> Vec<SocketAddr> {
-        let plain = self.listen.iter().filter_map(|place| match place {
-            Place::Plain(address) => Some(*address),
-            Place::Tls(_) => None,
+        let plain = self.addresses(|place| match place {
+            Place::Plain(address) => Some(address),
+            Place::Tls(_) | Place::Https(_) => None,
         });
-        let plain: Vec<SocketAddr> = plain.collect();
-        if plain.is_empty() {
-            self.tls_addresses().iter().take(1).map(|address| SocketAddr::new(address.ip(), 0)).collect()
-        } else {
-            plain
+        if !plain.is_empty() {
+            return plain;
         }
+        let first = self.addresses(|place| match place {
+            Place::Plain(address) | Place::Tls(address) | Place::Https(address) => Some(address),
+        });
+        first.iter().take(1).map(|address| SocketAddr::new(address.ip(), 0)).collect()
     }
 
     /// TLS at the addresses for it, if there are any. `args` are the flags of a server that can have it.
     pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
         let Some(args) = args else {
-            let why = "--listen tls://: a front takes no connections in TLS";
+            let why = "--listen tls:// and https://: a front takes no connections in TLS";
             return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
         };
         if self.has_tls() {
-            return args.at(self.tls_addresses()).map(Some);
+            let tls = self.addresses(|place| match place {
+                Place::Tls(address) => Some(address),
+                Place::Plain(_) | Place::Https(_) => None,
+            });
+            let https = self.addresses(|place| match place {
+                Place::Https(address) => Some(address),
+                Place::Plain(_) | Place::Tls(_) => None,
+            });
+            return args.at(tls, https).map(Some);
         }
         match args.given() {
-            Some(flag) => Err(bad_input(format!("{flag} is about TLS: it needs --listen tls://ADDR:PORT"))),
+            Some(flag) => {
+                let needs = "it needs --listen tls://ADDR:PORT or https://ADDR[:PORT]";
+                Err(bad_input(format!("{flag} is about TLS: {needs}")))
+            }
             None => Ok(None),
         }
     }
@@ -238,12 +257,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_plain_or_tls() {
+    fn a_place_is_plain_tls_or_https() {
         let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
         assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
-        assert!(parse_place("https://127.0.0.1:443").unwrap_err().contains("tls://"));
+        let usual: SocketAddr = "127.0.0.1:443".parse().unwrap();
+        assert_eq!(parse_place("https://127.0.0.1"), Ok(Place::Https(usual)));
+        assert_eq!(parse_place("https://127.0.0.1:853"), Ok(Place::Https(address)));
+        assert_eq!(parse_place("https://[::1]"), Ok(Place::Https("[::1]:443".parse().unwrap())));
+        assert!(parse_place("https://127.0.0.1:443/dns-query").unwrap_err().contains("ADDR:PORT"));
+        assert!(parse_place("quic://127.0.0.1:853").unwrap_err().contains("tls://"));
         assert!(parse_place("tls://127.0.0.1").unwrap_err().contains("ADDR:PORT"));
     }
 }

@@ -48,19 +48,20 @@ impl Tls {
 }
 
 impl TlsArgs {
-    /// TLS at these addresses, which are at least one.
-    pub(super) fn at(&self, listen: Vec<SocketAddr>) -> anyhow::Result<Tls> {
+    /// TLS at these addresses, and HTTP in TLS at the others. Together they are at least one.
+    pub(super) fn at(&self, listen: Vec<SocketAddr>, https: Vec<SocketAddr>) -> anyhow::Result<Tls> {
         if let (Some(chain), Some(key)) = (&self.cert, &self.key) {
             let identity = Identity::read(chain, key).map_err(|error| bad_input(error.to_string()))?;
             // A certificate that the server cannot use should be an error of the flags, and not of its sockets.
             Acceptor::new(&identity).map_err(|error| bad_input(format!("--cert, --key: {error}")))?;
-            return Ok(Tls { setup: TlsSetup { listen, identity }, ca: None });
+            return Ok(Tls { setup: TlsSetup { listen, https, identity }, ca: None });
         }
-        let made = make(self.cert_type.unwrap_or_default(), &names(&listen))?;
+        let all = [&*listen, &*https].concat();
+        let made = make(self.cert_type.unwrap_or_default(), &names(&all))?;
         let file = tempfile::Builder::new().prefix("kqps-ca-").suffix(".pem").tempfile();
         let mut file = file.context("a file for the issuer of the certificate")?;
         file.write_all(made.ca.as_bytes()).context("writing the issuer of the certificate")?;
-        Ok(Tls { setup: TlsSetup { listen, identity: made.identity }, ca: Some(file) })
+        Ok(Tls { setup: TlsSetup { listen, https, identity: made.identity }, ca: Some(file) })
     }
 
     /// The first of these flags that the user gave.

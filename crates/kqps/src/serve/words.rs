@@ -24,6 +24,9 @@ pub(crate) struct Ready<'a> {
     /// The addresses for TLS.
     #[serde(skip_serializing_if = "has_none")]
     tls: &'a [SocketAddr],
+    /// The addresses for HTTPS.
+    #[serde(skip_serializing_if = "has_none")]
+    https: &'a [SocketAddr],
     /// The file with the issuer of the certificate, if that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     ca: Option<Cow<'a, str>>,
@@ -75,8 +78,8 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        let (tls, ca) = (server.tls(), ca.map(Path::to_string_lossy));
-        let ready = Ready { addresses, tls, ca, unix, result, front };
+        let (tls, https, ca) = (server.tls(), server.https(), ca.map(Path::to_string_lossy));
+        let ready = Ready { addresses, tls, https, ca, unix, result, front };
         return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
@@ -88,6 +91,9 @@ pub(super) fn ready(
     }
     for address in server.tls() {
         writeln!(out, "Listening on tls://{address}")?;
+    }
+    for address in server.https() {
+        writeln!(out, "Listening on https://{address}{}", kqps_http::PATH)?;
     }
     if let Some(ca) = ca {
         writeln!(out, "Clients must trust {} (--ca)", visible_line(&ca.to_string_lossy()))?;
@@ -243,6 +249,9 @@ fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {
     rcodes(out, &tcp.response_rcodes)?;
     for (kind, count) in &tcp.handshakes {
         writeln!(out, "  handshakes of TLS, {kind}: {count}")?;
+    }
+    for (status, count) in &tcp.refused {
+        writeln!(out, "  requests by HTTP that are no query, status {status}: {count}")?;
     }
     for (end, count) in &tcp.ended {
         writeln!(out, "  connections ended, {end}: {count}")?;

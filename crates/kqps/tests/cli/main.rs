@@ -17,6 +17,7 @@ mod nonsense;
 mod outside;
 mod printing;
 mod published;
+mod python;
 mod report;
 mod run;
 mod running;

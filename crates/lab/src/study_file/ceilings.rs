@@ -102,7 +102,8 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
 fn surroundings(cell: &Cell) -> Factors {
     let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
     let is_of_player = |name: &str| {
-        name.starts_with(name::PLAYER) && ![name::PLAYER_TLS_TRUST, name::PLAYER_TLS_NAME].contains(&name)
+        let of_server = [name::PLAYER_TLS_TRUST, name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH];
+        name.starts_with(name::PLAYER) && !of_server.contains(&name)
     };
     cell.factors.filtered(|name| is_of_player(name) || is_of_path(name) || name == name::SUBJECT_CERTIFICATE)
 }

@@ -1,25 +1,19 @@
 //! Asks a subject whether it is ready: for the zone's SOA over the transport of its cell, again and again, until the
 //! reply is good enough. A server that answers over UDP may not listen on TCP yet.
 
+mod encrypted;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use kqps_message::{Header, NameError, header, query, rtype};
 use kqps_observation::trial::Transport;
-use kqps_tls::client::server_name;
-use kqps_tls::{Client, ClientSettings, Connector, Failure, TlsError, Trust};
 
 use super::definition::ReadyKind;
 
 /// The longest wait for the reply to one query.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// The longest wait for the next bytes of a handshake, which costs a server more than a reply.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(500);
-
-/// Bytes that are read at once: more than a record has (RFC 8446, section 5.2).
-const READ_BYTES: usize = 1 << 15;
 
 /// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +42,9 @@ enum Way {
     /// By a new connection to this address each time.
     Tcp(SocketAddr),
     /// The same in TLS.
-    Tls(SocketAddr, Box<Connector>),
+    Tls(encrypted::Server),
+    /// By a request over a new connection each time.
+    Https(encrypted::Server),
 }
 
 impl Probe {
@@ -67,7 +63,8 @@ impl Probe {
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
-            Transport::Tls => Way::Tls(target, Box::new(connector(target, ca).map_err(io::Error::other)?)),
+            Transport::Tls => Way::Tls(encrypted::Server::new(target, ca, kqps_tls::ALPN)?),
+            Transport::Https => Way::Https(encrypted::Server::new(target, ca, kqps_http::ALPN)?),
         };
         Ok(Self { way, query, kind })
     }
@@ -77,11 +74,12 @@ impl Probe {
         let reply = match &self.way {
             Way::Udp(socket) => by_datagram(socket, &self.query),
             Way::Tcp(target) => by_connection(*target, &self.query),
-            Way::Tls(target, connector) => by_tls(*target, connector, &self.query),
+            Way::Tls(server) => server.ask_in_tls(&self.query),
+            Way::Https(server) => server.ask_by_http(&self.query),
         };
         match reply {
             Ok(reply) => self.rate(&reply),
-            Err(error) if error.kind() == TLS_FAILED => Asked::Wrong(error.to_string()),
+            Err(error) if error.kind() == encrypted::FAILED => Asked::Wrong(error.to_string()),
             Err(_) => Asked::Silent,
         }
     }
@@ -130,57 +128,6 @@ fn by_connection(target: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     let mut reply = vec![0; u16::from_be_bytes(length).into()];
     stream.read_exact(&mut reply)?;
     Ok(reply)
-}
-
-/// TLS with the issuer `ca`, or with those that this host trusts.
-fn connector(target: SocketAddr, ca: Option<&str>) -> Result<Connector, TlsError> {
-    let trust = ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned()));
-    let settings = ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() };
-    Ok(Client::new(&settings)?.connector(server_name(&target.ip().to_string())?, 1))
-}
-
-/// The kind of errors of TLS itself, which no socket has.
-const TLS_FAILED: io::ErrorKind = io::ErrorKind::InvalidData;
-
-fn tls_failed(failure: &Failure) -> io::Error {
-    io::Error::new(TLS_FAILED, failure.to_string())
-}
-
-/// Query and reply as over TCP, in TLS (RFC 7858).
-fn by_tls(target: SocketAddr, connector: &Connector, query: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
-    stream.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;
-    let (mut records, mut plain, mut outgoing) = (Vec::new(), Vec::new(), Vec::new());
-    let mut tls = connector.connect(&mut outgoing).map_err(|failure| tls_failed(&failure))?;
-    let mut room = vec![0; READ_BYTES];
-    let mut is_asked = false;
-    loop {
-        if tls.is_established() && !is_asked {
-            let length = (query.len() as u16).to_be_bytes();
-            tls.seal(&[&length[..], query].concat(), &mut outgoing)
-                .map_err(|failure| tls_failed(&failure))?;
-            is_asked = true;
-        }
-        stream.write_all(&outgoing)?;
-        outgoing.clear();
-        if let Some(reply) = first_message(&plain) {
-            return Ok(reply.to_vec());
-        }
-        let bytes = stream.read(&mut room)?;
-        if bytes == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        records.clear();
-        records.extend_from_slice(tls.kept());
-        records.extend_from_slice(&room[..bytes]);
-        tls.open(&mut records, &mut plain, &mut outgoing).map_err(|failure| tls_failed(&failure))?;
-    }
-}
-
-/// The first message behind its length, if it is whole.
-fn first_message(bytes: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
 /// A query for `origin`'s SOA. It requests recursion, as the player's queries do: a resolver refuses others.

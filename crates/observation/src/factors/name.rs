@@ -41,6 +41,10 @@ pub const PLAYER_TLS_SUITE: &str = "player.tls_suite";
 pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 /// The name in the certificate of a server that runs already.
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
+/// How the player asks by HTTP.
+pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
+/// The path that the player asks by HTTP.
+pub const PLAYER_HTTP_PATH: &str = "player.http_path";
 
 /// The prefix of zones and queries.
 pub const DATASET: &str = "dataset.";
@@ -113,6 +117,7 @@ pub fn is_for(name: &str, transport: Transport) -> bool {
         }
         PLAYER_RESUME | PLAYER_TLS_GROUP | PLAYER_TLS_SUITE | PLAYER_TLS_TRUST | PLAYER_TLS_NAME
         | SUBJECT_CERTIFICATE => transport.is_encrypted(),
+        PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
         _ => true,
     }
 }

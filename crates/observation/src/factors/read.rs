@@ -5,7 +5,9 @@ use std::str::FromStr;
 use kqps_files::value::parse_duration;
 
 use super::name;
-use super::values::{CertificateType, CloseChoice, ComparedAs, Names, SourceChoice, TrustChoice, Values};
+use super::values::{
+    CertificateType, CloseChoice, ComparedAs, MethodChoice, Names, SourceChoice, TrustChoice, Values,
+};
 use crate::cpu_list;
 use crate::question::Path;
 use crate::trial::Transport;
@@ -81,6 +83,11 @@ impl Values {
                 player.tls_trust = Some(wanted.one_of(&TrustChoice::WORDS, choices)?);
             }
             name::PLAYER_TLS_NAME => player.tls_name = Some(word.to_owned()),
+            name::PLAYER_HTTP_METHOD => {
+                let methods = [MethodChoice::Post, MethodChoice::Get];
+                player.http_method = Some(wanted.one_of(&MethodChoice::WORDS, methods)?);
+            }
+            name::PLAYER_HTTP_PATH => player.http_path = Some(word.to_owned()),
             name::SUBJECT_CERTIFICATE => {
                 let types = [CertificateType::EcdsaP256, CertificateType::Rsa2048];
                 self.certificate = Some(wanted.one_of(&CertificateType::WORDS, types)?);

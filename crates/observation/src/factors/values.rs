@@ -60,6 +60,10 @@ pub struct PlayerFactors {
     pub tls_trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
     pub tls_name: Option<String>,
+    /// How the player asks; for HTTPS, as is the next one.
+    pub http_method: Option<MethodChoice>,
+    /// The path of its requests; `None` for the usual one.
+    pub http_path: Option<String>,
 }
 
 /// The source addresses of the player's sockets or connections.
@@ -80,6 +84,15 @@ pub enum CloseChoice {
     Fin,
     /// With RST.
     Rst,
+}
+
+/// How the player asks by HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodChoice {
+    /// By POST.
+    Post,
+    /// By GET.
+    Get,
 }
 
 /// Which certificates the player accepts of a server that runs already.
@@ -177,6 +190,8 @@ impl PlayerFactors {
             self.tls_suite.clone().map(|suite| (name::PLAYER_TLS_SUITE, suite)),
             self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
             self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
+            self.http_method.map(|method| (name::PLAYER_HTTP_METHOD, method.word().to_owned())),
+            self.http_path.clone().map(|path| (name::PLAYER_HTTP_PATH, path)),
         ];
         words.into_iter().flatten().map(|(name, word)| (name.to_owned(), word))
     }
@@ -210,6 +225,16 @@ impl SourceChoice {
 impl CloseChoice {
     /// Its words, in the order of its values.
     pub(super) const WORDS: [&str; 2] = ["fin", "rst"];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl MethodChoice {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 2] = ["post", "get"];
 
     /// Its word.
     fn word(self) -> &'static str {

@@ -40,6 +40,24 @@ impl<T: Table> Books<'_, T> {
     /// the reply is correct, in time or late.
     #[inline]
     pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
+        self.settle_checked(flow, key, at_ns, reply.len(), |query, scratch| check(query, reply, scratch))
+    }
+
+    /// Books a reply that arrived at `at_ns` to the query with this key, and is wrong by what carried it.
+    pub fn wrong(&mut self, flow: usize, key: T::Key, cause: Cause, at_ns: u64) {
+        self.settle_checked(flow, key, at_ns, 0, |_, _| Checked::Wrong(cause));
+    }
+
+    /// Books a reply of `bytes` bytes, which `checked` checks.
+    #[inline]
+    fn settle_checked(
+        &mut self,
+        flow: usize,
+        key: T::Key,
+        at_ns: u64,
+        bytes: usize,
+        checked: impl FnOnce(&Query<'_>, &mut Vec<u8>) -> Checked,
+    ) -> Option<u64> {
         let flow = &mut self.flows[flow];
         let Some(found) = flow.table.find(key) else {
             self.tally.accounts.unsolicited += 1;
@@ -58,7 +76,7 @@ impl<T: Table> Books<'_, T> {
         }
         let query = self.dataset.query(found.query);
         let latency_ns = at_ns.saturating_sub(found.due_ns);
-        let checked = check(&query, reply, &mut self.scratch);
+        let checked = checked(&query, &mut self.scratch);
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
@@ -70,9 +88,9 @@ impl<T: Table> Books<'_, T> {
         }
         self.unsettled -= 1;
         if latency_ns <= self.timeout_ns {
-            self.note(checked, found.query, &query, reply.len());
+            self.note(checked, found.query, &query, bytes);
         }
-        self.book(checked, at_ns, latency_ns, reply.len());
+        self.book(checked, at_ns, latency_ns, bytes);
         matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
     }
 
@@ -169,6 +187,25 @@ impl<T: Table> Books<'_, T> {
         self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;
         self.tally.lost(loss, self.timeout_ns, expired.lost);
+    }
+
+    /// Books that one query of a flow is lost at `now_ns`, for another cause than time. Like the queries of a flow that
+    /// breaks, it holds its place in the window until its timeout. Does nothing if the query is settled already.
+    pub fn lost(&mut self, flow: usize, key: T::Key, loss: Loss, now_ns: u64) {
+        let table = &mut self.flows[flow].table;
+        let is_open = |found: &Outstanding| matches!(found.state, State::Waiting | State::Overdue);
+        let Some(found) = table.find(key).filter(is_open) else { return };
+        let until_ns = found.due_ns.saturating_add(self.timeout_ns);
+        if table.settle(key) {
+            if until_ns > now_ns {
+                self.broken_until_ns.push(Reverse(until_ns));
+            } else {
+                self.waiting -= 1;
+            }
+        }
+        self.unsettled -= 1;
+        self.tally.lost_one(self.dataset.expected(found.query));
+        self.tally.lost(loss, self.timeout_ns, 1);
     }
 
     /// Ends the trial: every unsettled query is lost.

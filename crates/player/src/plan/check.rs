@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{Plan, Wire};
+use super::{HttpPlan, Plan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,10 @@ pub enum PlanError {
     TlsNames { names: usize, targets: usize },
     #[error("`{0}` is no name of a server: expected a DNS name or an address")]
     TlsName(String),
+    #[error("{urls} URLs for HTTP: expected one for each of the {targets} targets")]
+    HttpTargets { urls: usize, targets: usize },
+    #[error(transparent)]
+    HttpTarget(BadTarget),
     #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
     Burst(usize),
     #[error("a timeout of 0: every reply would be late")]
@@ -88,10 +93,27 @@ impl Plan {
                     (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
                     (names != targets, PlanError::TlsNames { names, targets }),
                     (no_name.is_some(), PlanError::TlsName(no_name.cloned().unwrap_or_default())),
-                ])
+                ])?;
+                tcp.tls
+                    .as_ref()
+                    .and_then(|tls| tls.http.as_ref())
+                    .map_or(Ok(()), |http| check_http(http, targets))
             }
         }
     }
+}
+
+/// Checks the URLs of a plan.
+fn check_http(http: &HttpPlan, targets: usize) -> Result<(), PlanError> {
+    let HttpPlan { method, authorities, paths } = http;
+    for urls in [authorities.len(), paths.len()] {
+        if urls != targets {
+            return Err(PlanError::HttpTargets { urls, targets });
+        }
+    }
+    let mut urls = authorities.iter().zip(paths);
+    urls.try_for_each(|(authority, path)| Requests::new(*method, authority, path).map(drop))
+        .map_err(PlanError::HttpTarget)
 }
 
 /// The first error of those that apply.
@@ -119,8 +141,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::{plan, tcp, tcp_plan, tls_plan, udp};
-    use crate::plan::{Io, TcpPlan};
+    use crate::plan::tests::{http_plan, plan, tcp, tcp_plan, tls_plan, udp};
+    use crate::plan::{Io, TcpPlan, TlsPlan};
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {
@@ -163,6 +185,15 @@ mod tests {
             }),
             Err(PlanError::TlsNames { names: 1, targets: 2 })
         );
+        let https = |authority: &str, path: &str| {
+            let http = Some(http_plan(authority, path));
+            Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http, ..tls_plan("dns.test") }), ..tcp_plan(2) })
+        };
+        assert_eq!(checked(|plan| plan.wire = https("dns.test:8443", "/dns-query")), Ok(()));
+        for (authority, path) in [("dns.test", "dns-query"), ("dns.test", "/a b"), ("", "/dns-query")] {
+            let refused = checked(|plan| plan.wire = https(authority, path));
+            assert!(matches!(refused, Err(PlanError::HttpTarget(_))), "{authority} {path}: {refused:?}");
+        }
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct TaskDescription {
 pub(super) enum ListenerDescription {
     Tcp(RawFd),
     Tls(RawFd),
+    Https(RawFd),
     Unix(RawFd),
 }
 

@@ -79,10 +79,26 @@ fn most_frequent(trial: &Trial) -> Option<String> {
         ),
         (None, "question") => format!("{most} repeated another question: is this a DNS server?"),
         (None, "not-a-response") => format!("{most} were queries sent back: is this a DNS server?"),
+        (None, "content-type") => {
+            format!("{most} had another content type: does this URL answer DNS over HTTPS?")
+        }
+        (None, "id") => {
+            format!("{most} had an ID that is not 0, as a stream must have: is this a DNS server?")
+        }
+        (None, "too-long") => format!("{most} were too long for a DNS message: is this a DNS server?"),
+        (None, status) if status.starts_with(STATUS) => {
+            let status = &status[STATUS.len()..];
+            format!(
+                "{most} had the HTTP status {status}: is the path of the URL right, and may this client ask?"
+            )
+        }
         (None, "short") => format!("{most} were too short for a DNS message: is this a DNS server?"),
         (None, _) => format!("{most} had another rcode than expected: does the server have this zone?"),
     })
 }
+
+/// What a cause begins with that ends with a status by HTTP.
+const STATUS: &str = "status-";
 
 /// The question to ask about a server that answers with this rcode instead of another.
 fn rcode_question(got: &str) -> &'static str {

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use kqps_kernel::tcp_client::TcpClient;
 
 use super::frame::append;
-use super::layer::{Buffers, Layer as _, Plain, Rest};
+use super::layer::{Arrived, Buffers, Layer as _, Plain, Rest};
 
 thread_local! {
     /// The listening socket of all connections of a thread.
@@ -43,8 +43,13 @@ pub fn framing(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let (client, mut peer) = pair();
     let (mut layer, mut buffers, mut heard) = (Plain::default(), Buffers::new(), Vec::new());
-    let mut read =
-        || layer.read(&client, &mut buffers, |message, _| heard.push(message.to_vec())).expect("it is open");
+    let mut read = || {
+        let hear = |arrived: Arrived<'_>, _| match arrived {
+            Arrived::Message(message) => heard.push(message.to_vec()),
+            Arrived::Wrong { .. } => unreachable!("nothing carries messages but TCP"),
+        };
+        layer.read(&client, &mut buffers, hear).expect("it is open")
+    };
     for piece in stream.chunks(usize::from(piece).max(1)) {
         peer.write_all(piece).expect("the player reads");
         read();

@@ -11,11 +11,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
-use kqps_tls::Failure;
 
 use super::connection::Connection;
 use super::frame::append;
-use super::layer::{Broken, Buffers, Layer, Rest};
+use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
 use super::ports::Ports;
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending};
@@ -35,8 +34,8 @@ const READS_MOST: u32 = 32;
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
 const OUTPUT_MOST: usize = 1 << 16;
 
-/// Places that one call checks for connections whose last queries were lost. With more of them a call would take longer
-/// than a query may be late.
+/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a
+/// call would take longer than a query may be late.
 const CLOSED_AT_ONCE: usize = 4096;
 
 /// How long a connection without queries waits for its server's ticket, nanoseconds.
@@ -174,6 +173,11 @@ impl<L: Layer> Places<L> {
         self.counts.closed[ending.number()] += 1;
         let loss = ending.loss();
         let place = &mut self.places[flow];
+        if ending == Ending::GoAway
+            && let Some(connection) = &mut place.connection
+        {
+            connection.part(false);
+        }
         if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
             if place.failures > 1 {
@@ -202,16 +206,16 @@ impl<L: Layer> Places<L> {
     }
 
     /// The layer of a connection failed, which ends the connection or its attempt.
-    fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, failure: &Failure, now_ns: u64) {
-        if let Some(tls) = &mut self.counts.tls {
+    fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, fault: &Fault, now_ns: u64) {
+        if let (Some(tls), Fault::Tls(failure)) = (&mut self.counts.tls, fault) {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
         connection.part(true);
         if connection.is_open {
-            self.ended(state, flow, Ending::of(failure), now_ns);
+            self.ended(state, flow, fault.ending(), now_ns);
         } else {
-            self.failed(state, flow, Loss::of(failure), now_ns);
+            self.failed(state, flow, fault.loss(), now_ns);
         }
     }
 
@@ -223,10 +227,10 @@ impl<L: Layer> Places<L> {
         };
         // Queries that waited are written later than this turn began.
         let at_ns = if writes.has_unwritten() { state.now_ns() } else { now_ns };
-        let outgoing = match connection.layer.outgoing(output) {
+        let outgoing = match connection.layer.outgoing(output, now_ns) {
             Ok(outgoing) => outgoing,
-            Err(failure) => {
-                self.layer_failed(state, flow, &failure, now_ns);
+            Err(fault) => {
+                self.layer_failed(state, flow, &fault, now_ns);
                 return Ok(());
             }
         };
@@ -249,7 +253,9 @@ impl<L: Layer> Places<L> {
         // If records of TLS wait, it is not known which queries are in them.
         let unwritten = if output.is_empty() && waiting > 0 { u64::MAX } else { output.len() as u64 };
         writes.written(unwritten, at_ns);
-        state.books.block(flow, waiting.max(output.len()) > OUTPUT_MOST);
+        connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
+        let is_full = waiting.max(output.len()) > OUTPUT_MOST;
+        state.books.block(flow, is_full || !connection.layer.takes_more());
         let awaits_room = waiting > 0;
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
@@ -313,38 +319,44 @@ impl<L: Layer> Places<L> {
         let Some(connection) = &mut place.connection else { return Ok(()) };
         let counts = &mut self.counts;
         let tickets = self.awaits_tickets.then(|| L::tickets(&self.shared, place.target));
-        let (mut reads, mut layer_failure) = (0, None);
+        let (mut reads, mut fault) = (0, None);
         let ending = loop {
             reads += 1;
             let mut replies = 0;
-            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |reply, arrived_ns| {
+            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |arrived, arrived_ns| {
                 replies += 1;
                 let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
+                let reply = match arrived {
+                    Arrived::Message(reply) => reply,
+                    Arrived::Wrong { key, cause } => return state.books.wrong(flow, key, cause, at_ns),
+                };
                 let Some((key, latency_ns)) = state.books.replied(flow, reply, at_ns) else { return };
                 counts.write_to_reply.record_us(place.writes.since_us(key, at_ns));
                 if place.writes.is_first(key) {
                     counts.first_query.record_us(latency_ns / 1000);
                 }
             });
+            connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
             if replies > 0 {
                 place.failures = 0;
             }
             match rest {
                 Ok(Rest::More) if reads < READS_MOST || broken.is_some() => {}
                 Ok(Rest::More | Rest::Nothing) => break broken,
+                Ok(Rest::GoneAway) => break broken.or(Some(Ending::GoAway)),
                 Ok(Rest::End) if broken.is_some() => break broken,
                 Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
                 Ok(Rest::End) => break Some(connection.closed_with_open_queries()),
                 Err(Broken::Socket) => break Some(Ending::Reset),
-                Err(Broken::Tls(failure)) => {
-                    layer_failure = Some(failure);
+                Err(Broken::Layer(found)) => {
+                    fault = Some(found);
                     break None;
                 }
             }
         };
         connection.has_ticket |=
             tickets.is_some_and(|before| L::tickets(&self.shared, place.target) > before);
-        self.go_on(state, flow, ending, layer_failure.as_ref(), now_ns)
+        self.go_on(state, flow, ending, fault.as_ref(), now_ns)
     }
 
     /// Goes on after a read: the connection has opened, ended, or waits for more.
@@ -354,12 +366,12 @@ impl<L: Layer> Places<L> {
         state: &mut ThreadState<'_>,
         flow: usize,
         ending: Option<Ending>,
-        layer_failure: Option<&Failure>,
+        fault: Option<&Fault>,
         now_ns: u64,
     ) -> io::Result<()> {
         let has_opened = self.open_if_ready(state, flow, now_ns);
-        if let Some(failure) = layer_failure {
-            self.layer_failed(state, flow, failure, now_ns);
+        if let Some(fault) = fault {
+            self.layer_failed(state, flow, fault, now_ns);
             return Ok(());
         }
         let Some(connection) = &self.places[flow].connection else { return Ok(()) };
@@ -420,12 +432,28 @@ impl<L: Layer> Places<L> {
             self.timers.pop();
             self.timer(state, flow, now_ns, is_loading);
         }
-        if self.uses_of_connection.is_some() {
+        if L::HAS_STREAMS || self.uses_of_connection.is_some() {
             for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
                 let flow = self.next_to_close;
                 self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+                if L::HAS_STREAMS {
+                    self.tend_streams(state, flow, now_ns)?;
+                }
                 self.close_if_spent(state, flow, now_ns)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
+    fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let is_due = |one: &mut Connection<L>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
+        if self.places[flow].connection.as_mut().is_some_and(is_due) {
+            self.flush(state, flow, now_ns)?;
+        }
+        let has_gone_away = |one: &Connection<L>| one.is_open && one.layer.has_gone_away();
+        if self.places[flow].connection.as_ref().is_some_and(has_gone_away) {
+            self.ended(state, flow, Ending::GoAway, now_ns);
         }
         Ok(())
     }
@@ -459,7 +487,7 @@ impl<L: Layer> Places<L> {
     /// The counts, once the trial is over. Ends all connections.
     pub(super) fn finish(&mut self) -> ConnectionCounts {
         let mut counts = std::mem::take(&mut self.counts);
-        L::finish(&self.shared, counts.tls.as_mut());
+        L::finish(&self.shared, &mut counts);
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;

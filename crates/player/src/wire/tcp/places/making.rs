@@ -37,7 +37,7 @@ impl<L: Layer> Places<L> {
         if self.uses_of_connection.is_some() {
             return Ok(());
         }
-        let mut next = 0;
+        let (mut next, mut made_ns) = (0, None);
         while !is_stopped() {
             // A target that answers none of the first attempts will not answer thousands.
             let failed: u64 = self.counts.failed.iter().sum();
@@ -47,7 +47,11 @@ impl<L: Layer> Places<L> {
                 next += 1;
             }
             if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
-                break;
+                let now_ns = state.now_ns();
+                let waited_ns = now_ns.saturating_sub(*made_ns.get_or_insert(now_ns));
+                if self.have_settings() || waited_ns > self.connect_timeout.as_nanos() as u64 {
+                    break;
+                }
             }
             let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
             self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
@@ -59,6 +63,12 @@ impl<L: Layer> Places<L> {
             place.paused_until_ns = None;
         }
         Ok(())
+    }
+
+    /// Whether all peers have said how many messages they take at once.
+    fn have_settings(&self) -> bool {
+        let mut open = self.places.iter().filter_map(|place| place.connection.as_ref());
+        !L::HAS_STREAMS || open.all(|connection| connection.layer.has_settings())
     }
 
     pub(in super::super) fn unfinished(&self) -> u64 {
@@ -129,8 +139,8 @@ impl<L: Layer> Places<L> {
         connection.connected_ns = Some(clock_ns);
         self.counts.connect.record_us(took_ns / 1000);
         self.counts.lost_syns += u64::from(connection.has_lost_syn(took_ns));
-        if let Err(failure) = connection.layer.begin(&self.shared, place.target) {
-            self.layer_failed(state, flow, &failure, now_ns);
+        if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
+            self.layer_failed(state, flow, &fault, now_ns);
             return false;
         }
         self.open_if_ready(state, flow, now_ns);
