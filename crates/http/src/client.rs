@@ -46,7 +46,7 @@ pub enum Fate<'a> {
     },
     /// The body is longer than a DNS message can be.
     TooLong,
-    /// The server ended the stream (RST_STREAM) for this reason, such as `REFUSED_STREAM`.
+    /// The server ended the stream (`RST_STREAM`) for this reason, such as `REFUSED_STREAM`.
     Reset(String),
     /// The server goes away (GOAWAY), and did not process this request.
     GoneAway,
@@ -277,7 +277,7 @@ impl ClientSession {
             self.open.leave(number);
             match done {
                 Done::Whole { status, is_dns, body } => {
-                    each(key, Fate::Response { status, is_dns, body: &body })
+                    each(key, Fate::Response { status, is_dns, body: &body });
                 }
                 Done::TooLong => each(key, Fate::TooLong),
                 Done::Failed(error) => each_failed(key, &error, &mut each),

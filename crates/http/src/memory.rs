@@ -87,7 +87,9 @@ impl AsyncWrite for Memory {
     ) -> Poll<io::Result<usize>> {
         let mut held = self.held();
         let before = held.outgoing.len();
-        parts.iter().for_each(|part| held.outgoing.extend_from_slice(part));
+        for part in parts {
+            held.outgoing.extend_from_slice(part);
+        }
         Poll::Ready(Ok(held.outgoing.len() - before))
     }
 

@@ -53,7 +53,9 @@ impl Values {
         if self.room.capacity() < bytes {
             self.room = BytesMut::with_capacity(ROOM_BYTES.max(bytes));
         }
-        parts.iter().for_each(|part| self.room.extend_from_slice(part));
+        for part in parts {
+            self.room.extend_from_slice(part);
+        }
         self.room.split().freeze()
     }
 }

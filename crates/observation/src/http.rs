@@ -21,7 +21,7 @@ pub struct HttpFacts {
     pub blocked_s: f64,
     /// Reason → connections at which the subject went away (GOAWAY), such as `NO_ERROR`.
     pub goaways: BTreeMap<String, u64>,
-    /// Reason → streams that the subject ended (RST_STREAM), such as `REFUSED_STREAM`.
+    /// Reason → streams that the subject ended (`RST_STREAM`), such as `REFUSED_STREAM`.
     pub resets: BTreeMap<String, u64>,
     /// What went wrong → how often, in words: what the subject did that HTTP/2 forbids.
     pub failures: BTreeMap<String, u64>,

@@ -99,7 +99,7 @@ pub struct HttpCounts {
     pub blocked_ns: u64,
     /// Connections at which the subject went away (GOAWAY), by its reason.
     pub goaways: BTreeMap<String, u64>,
-    /// Streams that the subject ended (RST_STREAM), by its reason.
+    /// Streams that the subject ended (`RST_STREAM`), by its reason.
     pub resets: BTreeMap<String, u64>,
     /// What failed, in words → how often.
     pub failures: BTreeMap<String, u64>,

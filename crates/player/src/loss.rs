@@ -33,7 +33,7 @@ pub enum Loss {
     Tls,
     /// The subject went away (GOAWAY, RFC 9113, section 6.8), and did not process the query.
     GoAway,
-    /// The subject ended the stream of this query alone (RST_STREAM, RFC 9113, section 6.4).
+    /// The subject ended the stream of this query alone (`RST_STREAM`, RFC 9113, section 6.4).
     StreamReset,
     /// The subject did something that HTTP/2 forbids.
     Framing,

@@ -232,7 +232,9 @@ fn a_response_may_arrive_in_pieces_of_one_byte() {
     let made = made();
     let server = server(&made, &[], |mut peer| {
         while let Some((stream, message)) = peer.request() {
-            right(stream, &message).iter().for_each(|byte| peer.send(&[*byte]));
+            for byte in right(stream, &message) {
+                peer.send(&[byte]);
+            }
         }
     });
     let (trial, _) = played(40, &plan(server.address, WINDOW, kept(2, &made)));

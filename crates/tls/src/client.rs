@@ -87,6 +87,7 @@ impl Client {
     }
 
     /// The same client, which offers this application protocol (ALPN) instead of DNS over TLS.
+    #[must_use]
     pub fn speaking(mut self, protocol: &[u8]) -> Self {
         self.config.alpn_protocols = vec![protocol.to_vec()];
         self

@@ -14,7 +14,7 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen here: ADDR:PORT, for TLS tls://ADDR:PORT, for HTTPS https://ADDR[:PORT] (repeatable)
+    /// Listen here: ADDR:PORT, tls://ADDR:PORT for TLS, or https:// for HTTPS (repeatable)
     ///
     /// Port 0 picks a free one, and the usual one of HTTPS is 443. A server also listens for datagrams. If all
     /// addresses are for TLS or HTTPS, it does so at the first of them, at a free port.

@@ -196,14 +196,16 @@ mod tests {
         let (hour, minute) = (record([0, 0, 0x0e, 0x10]), record([0, 0, 0, 60]));
         assert_eq!(max_age_s(&reply(2, &[hour.clone(), minute.clone()])), Some(60));
         assert_eq!(max_age_s(&reply(1, &[hour.clone(), minute])), Some(3600));
-        assert_eq!(max_age_s(&reply(0, &[hour.clone()])), None);
+        assert_eq!(max_age_s(&reply(0, std::slice::from_ref(&hour))), None);
         assert_eq!(max_age_s(&reply(2, &[hour])), None, "it cannot be read");
     }
 
     #[test]
     fn refusals_are_counted_by_status() {
         let refusals = Refusals::default();
-        [404, 415, 404].into_iter().for_each(|status| refusals.count(status));
+        for status in [404, 415, 404] {
+            refusals.count(status);
+        }
         assert_eq!(refusals.by_status(), [("404".to_owned(), 2), ("415".to_owned(), 1)].into());
     }
 }

@@ -24,7 +24,7 @@ const DNS: [(&str, &str); 1] = [("content-type", "application/dns-message")];
 const PADDING: [u8; 6] = [0, 12, 0, 2, 0, 0];
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn unhex(text: &str) -> Vec<u8> {

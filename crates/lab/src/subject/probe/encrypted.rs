@@ -141,6 +141,7 @@ fn first_message(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
+#[allow(clippy::needless_pass_by_value)] // `map_err` hands it over
 fn failed(failure: impl ToString) -> io::Error {
     io::Error::new(FAILED, failure.to_string())
 }
