@@ -7,6 +7,9 @@ use std::path::Path;
 const ROUNDS: u32 = 15_000;
 const ROUNDS_OF_SLOW: u32 = 1_500;
 
+/// Mutations of a target that makes handshakes of TLS.
+const ROUNDS_OF_TLS: u32 = 400;
+
 fn pass(name: &str, target: fn(&[u8])) {
     pass_for(ROUNDS, name, target);
 }
@@ -74,6 +77,26 @@ fn query_file() {
 #[test]
 fn connection() {
     pass_for(ROUNDS_OF_SLOW, "connection", kqps_fuzz::connection);
+}
+
+#[test]
+fn secure_connection() {
+    pass_for(ROUNDS_OF_TLS, "secure_connection", kqps_fuzz::secure_connection);
+}
+
+#[test]
+fn player_framing() {
+    pass_for(ROUNDS_OF_SLOW, "player_framing", kqps_fuzz::player_framing);
+}
+
+#[test]
+fn tls_client() {
+    pass_for(ROUNDS_OF_TLS, "tls_client", kqps_fuzz::tls_client);
+}
+
+#[test]
+fn tls_server() {
+    pass_for(ROUNDS_OF_TLS, "tls_server", kqps_fuzz::tls_server);
 }
 
 #[test]

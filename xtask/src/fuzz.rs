@@ -43,6 +43,14 @@ pub enum Target {
     Answer,
     /// A client's connection, cut anywhere
     Connection,
+    /// The same in TLS
+    SecureConnection,
+    /// The player's reassembly of replies on a connection
+    PlayerFraming,
+    /// The end of a client in TLS
+    TlsClient,
+    /// The end of a server in TLS
+    TlsServer,
     /// Framing of the replies on a back end's connection
     FrontFraming,
     /// A front's handling of a back end's reply

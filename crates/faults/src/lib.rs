@@ -1,4 +1,5 @@
-//! Faults in known numbers: the relay between a player and its subject, and the back end behind a front.
+//! Faults in known numbers: the relay between a player and its subject, the server on connections, and the back end
+//! behind a front.
 //!
 //! For: tests and proofs, which compare what kqps counted with what happened. Not for: anything that a user of kqps
 //! needs, nor for judging whether the counts agree (`proofs`).
@@ -7,3 +8,4 @@
 
 pub mod back_end;
 pub mod relay;
+pub mod streams;

@@ -42,19 +42,53 @@ impl TcpClient {
     /// If the connection failed already: no port or no descriptor is left, the peer is this host and refuses, or no
     /// route leads there.
     pub fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Self> {
+        let client = Self::unbound(to)?;
+        if let Some(from) = from {
+            set_option(client.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+            client.socket.bind(&SocketAddr::new(from, 0).into())?;
+        }
+        client.begin(to)?;
+        Ok(client)
+    }
+
+    /// Begins to connect to `to` from this address and port. The address may be the unspecified one. Returns `None` if
+    /// the pair is in use. A connection to the same peer in `TIME_WAIT` uses it no more (`SO_REUSEADDR`), if both sides
+    /// had agreed on timestamps (RFC 6191).
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::connect`], and if this host does not have the address.
+    pub fn connect_from(to: SocketAddr, from: SocketAddr) -> io::Result<Option<Self>> {
+        let client = Self::unbound(to)?;
+        client.socket.set_reuse_address(true)?;
+        if from.is_ipv6() {
+            client.socket.set_only_v6(true)?;
+        }
+        match client.socket.bind(&from.into()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match client.begin(to) {
+            Ok(()) => Ok(Some(client)),
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A socket for a peer, before it has an address.
+    fn unbound(to: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        let fd = socket.as_raw_fd();
-        set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-        if let Some(from) = from {
-            set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-            socket.bind(&SocketAddr::new(from, 0).into())?;
-        }
-        match socket.connect(&to.into()) {
-            Ok(()) => Ok(Self { socket }),
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(Self { socket }),
-            Err(error) => Err(error),
+        set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        Ok(Self { socket })
+    }
+
+    fn begin(&self, to: SocketAddr) -> io::Result<()> {
+        match self.socket.connect(&to.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -173,6 +207,28 @@ mod tests {
             Err(error) => error,
         };
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_pair_is_used_once_at_a_time_and_again_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        // 127.0.54.2: no other test uses it.
+        let taken = TcpListener::bind("127.0.54.2:0").unwrap();
+        let from = taken.local_addr().unwrap();
+        assert!(TcpClient::connect_from(to, from).unwrap().is_none(), "a server listens there");
+        drop(taken);
+        for _ in 0..3 {
+            let client = TcpClient::connect_from(to, from).unwrap().expect("it is free");
+            let (mut peer, address) = listener.accept().unwrap();
+            assert_eq!(address, from);
+            ready(&client, Interest::Both);
+            client.outcome().unwrap();
+            assert!(TcpClient::connect_from(to, from).unwrap().is_none(), "it is in use");
+            // The side that closes first has the pair in TIME_WAIT.
+            drop(client);
+            assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        }
     }
 
     #[test]

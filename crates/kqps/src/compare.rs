@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
     /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs
-    /// already is named by its URL, udp://ADDR:PORT or tcp://ADDR:PORT.
+    /// already is named by its URL, udp://ADDR:PORT, tcp://ADDR:PORT or tls://ADDR:PORT.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
@@ -91,7 +91,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
-    /// Compare servers that run already, each named once: udp://ADDR:PORT, tcp://ADDR:PORT or ADDR:PORT
+    /// Compare servers that run already, each named once: ADDR:PORT, or with udp://, tcp:// or tls://
     ///
     /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address
     /// without a scheme is played at over UDP.
@@ -116,13 +116,27 @@ struct LiveArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
-    /// Have at most this many connections open at once to a --target over TCP (default: 8)
+    /// Have at most this many connections open at once to a --target over TCP or TLS (default: 8)
     #[arg(long, value_name = "COUNT", value_parser = parse_connections, conflicts_with = "runs", help_heading = "Load")]
     connections: Option<u32>,
 
-    /// Close each connection to a --target over TCP after this many queries (default: keep it)
+    /// Close each connection to a --target over TCP or TLS after this many queries (default: keep it)
     #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, conflicts_with = "runs", help_heading = "Load")]
     queries_per_connection: Option<u32>,
+
+    /// Accept certificates of a --target from the issuers in this file (default: those that this host trusts)
+    ///
+    /// The file is PEM, and the run keeps a copy of it. The certificate must be valid and name the server.
+    #[arg(long, value_name = "FILE", conflicts_with = "runs", help_heading = "Subjects")]
+    ca: Option<PathBuf>,
+
+    /// Accept any certificate of a --target: kqps then does not know which server it measures
+    #[arg(long, conflicts_with_all = ["runs", "ca"], help_heading = "Subjects")]
+    insecure: bool,
+
+    /// The name of each --target over TLS in its certificate (default: the target as typed)
+    #[arg(long, value_name = "NAME", conflicts_with = "runs", help_heading = "Subjects")]
+    server_name: Option<String>,
 
     /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
     ///
@@ -166,7 +180,7 @@ struct LiveArgs {
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections", "queries_per_connection"],
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections", "queries_per_connection", "ca", "insecure", "server_name"],
         help_heading = "The run"
     )]
     resume: bool,

@@ -58,6 +58,7 @@ Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
   kqps find tcp://127.0.0.1:5300 -d bench.queries --connections 8
   kqps find tls://127.0.0.1:8853 -d bench.queries --ca ca.pem
+  kqps find quic://127.0.0.1:8853 -d bench.queries --ca ca.pem
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
 
@@ -136,6 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         usual_timeout,
     )?;
     let interface = interface_of(args, &plan)?;
+    let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
     let queries = Queries::open(&args.player)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let gauges = Gauges::default();
@@ -181,7 +183,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") + alone,
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),
@@ -311,9 +313,7 @@ enum Ended {
 fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
     let (transport, usual) = match &plan.wire {
         Wire::Udp(_) => (Transport::Udp, USUAL_IO),
-        Wire::Tcp(tcp) if tcp.tls.is_some() => (Transport::Tls, echo_io::OVER_TCP),
-        Wire::Tcp(_) => (Transport::Tcp, echo_io::OVER_TCP),
-        Wire::Quic(_) => (Transport::Quic, echo_io::OVER_TCP),
+        wire => (wire.transport(), echo_io::OVER_TCP),
     };
     let is_udp = transport == Transport::Udp;
     if !is_udp && args.subject_io.is_some() {

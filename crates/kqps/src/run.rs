@@ -242,7 +242,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         None if args.targets.is_given() && args.subject.is_empty() && args.command.is_empty() => Vec::new(),
         None => subjects::chosen(&args.subject, &args.command)?,
     };
-    let Targets { running, echo, queries, player } = args.targets.read(&subjects)?;
+    let Targets { running, echo, queries, ca, player } = args.targets.read(&subjects)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(RunRequest {
         folder: PathBuf::new(),
@@ -251,6 +251,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         running,
         echo_target: echo,
         queries,
+        ca,
         player,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use kqps_proofs::prove::{Proof, Size, prove};
+use kqps_proofs::prove::{Proof, Size, prove, prove_part};
 
 /// The lock of the proof that has the host to itself.
 static TURN: Mutex<()> = Mutex::new(());
@@ -24,6 +24,15 @@ fn a_frozen_subject_shows_in_the_quantiles() -> Result<()> {
 #[test]
 fn a_constant_delay_moves_the_median_by_just_that() -> Result<()> {
     alone(Proof::Delay)
+}
+
+#[test]
+fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for part in ["freeze", "delay"] {
+        prove_part(Proof::Connections, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))?;
+    }
+    Ok(())
 }
 
 #[test]

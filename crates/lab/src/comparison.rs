@@ -68,6 +68,8 @@ pub struct ComparisonRequest {
     pub b: Side,
     /// The user's query file, which is then played at both.
     pub queries: Option<PathBuf>,
+    /// The issuers of certificates that the user trusts, as PEM, for servers that run already.
+    pub ca: Option<String>,
     /// The budget, seconds; `None` for as long as it takes.
     pub budget_s: Option<f64>,
     /// Number of blocks; each has two starts of A and one of B.
@@ -140,6 +142,7 @@ fn make(request: &ComparisonRequest) -> Result<(), ComparisonError> {
     if let Some(queries) = &request.queries {
         Materials::keep(&folder, queries).map_err(LabError::from)?;
     }
+    folder.keep_trusted(request.ca.as_deref()).map_err(LabError::from)?;
     folder.write(&folder.study(), record::of(&run).as_bytes()).map_err(LabError::from)?;
     claim.create(&run).map_err(LabError::from)?;
     Ok(())
@@ -235,6 +238,7 @@ mod tests {
             a,
             b,
             queries: None,
+            ca: None,
             budget_s: None,
             blocks: 6,
             load: CellLoad::Closed(1.0),
@@ -252,8 +256,14 @@ mod tests {
 
     #[test]
     fn each_side_has_the_transport_that_its_words_name() {
-        let pairs = ["player.transport=tcp", "player.connections=3"].map(str::to_owned);
-        let started = Configured::with(builtin::echo(), "echo over tcp", &pairs).unwrap();
+        sides_over(Transport::Tcp);
+        sides_over(Transport::Tls);
+    }
+
+    fn sides_over(transport: Transport) {
+        let over = format!("player.transport={}", transport.word());
+        let pairs = [over, "player.connections=3".to_owned()];
+        let started = Configured::with(builtin::echo(), "echo over connections", &pairs).unwrap();
         let address = "127.0.0.1:53".parse().unwrap();
         let running = RunningServer {
             name: "theirs".into(),
@@ -265,17 +275,12 @@ mod tests {
         let run = plan(&request).unwrap();
         for cell in &run.cells {
             let player = cell.factors.player();
-            assert_eq!(
-                (cell.factors.transport(), player.connections),
-                (Transport::Tcp, Some(3)),
-                "{}",
-                cell.name
-            );
+            assert_eq!((cell.factors.transport(), player.connections), (transport, Some(3)), "{}", cell.name);
             assert_eq!((player.sockets, player.window), (None, Some(8)), "{}", cell.name);
         }
         let run = plan(&ComparisonRequest { b: Side::Started(Box::new(plain)), ..request }).unwrap();
         let transports: Vec<Transport> = run.cells.iter().map(|cell| cell.factors.transport()).collect();
-        assert_eq!(transports, [Transport::Tcp, Transport::Tcp, Transport::Udp]);
+        assert_eq!(transports, [transport, transport, Transport::Udp]);
     }
 
     #[test]

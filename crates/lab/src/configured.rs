@@ -2,9 +2,10 @@
 //! with factors that every subject has.
 
 use kqps_host::Topology;
-use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, transport_of};
+use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, is_for, transports_for};
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
+use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
@@ -76,7 +77,7 @@ impl Configured {
         let recipe = Wanted::of(factors.dataset()).recipe(0).map_err(|error| wrong(error.to_string()))?;
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
         definition.check_transport(factors.transport()).map_err(of_setting)?;
-        self.check_connections().map_err(wrong)?;
+        self.check_transport().map_err(wrong)?;
         let of_path = factors.words().keys().find(|name| name.starts_with(name::PATH_SETTING));
         match of_path.filter(|_| factors.path().kind != Some(Path::Veth)) {
             Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),
@@ -84,18 +85,18 @@ impl Configured {
         }
     }
 
-    /// Whether each setting of the player is for the transport of the cell.
-    fn check_connections(&self) -> Result<(), String> {
+    /// Whether each setting has an effect over the transport of the cell.
+    fn check_transport(&self) -> Result<(), String> {
         let transport = self.factors.transport();
-        let of = |name: &String| Some((name.clone(), transport_of(name)?));
-        match self.factors.words().keys().filter_map(of).find(|(_, of)| *of != transport) {
-            None => Ok(()),
-            Some((name, of)) => Err(format!(
-                "{name} sets nothing over {}: it is for {PLAYER_TRANSPORT}={}",
-                transport.word(),
-                of.word()
-            )),
-        }
+        let Some(name) = self.factors.words().keys().find(|name| !is_for(name, transport)) else {
+            return Ok(());
+        };
+        let words: Vec<&str> = transports_for(name).map(Transport::word).collect();
+        Err(format!(
+            "{name} sets nothing over {}: it is for {PLAYER_TRANSPORT}={}",
+            transport.word(),
+            words.join(" or ")
+        ))
     }
 
     fn workers(&self) -> u32 {
@@ -265,6 +266,18 @@ mod tests {
             ("nsd", &["player.connections=2"], "sets nothing over udp: it is for player.transport=tcp"),
             ("nsd", &["player.transport=tcp", "player.sockets=2"], "sets nothing over tcp"),
             ("front", &["player.transport=tcp"], "answers over udp, and not over tcp"),
+            ("knot", &["player.transport=tls"], "answers over udp, tcp, and not over tls"),
+            (
+                "nsd",
+                &["player.transport=tcp", "player.resume=false"],
+                "player.resume sets nothing over tcp: it is for player.transport=tls",
+            ),
+            ("nsd", &["player.transport=tls", "player.tls_group=x25518"], "did you mean `x25519`?"),
+            (
+                "nsd",
+                &["player.transport=tls", "player.tls_trust=anyone"],
+                "has no setting `player.tls_trust`",
+            ),
         ] {
             let error = configured(name, pairs).unwrap_err();
             assert!(error.contains(expected), "{expected} is not in {error}");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kqps_observation::store::StoreError;
 
+use crate::certificates::CertificatesError;
 use crate::folder::{FolderError, NoRun};
 use crate::materials::MaterialsError;
 use kqps_files::toml_file::{FileError, TomlError};
@@ -20,6 +21,8 @@ pub enum LabError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Materials(#[from] MaterialsError),
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error("{path} already exists, and no run wrote it; name another folder", path = .path.display())]

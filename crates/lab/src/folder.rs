@@ -110,6 +110,25 @@ impl Folder {
         self.0.join("dataset")
     }
 
+    /// The path of the copy of the issuers that the user trusts.
+    pub(crate) fn trusted(&self) -> PathBuf {
+        self.dataset().join("trusted.pem")
+    }
+
+    /// Keeps the issuers that the user trusts, if there are any, so that the run can be resumed without their file.
+    pub(crate) fn keep_trusted(&self, ca: Option<&str>) -> Result<(), FolderError> {
+        ca.map_or(Ok(()), |ca| self.write(&self.trusted(), ca.as_bytes()))
+    }
+
+    /// The issuers that the user trusts, as PEM; `None` if the user named none.
+    pub(crate) fn read_trusted(&self) -> Result<Option<String>, FolderError> {
+        let path = self.trusted();
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => did("read", &path, read).map(Some),
+        }
+    }
+
     /// The path of a subject's definition, as it was used.
     pub fn definition(&self, subject: &str) -> PathBuf {
         self.subjects().join(format!("{subject}.toml"))

@@ -9,6 +9,7 @@
 
 pub mod budget;
 pub mod canary;
+pub mod certificates;
 pub mod comparison;
 pub mod conduct;
 pub mod configured;

@@ -35,6 +35,11 @@ pub struct VethPath {
 const SUBJECT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
+/// All addresses that subjects listen on, over whatever path.
+pub(crate) fn subject_addresses() -> [IpAddr; 2] {
+    [Ipv4Addr::LOCALHOST.into(), SUBJECT.into()]
+}
+
 /// Why a path could not be laid.
 #[derive(Debug, thiserror::Error)]
 #[error("laying a veth path: {0}")]

@@ -30,6 +30,9 @@ pub struct Player<'a> {
     pub checks: bool,
     /// Sockets, window, timeout and further settings.
     pub setup: PlayerSetup,
+    /// The issuers of certificates that the player trusts unless its settings name others, as PEM; `None` if there are
+    /// none.
+    pub ca: Option<&'a str>,
     /// The player's cores.
     pub cpus: &'a [u32],
     /// The process ID of the subject; `None` if its process is to be found by its sockets.
@@ -60,7 +63,7 @@ impl Player<'_> {
         }
         let check = if self.checks { None } else { Some(Check::Off) };
         Ok(PlayRequest {
-            plan: self.setup.plan(request, self.targets, self.cpus, &subject)?,
+            plan: self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?,
             queries: QueryFile { check, ..QueryFile::of(self.queries) },
             is_allowed: self.is_allowed,
             subject,

@@ -1,6 +1,8 @@
 //! The settings of the player for a cell. They are stored in the cell's factors, so that the store alone
 //! explains a figure, and a resumed run plays as before.
 
+mod wire;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,11 +10,11 @@ use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
 use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
-use kqps_observation::trial::Transport;
-use kqps_player::plan::{LAG_ALLOWED, OUTSTANDING_MOST, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Arrivals, Close, Io, LoadPlan, Plan, Sources, Stop, TcpPlan, UdpPlan, Wire};
+use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::{Arrivals, LoadPlan, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
+pub use wire::{ConnectionSetup, HttpSetup, TlsSetup, WireSetup};
 
 /// The player's settings for one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,50 +29,22 @@ pub struct PlayerSetup {
     pub burst: u32,
     /// Seconds after which a reply is late. The player also listens this long after its last query.
     pub timeout_s: f64,
-    /// Whether each socket or connection has a source address of its own, as far as there are addresses; false if all
-    /// share one.
-    pub spreads_sources: bool,
+    /// The source addresses of the sockets or connections.
+    pub sources: SourceChoice,
 }
-
-/// How a cell's queries travel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WireSetup {
-    /// Datagrams.
-    Udp {
-        /// The player's I/O; `None` for the best that the host offers.
-        io: Option<String>,
-        /// Number of sockets, over all threads.
-        sockets: u32,
-    },
-    /// Connections.
-    Tcp {
-        /// Number of connections that may be open at once, over all threads.
-        connections: u32,
-        /// Queries after which a connection is closed; `None` if it is kept for the whole trial.
-        queries_per_connection: Option<u32>,
-        /// The most unsettled queries of one connection.
-        outstanding: u32,
-    },
-}
-
-/// Sockets of a cell that names no number.
-const SOCKETS: u32 = 8;
-
-/// Connections of a cell that names no number.
-const CONNECTIONS: u32 = 8;
 
 /// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
-pub(crate) const SPREAD_PREFIX: &str = "127.1.0.0/16";
+const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
 impl PlayerSetup {
     /// The settings of a player that looks like several clients.
     pub const MANY_FLOWS: Self = Self {
-        wire: WireSetup::Udp { io: None, sockets: SOCKETS },
+        wire: WireSetup::Udp { io: None, sockets: wire::SOCKETS },
         senders: None,
         window: 500,
         burst: 32,
         timeout_s: 0.25,
-        spreads_sources: false,
+        sources: SourceChoice::One,
     };
 
     /// The settings as factors of a cell.
@@ -80,29 +54,24 @@ impl PlayerSetup {
             window: Some(self.window),
             burst: Some(self.burst),
             timeout_s: Some(self.timeout_s),
-            sources: self.spreads_sources.then_some(SourceChoice::Spread),
+            sources: Some(self.sources).filter(|sources| *sources != SourceChoice::One),
             ..PlayerFactors::default()
         };
         match &self.wire {
             WireSetup::Udp { io, sockets } => {
                 PlayerFactors { io: io.clone(), sockets: Some(*sockets), ..of_all }
             }
-            WireSetup::Tcp { connections, queries_per_connection, outstanding } => PlayerFactors {
-                transport: Some(Transport::Tcp),
-                connections: Some(*connections),
-                queries_per_connection: *queries_per_connection,
-                outstanding_per_connection: Some(*outstanding),
-                ..of_all
-            },
+            WireSetup::Connected(setup) => setup.factors(of_all),
         }
     }
 
-    /// The plan of a player with these settings that plays `request` from `cpus` at `targets`. Returns the
-    /// reason if a setting or the load cannot be played.
+    /// The plan of a player with these settings that plays `request` from `cpus` at `targets`. `ca` are the issuers of
+    /// certificates that it trusts unless the settings name others, as PEM. Returns the reason if a setting or the load
+    /// cannot be played.
     pub fn plan(
         &self,
         request: &TrialRequest,
-        targets: &[SocketAddr],
+        (targets, ca): (&[SocketAddr], Option<&str>),
         cpus: &[u32],
         subject: &SubjectWatched,
     ) -> Result<Plan, String> {
@@ -115,13 +84,11 @@ impl PlayerSetup {
         // A subject on another host has other cores in any case.
         let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
         let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
-        let spread = || SPREAD_PREFIX.parse::<Sources>().map_err(|error| error.to_string());
-        let local = if self.spreads_sources { Some(spread()?) } else { None };
         let plan = Plan {
             targets: targets.to_vec(),
-            wire: self.wire.plan(timeout)?,
+            wire: self.wire.plan(timeout, targets, ca)?,
             burst: self.burst as usize,
-            local,
+            local: self.local()?,
             load: match request.pace {
                 RequestedPace::Open { rate_qps } => {
                     LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
@@ -143,6 +110,17 @@ impl PlayerSetup {
         Ok(plan)
     }
 
+    /// The source addresses; `None` lets the kernel choose one.
+    fn local(&self) -> Result<Option<Sources>, String> {
+        let prefix = match self.sources {
+            SourceChoice::One => return Ok(None),
+            SourceChoice::Spread => SPREAD_PREFIX.to_owned(),
+            prefix @ SourceChoice::Prefix(..) => prefix.word(),
+        };
+        let wrong = |error| format!("factor `{}`: {error}", name::PLAYER_SOURCES);
+        prefix.parse::<Sources>().map(Some).map_err(wrong)
+    }
+
     /// The settings in a stored cell; those that it lacks are those of [`PlayerSetup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
         let (player, usual) = (cell.factors.player(), Self::MANY_FLOWS);
@@ -152,60 +130,19 @@ impl PlayerSetup {
             window: player.window.unwrap_or(usual.window),
             burst: player.burst.unwrap_or(usual.burst),
             timeout_s: player.timeout_s.unwrap_or(usual.timeout_s),
-            spreads_sources: player.sources == Some(SourceChoice::Spread),
+            sources: player.sources.unwrap_or(usual.sources),
         }
-    }
-}
-
-impl WireSetup {
-    /// What carries the queries.
-    pub fn transport(&self) -> Transport {
-        match self {
-            Self::Udp { .. } => Transport::Udp,
-            Self::Tcp { .. } => Transport::Tcp,
-        }
-    }
-
-    /// The setup that factors name, or the usual one.
-    fn of(player: &PlayerFactors) -> Self {
-        match player.transport.unwrap_or_default() {
-            Transport::Udp => Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) },
-            // The factor names no other (`Transport::OF_STUDIES`).
-            Transport::Tcp | Transport::Tls | Transport::Quic => Self::Tcp {
-                connections: player.connections.unwrap_or(CONNECTIONS),
-                queries_per_connection: player.queries_per_connection,
-                outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
-            },
-        }
-    }
-
-    /// The plan of queries that travel like this. A connection may take as long as a reply to be made.
-    fn plan(&self, timeout: Duration) -> Result<Wire, String> {
-        Ok(match self {
-            Self::Udp { io, sockets } => {
-                let io = io.as_ref().map_or(Ok(Io::Auto), |io| io.parse::<Io>());
-                Wire::Udp(UdpPlan {
-                    io: io.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))?,
-                    sockets: *sockets as usize,
-                    buffer_bytes: None,
-                    local_port: None,
-                })
-            }
-            Self::Tcp { connections, queries_per_connection, outstanding } => Wire::Tcp(TcpPlan {
-                connections: *connections as usize,
-                queries_per_connection: *queries_per_connection,
-                outstanding: *outstanding,
-                close: Close::Fin,
-                connect_timeout: timeout,
-                tls: None,
-            }),
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kqps_http::Method;
+    use kqps_observation::factors::TrustChoice;
     use kqps_observation::run::Purpose;
+    use kqps_observation::trial::Transport;
+    use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
+    use kqps_tls::Trust;
 
     use super::*;
 
@@ -218,9 +155,11 @@ mod tests {
                 senders: Some(4),
                 ..PlayerSetup::MANY_FLOWS
             },
-            PlayerSetup { spreads_sources: true, ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tcp(None), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: tcp(Some(1)), spreads_sources: true, ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
@@ -231,8 +170,50 @@ mod tests {
         assert_eq!(PlayerSetup::of(&Cell::default()), PlayerSetup::MANY_FLOWS);
     }
 
+    fn connections(queries_per_connection: Option<u32>) -> ConnectionSetup {
+        ConnectionSetup {
+            transport: Transport::Tcp,
+            connections: 64,
+            queries_per_connection,
+            outstanding: 10,
+            close: Close::Fin,
+            tls: None,
+            http: None,
+        }
+    }
+
     fn tcp(queries_per_connection: Option<u32>) -> WireSetup {
-        WireSetup::Tcp { connections: 64, queries_per_connection, outstanding: 10 }
+        WireSetup::Connected(connections(queries_per_connection))
+    }
+
+    fn tls(tls: TlsSetup) -> WireSetup {
+        let of_tcp = connections(None);
+        WireSetup::Connected(ConnectionSetup {
+            transport: Transport::Tls,
+            close: Close::Rst,
+            tls: Some(tls),
+            ..of_tcp
+        })
+    }
+
+    fn https(method: Method, path: &str) -> WireSetup {
+        let WireSetup::Connected(of_tls) = tls(tls_setup()) else { panic!() };
+        let http = Some(HttpSetup { method, path: path.into() });
+        WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
+    }
+
+    fn tls_setup() -> TlsSetup {
+        TlsSetup {
+            resume: false,
+            group: Some("x25519".into()),
+            suite: Some("TLS_AES_128_GCM_SHA256".into()),
+            trust: None,
+            name: None,
+        }
+    }
+
+    fn prefix() -> SourceChoice {
+        SourceChoice::Prefix([127, 2, 0, 0].into(), 24)
     }
 
     fn plan(
@@ -243,7 +224,7 @@ mod tests {
     ) -> Result<Plan, String> {
         let request = TrialRequest { pace, duration_s: 0.5, purpose: Purpose::Search };
         let subject = SubjectWatched { cpus: subject_cpus.to_vec(), ..SubjectWatched::default() };
-        setup.plan(&request, &["127.0.0.1:53".parse().unwrap()], cpus, &subject)
+        setup.plan(&request, (&["127.0.0.1:53".parse().unwrap()], Some("the issuer")), cpus, &subject)
     }
 
     #[test]
@@ -251,7 +232,7 @@ mod tests {
         let setup = PlayerSetup {
             wire: WireSetup::Udp { io: Some("mmsg".into()), sockets: 3 },
             senders: Some(2),
-            spreads_sources: true,
+            sources: SourceChoice::Spread,
             ..PlayerSetup::MANY_FLOWS
         };
         let made = plan(&setup, RequestedPace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
@@ -291,12 +272,53 @@ mod tests {
             tls: None,
         };
         assert_eq!(wire(tcp(Some(1))), Ok(Wire::Tcp(expected.clone())));
-        assert_eq!(wire(tcp(None)), Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected })));
-        assert!(wire(tcp(Some(0))).unwrap_err().contains("0 queries on each connection"));
+        assert_eq!(
+            wire(tcp(None)),
+            Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected.clone() }))
+        );
+        let alone = TcpPlan { queries_per_connection: Some(0), ..expected };
+        assert_eq!(wire(tcp(Some(0))), Ok(Wire::Tcp(alone)));
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tcp").unwrap();
-        let usual = WireSetup::Tcp { connections: 8, queries_per_connection: None, outstanding: 65_536 };
-        assert_eq!(PlayerSetup::of(&cell).wire, usual);
+        let usual = ConnectionSetup { connections: 8, outstanding: 65_536, ..connections(None) };
+        assert_eq!(PlayerSetup::of(&cell).wire, WireSetup::Connected(usual));
+    }
+
+    #[test]
+    fn a_plan_over_tls_has_what_the_setup_offers_and_trusts() {
+        let played = |tls_of: TlsSetup| {
+            let setup = PlayerSetup { wire: tls(tls_of), sources: prefix(), ..PlayerSetup::MANY_FLOWS };
+            plan(&setup, RequestedPace::Closed, &[1], &[0])
+        };
+        let tls_of = |plan: Plan| match plan.wire {
+            Wire::Tcp(tcp) => tcp.tls.unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let made = played(tls_setup()).unwrap();
+        assert_eq!(made.local, Some("127.2.0.0/24".parse().unwrap()));
+        let TlsPlan { names, client, .. } = tls_of(made);
+        assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
+        assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
+        assert_eq!(client.trust, Trust::Ca("the issuer".into()));
+        let theirs = TlsSetup {
+            trust: Some(TrustChoice::System),
+            name: Some("dns.test".into()),
+            group: None,
+            ..tls_setup()
+        };
+        let TlsPlan { names, client, .. } = tls_of(played(theirs).unwrap());
+        assert_eq!((names, client.trust), (vec!["dns.test".to_owned()], Trust::System));
+        assert!(client.groups.is_empty());
+        let unknown = TlsSetup { suite: Some("TLS_NULL".into()), ..tls_setup() };
+        assert!(played(unknown).unwrap_err().starts_with("factor `player.tls_suite`: expected one of "));
+        let by_http = PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS };
+        let http = tls_of(plan(&by_http, RequestedPace::Closed, &[1], &[0]).unwrap()).http.unwrap();
+        assert_eq!((http.method, http.authorities), (Method::Get, vec!["127.0.0.1:53".to_owned()]));
+        assert_eq!(http.paths, ["/dns"]);
+        let mut cell = Cell::default();
+        cell.factors.set(name::PLAYER_TRANSPORT, "tls").unwrap();
+        let WireSetup::Connected(usual) = PlayerSetup::of(&cell).wire else { panic!() };
+        assert!(usual.tls.unwrap().resume);
     }
 
     #[test]

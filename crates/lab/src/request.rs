@@ -24,6 +24,8 @@ pub struct RunRequest {
     pub echo_target: Option<Target>,
     /// The user's query file, which all cells then play.
     pub queries: Option<PathBuf>,
+    /// The issuers of certificates that the user trusts, as PEM, for servers that run already.
+    pub ca: Option<String>,
     /// The user's settings of the player.
     pub player: PlayerRequest,
     /// The I/O models of the echo for the default study; empty for all.

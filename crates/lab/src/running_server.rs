@@ -1,8 +1,8 @@
 //! Servers that already run, on this host or another. A run plays the user's query file at them, since it does
 //! not know their zones. It neither starts nor stops them, so each start is one session with a server.
 
+use kqps_observation::factors::name;
 use kqps_observation::run::Role;
-use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors, Target};
 
 use crate::echo_io;
@@ -54,11 +54,7 @@ impl RunningServer {
     /// does not set.
     pub fn cell(&self, like: &Cell) -> Cell {
         let factors = like.factors.with(&self.factors).fitting();
-        let io = match factors.transport() {
-            Transport::Udp => USUAL_IO,
-            // Studies name no other (`Transport::OF_STUDIES`).
-            Transport::Tcp | Transport::Tls | Transport::Quic => echo_io::OVER_TCP,
-        };
+        let io = if factors.transport().has_connections() { echo_io::OVER_TCP } else { USUAL_IO };
         Cell {
             name: self.name.clone(),
             role: Role::Subject,
@@ -75,15 +71,14 @@ impl RunningServer {
 }
 
 /// The cell of the player's ceiling against an echo beside a server, on the server's host. `server` is the server's
-/// cell.
+/// cell. The echo's certificate names its address.
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
-    let (io, over) = match server.factors.transport() {
-        Transport::Udp => ("segment", String::new()),
-        over @ (Transport::Tcp | Transport::Tls | Transport::Quic) => {
-            (echo_io::OVER_TCP, format!(" over {}", over.word()))
-        }
-    };
+    let io = if server.factors.transport().has_connections() { echo_io::OVER_TCP } else { "segment" };
+    let over = PlayerSetup::of(server).wire.over();
     Cell {
+        factors: server
+            .factors
+            .filtered(|name| ![name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH].contains(&name)),
         name: format!("player ceiling{over}, echo at {}", echo.address),
         role: Role::PlayerCeiling,
         subject: "echo".into(),

@@ -12,6 +12,7 @@ use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, Spending};
+use crate::certificates::Certificates;
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::conduct::{Conducted, Conductor, Event};
@@ -65,6 +66,7 @@ impl Session {
         if let Some(queries) = &request.queries {
             Materials::keep(&folder, queries)?;
         }
+        folder.keep_trusted(request.ca.as_deref())?;
         let run = new_run(request, &laid_out);
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
         let materials = Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?;
@@ -133,12 +135,16 @@ impl Session {
         if self.run.finished_unix_ms.is_some() {
             return Ok(Conducted::Whole);
         }
+        let certificates = Certificates::of_cells(&self.run.cells)?;
+        let trusted = self.folder.read_trusted()?;
         let launcher = SubjectLauncher {
             folder: &self.folder,
             cells: self.run.cells.clone(),
             path: self.run.question.as_ref().map_or(Kind::default(), |question| question.path),
             materials: &self.materials,
             definitions: &self.definitions,
+            certificates: certificates.as_ref(),
+            trusted: trusted.as_deref(),
             kqps: &self.kqps,
             interrupts,
             gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),

@@ -81,26 +81,27 @@ pub fn layout(input: &DefaultStudyInput) -> Layout {
         echo_there(input, &running, &mut layout);
     } else {
         let mut measured = subjects.iter().chain(&running);
-        let are_all_over_tcp = measured.all(is_over_tcp) && !(subjects.is_empty() && running.is_empty());
+        let are_all_connected = measured.all(has_connections) && !(subjects.is_empty() && running.is_empty());
         // Models that the user names are measured in any case.
-        if !are_all_over_tcp || !input.models.is_empty() {
+        if !are_all_connected || !input.models.is_empty() {
             echoes(input, &mut layout);
         }
-        layout.cells.extend(ceilings_over_tcp(input, &subjects, &running));
+        layout.cells.extend(ceilings_over_connections(input, &subjects, &running));
     }
     layout.cells.extend(subjects);
     layout.cells.extend(running);
     layout
 }
 
-fn is_over_tcp(cell: &Cell) -> bool {
-    cell.factors.transport() == Transport::Tcp
+fn has_connections(cell: &Cell) -> bool {
+    cell.factors.transport().has_connections()
 }
 
 /// Adds the player's ceiling at the echo on the servers' host, over each of their transports.
 fn echo_there(input: &DefaultStudyInput, running: &[Cell], layout: &mut Layout) {
     let Some(echo) = input.echo_target else {
-        layout.skipped.insert("player ceiling".into(), no_echo_there(running.iter().any(is_over_tcp)));
+        let transport = running.iter().map(|cell| cell.factors.transport()).max().unwrap_or_default();
+        layout.skipped.insert("player ceiling".into(), no_echo_there(transport));
         return;
     };
     let mut transports = BTreeSet::new();
@@ -108,12 +109,17 @@ fn echo_there(input: &DefaultStudyInput, running: &[Cell], layout: &mut Layout) 
     layout.cells.extend(first_of_each.map(|server| running_server::echo_cell(echo, server)));
 }
 
-/// Why the player's ceiling is not known if it plays at another host.
-fn no_echo_there(is_over_tcp: bool) -> String {
-    let how = if is_over_tcp { "--tcp" } else { "--io segment" };
+/// Why the player's ceiling is not known if it plays at another host over this transport.
+fn no_echo_there(transport: Transport) -> String {
+    let how = match transport {
+        Transport::Udp => "--io segment --listen ADDR:PORT",
+        Transport::Tcp => "--tcp --listen ADDR:PORT",
+        Transport::Tls => "--listen tls://ADDR:PORT --cert FILE --key FILE",
+        Transport::Https => "--listen https://ADDR:PORT --cert FILE --key FILE",
+    };
     format!(
         "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best \
-         C. Start `kqps serve echo {how} --listen ADDR:PORT` there, and give --echo-target ADDR:PORT"
+         C. Start `kqps serve echo {how}` there, and give --echo-target ADDR:PORT"
     )
 }
 
@@ -139,9 +145,9 @@ fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
     layout.cells.extend(models.iter().map(|model| echo(input, model)));
 }
 
-/// The ceilings of the subjects that are played over TCP: those that a study's file would have for them. Beside a
-/// server that runs already, the echo has one worker, on the core that kqps gives to subjects.
-fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell], running: &[Cell]) -> Vec<Cell> {
+/// The ceilings of the subjects that are played over connections: those that a study's file would have for them. Beside
+/// a server that runs already, the echo has one worker, on the core that kqps gives to subjects.
+fn ceilings_over_connections(input: &DefaultStudyInput, subjects: &[Cell], running: &[Cell]) -> Vec<Cell> {
     let placed = |cell: &Cell| Cell {
         workers: WORKERS,
         subject_cpus: input.subject_cpus.clone(),
@@ -149,7 +155,7 @@ fn ceilings_over_tcp(input: &DefaultStudyInput, subjects: &[Cell], running: &[Ce
         ..cell.clone()
     };
     let all = subjects.iter().cloned().chain(running.iter().map(placed));
-    let mut cells: Vec<Cell> = all.filter(is_over_tcp).collect();
+    let mut cells: Vec<Cell> = all.filter(has_connections).collect();
     let versions = input.echo_version.iter().map(|version| ("echo".to_owned(), version.clone())).collect();
     let offer = HostOffer { lacking: input.lacking.clone(), versions, ..HostOffer::default() };
     ceilings::add(&offer, &mut cells);
@@ -297,6 +303,35 @@ mod tests {
             assert_eq!((ceiling.io.as_str(), ceiling.factors.dataset().records), ("epoll", Some(10)));
         }
         assert_eq!((player.role, echo.role), (Role::PlayerCeiling, Role::EchoCeiling));
+    }
+
+    #[test]
+    fn a_ceiling_over_tls_has_the_certificate_of_its_subject_and_the_trust_of_the_run() {
+        let nsd = builtin::servers().into_iter().find(|one| one.name == "nsd").unwrap();
+        let pairs = ["player.transport=tls", "player.resume=false", "subject.certificate=rsa-2048"];
+        let configured = Configured::with(nsd, "nsd over tls", &pairs.map(str::to_owned)).unwrap();
+        let words =
+            [("player.transport", "tls"), ("player.tls_trust", "system"), ("player.tls_name", "dns.test")];
+        let factors = Factors::read(words.map(|(name, word)| (name.to_owned(), word.to_owned()))).unwrap();
+        let theirs = RunningServer { factors: factors.into(), ..running(true) };
+        let input = DefaultStudyInput {
+            subjects: vec![(configured, None)],
+            running: vec![theirs],
+            topology: Topology::read(),
+            zone_records: 10,
+            ..DefaultStudyInput::default()
+        };
+        let layout = layout(&input);
+        let ceilings: Vec<&Cell> = layout.cells.iter().filter(|cell| cell.role != Role::Subject).collect();
+        assert_eq!(ceilings.len(), 4, "{:?}", names(&layout));
+        for cell in &ceilings {
+            assert!(cell.name.contains(" over tls, ") && cell.io == "epoll", "{}", cell.name);
+            let player = cell.factors.player();
+            assert_eq!((player.tls_trust, &player.tls_name), (None, &None), "{}", cell.name);
+        }
+        let of_nsd = "echo over tls, 1 worker, 8 kept connections, not resumed, rsa-2048";
+        assert!(names(&layout).contains(&of_nsd), "{:?}", names(&layout));
+        assert!(names(&layout).contains(&"echo over tls, 1 worker, 8 kept connections"));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::port;
 use kqps_observation::trial::Transport;
 
+use crate::certificates::ServerCertificate;
 use crate::path::LaidPath;
 
 pub use definition::Definition;
@@ -58,6 +59,32 @@ pub struct LaunchSetting<'a> {
     pub settings: &'a BTreeMap<String, String>,
 }
 
+/// What carries the queries to a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Over<'a> {
+    /// The transport. The subject is ready when it answers over it.
+    pub transport: Transport,
+    /// The subject's certificate, which an encrypted transport needs.
+    pub certificate: Option<&'a ServerCertificate>,
+}
+
+impl From<Transport> for Over<'_> {
+    fn from(transport: Transport) -> Self {
+        Self { transport, certificate: None }
+    }
+}
+
+impl Over<'_> {
+    /// Adds the files of the certificate to the placeholders; they are empty without one.
+    fn values(&self, values: Values) -> Values {
+        let file = |path: Option<&PathBuf>| path.map_or_else(String::new, |path| path.display().to_string());
+        let certificate = self.certificate;
+        values
+            .with("certificate", &file(certificate.map(|one| &one.chain)))
+            .with("key", &file(certificate.map(|one| &one.key)))
+    }
+}
+
 /// Why a subject is not running.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -80,6 +107,14 @@ pub enum StartError {
     /// It cannot be started with these settings.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// It would have to listen over an encrypted transport, and no certificate was made for it.
+    #[error("{title} cannot listen over {transport} without a certificate")]
+    NoCertificate {
+        /// The subject's title.
+        title: String,
+        /// The transport.
+        transport: &'static str,
+    },
     /// It ended before it was ready.
     #[error("{title} {how} before it was ready")]
     Died {
@@ -165,14 +200,20 @@ impl Subject {
         Self::start_over(Transport::Udp, definition, setting, interrupts, share)
     }
 
-    /// As [`Subject::start_within`], for queries over `transport`: the subject is ready when it answers over that.
-    pub fn start_over(
-        transport: Transport,
+    /// As [`Subject::start_within`], for queries over a transport: the subject is ready when it answers over that.
+    pub fn start_over<'c>(
+        over: impl Into<Over<'c>>,
         definition: &Definition,
         setting: &LaunchSetting<'_>,
         interrupts: &Interrupts,
         share: Option<Duration>,
     ) -> Result<Self, StartError> {
+        let over = over.into();
+        let transport = over.transport;
+        if transport.is_encrypted() && over.certificate.is_none() {
+            let (title, transport) = (definition.title.clone(), transport.word());
+            return Err(StartError::NoCertificate { title, transport });
+        }
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;
         let (path, address) = (setting.path, setting.path.subject_address());
@@ -181,7 +222,7 @@ impl Subject {
             .map_err(|error| io_error(&format!("finding a free port on {address}"), error))?;
         let addresses: Vec<_> =
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
-        let values = definition.settle(setting.settings, setting.values(first));
+        let values = definition.settle(setting.settings, over.values(setting.values(first)));
         let values = definition.over(transport, values)?;
         let values = zones::with(values, definition.each_zone.as_deref(), setting.zones);
         prepare_folder(definition, setting.folder, &values)?;
@@ -193,7 +234,8 @@ impl Subject {
         for &address in &addresses {
             let no_socket = |error| io_error("opening a socket to ask whether it is ready", error);
             let (origin, kind) = (&setting.zones[0].origin, definition.ready.kind);
-            let probe = path.at_player(|| probe::Probe::new(transport, address, origin, kind));
+            let ca = over.certificate.map(|certificate| certificate.ca.as_str());
+            let probe = path.at_player(|| probe::Probe::new((transport, ca), address, origin, kind));
             let probe = probe.map_err(no_socket)?;
             let ask = || path.at_player(|| Ok(probe.ask())).map_err(no_socket);
             wait_until_ready(definition, ask, &mut process, interrupts, (began, share))?;

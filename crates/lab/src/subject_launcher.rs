@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::process;
+use kqps_kernel::{limits, process};
 use kqps_observation::factors::{Names, name};
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::silence::silence;
 
+use crate::certificates::{Certificates, ServerCertificate, certificate_of};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
 use crate::materials::{Materials, Wanted};
@@ -21,7 +22,7 @@ use crate::player::Player;
 use crate::player_setup::PlayerSetup;
 use crate::started::{Play, RunningSubject};
 use crate::subject::definition::ReadyKind;
-use crate::subject::{Definition, LaunchSetting, StartError, Subject};
+use crate::subject::{Definition, LaunchSetting, Over, StartError, Subject};
 use crate::trial_request::{NoTrial, TrialRequest};
 
 /// Everything that is needed to start the subject of any cell.
@@ -32,6 +33,10 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) path: Kind,
     pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
+    /// The certificates of subjects that are started; `None` if none needs one.
+    pub(crate) certificates: Option<&'a Certificates>,
+    /// The issuers that the user trusts, as PEM, for servers that run already.
+    pub(crate) trusted: Option<&'a str>,
     pub(crate) kqps: &'a Path,
     pub(crate) interrupts: &'a Interrupts,
     /// The reference speeds of the cores that play trials.
@@ -63,6 +68,7 @@ impl SubjectLauncher<'_> {
                 // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
                 setup: PlayerSetup::of(cell),
+                ca: self.trusted,
                 cpus: &cell.player_cpus,
                 subject_pid: None,
                 subject_cpus: &cell.subject_cpus,
@@ -93,9 +99,12 @@ impl SubjectLauncher<'_> {
             cpus: &cell.subject_cpus,
             settings: &definition.settings_among(cell.factors.words()),
         };
-        let transport = cell.factors.transport();
-        let subject =
-            Subject::start_over(transport, definition, &setting, self.interrupts, patience.for_start());
+        let over = self.over(cell);
+        if over.transport.has_connections() {
+            // Subjects inherit the limit, and each connection is a file. If it stays, some attempts fail.
+            let _ = limits::raise_open_files();
+        }
+        let subject = Subject::start_over(over, definition, &setting, self.interrupts, patience.for_start());
         let subject = subject.map_err(|error| match error {
             StartError::Interrupted => NoTrial::Interrupted,
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
@@ -112,6 +121,16 @@ impl SubjectLauncher<'_> {
             checks,
             subject: Stopped(Some(subject), patience),
         }))
+    }
+
+    /// What carries the queries to the subject of a cell.
+    fn over(&self, cell: &Cell) -> Over<'_> {
+        let transport = cell.factors.transport();
+        Over { transport, certificate: self.certificate(cell) }
+    }
+
+    fn certificate(&self, cell: &Cell) -> Option<&ServerCertificate> {
+        self.certificates?.of(certificate_of(cell))
     }
 
     /// Plays a load, scaled to the present speed of the cell's cores. Warm-ups and trials for drop reasons give
@@ -152,6 +171,7 @@ impl RunningSubject for AtStarted<'_> {
             queries: self.queries,
             checks: self.checks,
             setup: PlayerSetup::of(self.cell),
+            ca: self.launcher.certificate(self.cell).map(|certificate| certificate.ca.as_str()),
             cpus: &self.cell.player_cpus,
             subject_pid: Some(subject.pid()),
             subject_cpus: &self.cell.subject_cpus,

@@ -7,22 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::{Accounts, IdentityViolated};
 use crate::histogram::Quantiles;
+use crate::http::HttpFacts;
 use crate::quic::QuicFacts;
 use crate::tls::TlsFacts;
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
 /// `established = Σ closed + open`, and every query that was sent was handed to one of them. With TLS a connection is
 /// made when its handshake is complete.
+///
+/// If connections alone are the load, each query of [`Accounts`] stands for a connection that was opened when the query
+/// was due, and closed once it was made. A query is then `correct` if its connection was made in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionFacts {
+    /// Whether connections alone were the load: no query was sent. False in records older than the field.
+    #[serde(default)]
+    pub alone: bool,
     /// Connections that the player began to make.
     pub attempts: u64,
     /// Connections that were made.
     pub established: u64,
     /// How many of `established` were made before the load began, as kept connections are.
     pub before_load: u64,
-    /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, or `local` if this host had no
-    /// port, descriptor or memory left. With TLS also `closed` if the subject closed the connection in the handshake,
+    /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, `ports` if no port of the
+    /// source address was free, or `local` if this host had no descriptor or memory left; in records older than `ports`,
+    /// also if it had no port left. With TLS also `closed` if the subject closed the connection in the handshake,
     /// `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is no common
     /// application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if it closed the
     /// connection in the handshake, `version` if there is no common version, `transport` if it did something that QUIC
@@ -31,10 +39,12 @@ pub struct ConnectionFacts {
     /// Attempts that were neither made nor failed when the trial ended.
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
-    /// queries, `closed` if it did so with open queries, `reset` if the subject or the network reset it,
-    /// `tls-alert` if the subject sent an alert, `tls` if it did something that TLS forbids. With QUIC also `quic-close` if
-    /// the subject closed it with open queries or for an error, `idle-timeout` if nothing came for too long,
-    /// `refused` or `unreachable` if the network said so, and `transport` and `framing` as above.
+    /// queries, `closed` if it did so with open queries, `idle-race` if it closed an idle connection before the open
+    /// queries reached it, `reset` if the subject or the network reset it, `tls-alert` if the subject sent an alert,
+    /// `tls` if it did something that TLS forbids. With HTTP also `goaway` if the subject went away and had answered,
+    /// and `framing` if it did something that HTTP/2 forbids. With QUIC also `quic-close` if the subject closed it with
+    /// open queries or for an error, `idle-timeout` if nothing came for too long, `refused` or `unreachable` if the
+    /// network said so, and `transport` and `framing` as above.
     pub closed: BTreeMap<String, u64>,
     /// Connections that were open when the trial ended.
     pub open: u64,
@@ -42,9 +52,29 @@ pub struct ConnectionFacts {
     pub handed: u64,
     /// Time from an attempt to its connection; with TLS, to that of TCP. Empty with QUIC, whose handshake begins at once.
     pub connect_us: Quantiles,
+    /// Time from when the first query of a connection was due to its reply. Queries without a correct reply are neither
+    /// in this nor in the next figure. Both are empty in records older than the fields.
+    #[serde(default)]
+    pub first_query_us: Quantiles,
+    /// Time from the write of a query to its reply.
+    #[serde(default)]
+    pub write_to_reply_us: Quantiles,
+    /// Segments that the player's kernel sent again on these connections. 0 in records older than the field, as are the
+    /// next two.
+    #[serde(default)]
+    pub retransmitted: u64,
+    /// Attempts whose SYN was sent again, because no answer came within a second.
+    #[serde(default)]
+    pub connections_with_retransmitted_syn: u64,
+    /// Ports that the player passed over, because they were in use.
+    #[serde(default)]
+    pub ports_in_use: u64,
     /// TLS; `None` if the connections are without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFacts>,
+    /// HTTP; `None` if the connections are without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpFacts>,
     /// QUIC; `None` if the connections are those of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicFacts>,

@@ -8,15 +8,22 @@
 //! | --- | --- | --- |
 //! | `player.io` | as `kqps load --io` | the player's I/O; without it, the best that the host offers |
 //! | `player.senders` | a count | sending threads |
-//! | `player.transport` | `udp`, `tcp` | what carries queries and replies; without it, UDP |
+//! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
-//! | `player.connections` | a count | connections over all threads that may be open at once; for TCP, as are the next two |
-//! | `player.queries_per_connection` | a count | queries after which a connection is closed; without it, it is kept |
+//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next three |
+//! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
+//! | `player.close` | `fin`, `rst` | how the player closes connections |
+//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
+//! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
+//! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
+//! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
+//! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
+//! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |
-//! | `player.sources` | `one`, `spread` | source addresses of the sockets or connections |
+//! | `player.sources` | `one`, `spread`, a prefix | source addresses of the sockets or connections |
 //! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
 //! | `dataset.zones` | a count | zones that load |
 //! | `dataset.records` | a count | records in all zones together |
@@ -50,7 +57,10 @@ use crate::cpu_list;
 use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
-pub use values::{ComparedAs, DatasetFactors, Names, PathFactors, PlayerFactors, SourceChoice};
+pub use values::{
+    CertificateType, CloseChoice, ComparedAs, DatasetFactors, MethodChoice, Names, PathFactors,
+    PlayerFactors, SourceChoice, TrustChoice,
+};
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,6 +106,11 @@ impl Factors {
     /// Sets how the workers of an echo share sockets.
     pub fn set_sockets(&mut self, word: &str) {
         self.words.insert(name::SOCKETS.to_owned(), word.to_owned());
+    }
+
+    /// Sets how the workers of an echo share the sockets that accept connections.
+    pub fn set_listeners(&mut self, word: &str) {
+        self.words.insert(name::LISTENERS.to_owned(), word.to_owned());
     }
 
     /// Replaces the settings of the player.
@@ -151,11 +166,11 @@ impl Factors {
         Self::read_again(kept.map(|(name, word)| (name.clone(), word.clone())))
     }
 
-    /// These factors without the settings of the player that are for another transport than theirs.
+    /// These factors without those that have no effect over their transport.
     #[must_use]
     pub fn fitting(&self) -> Self {
         let transport = self.transport();
-        self.filtered(|name| name::transport_of(name).is_none_or(|of| of == transport))
+        self.filtered(|name| name::is_for(name, transport))
     }
 
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {
@@ -212,6 +227,11 @@ impl Factors {
         self.values.compared_as
     }
 
+    /// The type of the subject's certificate; `None` for the usual one.
+    pub fn certificate(&self) -> Option<CertificateType> {
+        self.values.certificate
+    }
+
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
         self.values.niceness
@@ -248,189 +268,4 @@ impl From<Factors> for BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::question::Path;
-
-    fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
-        Factors::read(words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())))
-    }
-
-    #[test]
-    fn every_factor_has_a_value_and_keeps_its_word() {
-        let words = [
-            ("compared_as", "a again"),
-            ("dataset.file", "my queries"),
-            ("dataset.names", "one"),
-            ("dataset.recipe", "tld"),
-            ("dataset.records", "1000"),
-            ("dataset.zones", "3"),
-            ("host.nice", "-20"),
-            ("latency_at_percent", "25 50"),
-            ("path", "veth"),
-            ("path.gro", "on"),
-            ("path.queues", "2"),
-            ("path.rps_cpus", "0,2-3"),
-            ("path.sysctl.net.ipv4.udp_rmem_min", "8192"),
-            ("path.txqueuelen", "0"),
-            ("player.burst", "32"),
-            ("player.connections", "64"),
-            ("player.io", "mmsg"),
-            ("player.outstanding_per_connection", "10"),
-            ("player.queries_per_connection", "1"),
-            ("player.senders", "2"),
-            ("player.sockets", "8"),
-            ("player.sources", "spread"),
-            ("player.timeout_s", "0.250"),
-            ("player.transport", "tcp"),
-            ("player.window", "500"),
-            ("rounds", "26"),
-            ("steady", "1m"),
-            ("threads", "4"),
-        ];
-        let factors = read(&words).unwrap();
-        let player = PlayerFactors {
-            io: Some("mmsg".into()),
-            senders: Some(2),
-            sockets: Some(8),
-            window: Some(500),
-            burst: Some(32),
-            timeout_s: Some(0.25),
-            sources: Some(SourceChoice::Spread),
-            transport: Some(Transport::Tcp),
-            connections: Some(64),
-            queries_per_connection: Some(1),
-            outstanding_per_connection: Some(10),
-        };
-        let dataset = DatasetFactors {
-            recipe: Some("tld".into()),
-            zones: Some(3),
-            records: Some(1000),
-            names: Some(Names::One),
-            file: Some("my queries".into()),
-        };
-        let path = PathFactors {
-            kind: Some(Path::Veth),
-            queues: Some(2),
-            txqueuelen: Some(0),
-            rps_cpus: Some(vec![0, 2, 3]),
-            gro: Some(true),
-            sysctls: [("net.ipv4.udp_rmem_min".to_owned(), "8192".to_owned())].into(),
-        };
-        assert_eq!((factors.player(), factors.dataset(), factors.path()), (&player, &dataset, &path));
-        assert_eq!((factors.steady_s(), factors.latency_at_percent()), (Some(60.0), &[25, 50][..]));
-        assert_eq!((factors.rounds(), factors.niceness()), (Some(26), Some(-20)));
-        assert_eq!(factors.compared_as(), Some(ComparedAs::Again));
-        let given: Vec<(&str, &str)> =
-            factors.words().iter().map(|(name, word)| (name.as_str(), word.as_str())).collect();
-        assert_eq!(given, words);
-
-        let stored = serde_json::to_string(&factors).unwrap();
-        assert!(stored.contains(r#""player.timeout_s":"0.250""#), "{stored}");
-        assert_eq!(serde_json::from_str::<Factors>(&stored).unwrap(), factors);
-    }
-
-    #[test]
-    fn values_that_are_set_are_read_again_from_their_words() {
-        let mut set = read(&[("player.io", "gso"), ("sockets", "shared")]).unwrap();
-        set.set_player(PlayerFactors { window: Some(8), timeout_s: Some(0.1), ..PlayerFactors::default() });
-        set.set_records(10);
-        set.set_file("queries");
-        set.set_latency_at(&[50, 90]);
-        set.set_rounds(4);
-        set.set_compared_as(ComparedAs::B);
-        set.set_cores(&[1, 2]);
-        set.set_sockets("shared");
-        assert_eq!(set.player().io, None, "the player's settings are replaced");
-        assert_eq!(Factors::read(set.words().clone()).unwrap(), set);
-        let other = read(&[("dataset.records", "7"), ("sockets", "reuseport")]).unwrap();
-        let both = set.with(&other);
-        assert_eq!((both.dataset().records, both.word("sockets")), (Some(7), Some("reuseport")));
-        assert_eq!(both.rounds(), Some(4));
-        let only = both.filtered(|name| name.starts_with("player."));
-        assert_eq!((only.player(), only.dataset()), (set.player(), &DatasetFactors::default()));
-    }
-
-    #[test]
-    fn settings_of_another_transport_do_not_fit() {
-        let of = |transport: &str| {
-            let words = [
-                ("player.connections", "4"),
-                ("player.io", "mmsg"),
-                ("player.sockets", "8"),
-                ("player.transport", transport),
-                ("player.window", "9"),
-                ("sockets", "shared"),
-            ];
-            let fitting = read(&words).unwrap().fitting();
-            (fitting.transport(), fitting.words().keys().cloned().collect::<Vec<_>>())
-        };
-        let tcp = ["player.connections", "player.transport", "player.window", "sockets"];
-        assert_eq!(of("tcp"), (Transport::Tcp, tcp.map(str::to_owned).to_vec()));
-        let udp = ["player.io", "player.sockets", "player.transport", "player.window", "sockets"];
-        assert_eq!(of("udp"), (Transport::Udp, udp.map(str::to_owned).to_vec()));
-        assert_eq!(Factors::default().transport(), Transport::Udp);
-    }
-
-    #[test]
-    fn a_malformed_word_is_an_error_and_changes_nothing() {
-        for (name, word, expected) in [
-            ("player.window", "5oo", "a number from 1 on"),
-            ("player.window", "0", "a number from 1 on"),
-            ("player.timeout_s", "soon", "seconds above 0"),
-            ("player.timeout_s", "inf", "seconds above 0"),
-            ("player.sources", "two", "one of one, spread"),
-            ("player.transport", "tls", "one of udp, tcp"),
-            ("player.connections", "0", "a number from 1 on"),
-            ("player.queries_per_connection", "0", "a number from 1 on"),
-            ("player.outstanding_per_connection", "-1", "a number from 1 on"),
-            ("dataset.records", "-1", "a number from 1 on"),
-            ("dataset.names", "oen", "one of random, one"),
-            ("path", "wire", "one of loopback, veth"),
-            ("path.queues", "4097", "a number of queues from 1 to 4096"),
-            ("path.txqueuelen", "", "a number of packets"),
-            ("path.rps_cpus", "3-2", "cores, such as 0,2-3 (expected a list such as 0,2-5, found `3-2`)"),
-            ("path.gro", "yes", "one of on, off"),
-            ("steady", "forever", "a duration such as 60s or 1m"),
-            ("latency_at_percent", "50 100", "percents from 1 to 99"),
-            ("latency_at_percent", "half", "percents from 1 to 99"),
-            ("latency_at_percent", "", "percents from 1 to 99"),
-            ("rounds", "1.5", "a number from 1 on"),
-            ("compared_as", "c", "one of a, a again, b"),
-            ("host.nice", "20", "a number from -20 to 19"),
-        ] {
-            let mut factors = Factors::default();
-            let error = factors.set(name, word).unwrap_err().to_string();
-            assert_eq!(error, format!("factor `{name}`: expected {expected}, found `{word}`"));
-            assert_eq!(factors, Factors::default());
-            let stored = format!("{{\"{name}\":\"{word}\"}}");
-            assert!(serde_json::from_str::<Factors>(&stored).unwrap_err().to_string().contains(expected));
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_nearly_a_factor_is_an_error() {
-        for name in ["player.windw", "dataset.record", "path.queue", "path.sysctl.kernel.panic", "host.nicer"]
-        {
-            assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));
-        }
-    }
-
-    #[test]
-    fn names_with_a_meaning_are_reserved() {
-        for name in ["path", "rounds", "player.io", "dataset.x", "steady", "cores", "subject", "player_io"] {
-            assert!(name::is_reserved(name), "{name}");
-        }
-        for name in ["sockets", "workers", "io", "threads", "player", "pathological"] {
-            assert!(!name::is_reserved(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn names_of_the_first_versions_are_read_as_those_of_today() {
-        let factors =
-            read(&[("player_sockets", "8"), ("player_timeout_s", "1"), ("zone_records", "10")]).unwrap();
-        assert_eq!((factors.player().sockets, factors.player().timeout_s), (Some(8), Some(1.0)));
-        assert_eq!((factors.dataset().records, factors.word("player.sockets")), (Some(10), Some("8")));
-    }
-}
+mod tests;

@@ -132,6 +132,8 @@ pub enum Figure {
     Memory,
     /// Memory of the subject divided by the number of records in its zones, bytes.
     MemoryPerRecord,
+    /// Memory of the subject beyond that with the fewest connections, divided by the further connections, bytes.
+    MemoryPerConnection,
     /// Time from the start of the subject until it answers, seconds.
     LoadTime,
     /// Mean size of a correct reply's DNS message, bytes.

@@ -54,16 +54,18 @@ pub struct Trial {
     /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
-    /// Cause → wrong replies. Sums to `accounts.wrong`.
+    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, over HTTP and QUIC also `id`, and
+    /// over HTTP `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
     pub send_failed_causes: BTreeMap<String, u64>,
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `stream-reset` if the subject
-    /// ended the query's stream without a reply; a cause of [`ConnectionFacts::closed`] if the connection ended first; a cause of [`ConnectionFacts::failed`] if there was none.
-    /// Sums to `accounts.lost`. Empty in records older than the field, whose queries were all lost by time.
+    /// Cause → lost queries: `time` if the reply did not come in time; `goaway` or `stream-reset` if the subject ended the
+    /// query's stream; another cause of [`ConnectionFacts::closed`] if the connection ended first; a cause of
+    /// [`ConnectionFacts::failed`] if there was no connection. Sums to `accounts.lost`. Empty in records older than the
+    /// field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
     /// The connections; `None` if the transport has none, and in records older than the field.
@@ -90,8 +92,9 @@ pub struct Trial {
     pub lag_us: Quantiles,
     /// Time between a thread's successive sends to the kernel.
     pub gap_us: Quantiles,
-    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), of connecting (`connect`) and of
-    /// handshakes by kind (`handshake full`), as [`crate::Histogram::encode`] writes them.
+    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), of connecting (`connect`), of the first
+    /// queries of connections (`first query`), from write to reply (`write to reply`), and of handshakes by kind
+    /// (`handshake full`), as [`crate::Histogram::encode`] writes them.
     pub histograms: BTreeMap<String, String>,
     /// The facts of each player. Accounts, load and latency are those of all players together.
     pub players: NonEmpty<PlayerFacts>,
@@ -133,16 +136,18 @@ pub enum Transport {
     Tcp,
     /// The same in TLS (RFC 7858).
     Tls,
+    /// HTTP/2 in TLS, on which each message has a stream (RFC 8484).
+    Https,
     /// Connections with a stream for each query (RFC 9250).
     Quic,
 }
 
 impl Transport {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
+    pub const WORDS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
 
-    /// Those of [`Self::WORDS`] that studies can name.
-    pub const OF_STUDIES: [&str; 2] = ["udp", "tcp"];
+    /// Its values, in the order of its words.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
     /// Its word in factors, records and flags.
     pub fn word(self) -> &'static str {
@@ -151,7 +156,23 @@ impl Transport {
 
     /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp, Self::Tls, Self::Quic].into_iter().find(|transport| transport.word() == word)
+        Self::ALL.into_iter().find(|transport| transport.word() == word)
+    }
+
+    /// Whether queries travel on connections.
+    pub fn has_connections(self) -> bool {
+        match self {
+            Self::Udp => false,
+            Self::Tcp | Self::Tls | Self::Https | Self::Quic => true,
+        }
+    }
+
+    /// Whether messages are encrypted, for which a server needs a certificate.
+    pub fn is_encrypted(self) -> bool {
+        match self {
+            Self::Udp | Self::Tcp => false,
+            Self::Tls | Self::Https | Self::Quic => true,
+        }
     }
 }
 
@@ -301,13 +322,13 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over TCP, TLS and QUIC.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` over connections.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads; over TCP, TLS and QUIC, connections that may be open at once.
+    /// Sockets of all threads, or connections that may be open at once.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

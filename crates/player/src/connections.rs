@@ -29,52 +29,24 @@ pub struct ConnectionCounts {
     pub handed: u64,
     /// Time from an attempt to its connection, without TLS.
     pub connect: Histogram,
+    /// Time from when the first query of a connection was due to its reply, if it was correct.
+    pub first_query: Histogram,
+    /// Time from the write of a query to its reply, if it was correct.
+    pub write_to_reply: Histogram,
+    /// Segments that the kernel sent again.
+    pub retransmitted: u64,
+    /// Attempts whose SYN the kernel sent again.
+    pub lost_syns: u64,
+    /// Ports that were passed over, because they were in use.
+    pub ports_in_use: u64,
+    /// How many ports of each source address the player deals, all threads together; 0 if the kernel chooses ports.
+    pub ports: u64,
     /// The counts of TLS; `None` without it.
     pub tls: Option<TlsCounts>,
+    /// The counts of HTTP; `None` without it.
+    pub http: Option<HttpCounts>,
     /// The counts of QUIC; `None` without it.
     pub quic: Option<QuicCounts>,
-}
-
-/// The counts of QUIC of one thread's connections.
-#[derive(Debug, Default)]
-pub struct QuicCounts {
-    /// Queries that waited for a stream on an open connection.
-    pub blocked_queries: u64,
-    /// The sum of the times for which open connections had such queries.
-    pub blocked_ns: u64,
-    /// Connections of which the subject took early data.
-    pub early_accepted: u64,
-    /// Connections of which it did not, although their tickets allowed it.
-    pub early_rejected: u64,
-    /// Queries sent as early data.
-    pub early_queries: u64,
-    /// How many of them were sent again.
-    pub early_queries_again: u64,
-    /// Packets, datagrams and tokens.
-    pub client: ClientCounts,
-    /// What failed, in words → how often.
-    pub failures: BTreeMap<String, u64>,
-}
-
-impl QuicCounts {
-    /// Counts a failure.
-    pub fn failed(&mut self, words: String) {
-        *self.failures.entry(words).or_default() += 1;
-    }
-
-    /// Adds the counts of another thread.
-    fn add(&mut self, other: &Self) {
-        self.blocked_queries += other.blocked_queries;
-        self.blocked_ns += other.blocked_ns;
-        self.early_accepted += other.early_accepted;
-        self.early_rejected += other.early_rejected;
-        self.early_queries += other.early_queries;
-        self.early_queries_again += other.early_queries_again;
-        self.client.add(&other.client);
-        for (failure, count) in &other.failures {
-            *self.failures.entry(failure.clone()).or_default() += count;
-        }
-    }
 }
 
 /// The counts of TLS of one thread's connections.
@@ -121,6 +93,80 @@ impl TlsCounts {
     }
 }
 
+/// The counts of HTTP on one thread's connections.
+#[derive(Debug, Default)]
+pub struct HttpCounts {
+    /// Queries that waited because their connection had as many streams open as the subject takes.
+    pub blocked: u64,
+    /// For how long they waited, all together, nanoseconds.
+    pub blocked_ns: u64,
+    /// Connections at which the subject went away (GOAWAY), by its reason.
+    pub goaways: BTreeMap<String, u64>,
+    /// Streams that the subject ended (`RST_STREAM`), by its reason.
+    pub resets: BTreeMap<String, u64>,
+    /// What failed, in words → how often.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl HttpCounts {
+    /// Adds the counts of another thread.
+    fn add(&mut self, other: &Self) {
+        self.blocked += other.blocked;
+        self.blocked_ns += other.blocked_ns;
+        for (ours, theirs) in [
+            (&mut self.goaways, &other.goaways),
+            (&mut self.resets, &other.resets),
+            (&mut self.failures, &other.failures),
+        ] {
+            for (name, count) in theirs {
+                *ours.entry(name.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
+/// The counts of QUIC of one thread's connections.
+#[derive(Debug, Default)]
+pub struct QuicCounts {
+    /// Queries that waited for a stream on an open connection.
+    pub blocked_queries: u64,
+    /// The sum of the times for which open connections had such queries.
+    pub blocked_ns: u64,
+    /// Connections of which the subject took early data.
+    pub early_accepted: u64,
+    /// Connections of which it did not, although their tickets allowed it.
+    pub early_rejected: u64,
+    /// Queries sent as early data.
+    pub early_queries: u64,
+    /// How many of them were sent again.
+    pub early_queries_again: u64,
+    /// Packets, datagrams and tokens.
+    pub client: ClientCounts,
+    /// What failed, in words → how often.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl QuicCounts {
+    /// Counts a failure.
+    pub fn failed(&mut self, words: String) {
+        *self.failures.entry(words).or_default() += 1;
+    }
+
+    /// Adds the counts of another thread.
+    fn add(&mut self, other: &Self) {
+        self.blocked_queries += other.blocked_queries;
+        self.blocked_ns += other.blocked_ns;
+        self.early_accepted += other.early_accepted;
+        self.early_rejected += other.early_rejected;
+        self.early_queries += other.early_queries;
+        self.early_queries_again += other.early_queries_again;
+        self.client.add(&other.client);
+        for (failure, count) in &other.failures {
+            *self.failures.entry(failure.clone()).or_default() += count;
+        }
+    }
+}
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -130,20 +176,24 @@ pub enum Ending {
     Idle,
     /// The subject closed it with open queries.
     Closed,
+    /// The subject closed it when it was idle, and the open queries reached it too late.
+    IdleRace,
     /// The subject or the network reset it.
     Reset,
     /// The subject sent an alert of TLS.
     TlsAlert,
     /// The subject did something that TLS forbids.
     Tls,
+    /// The subject went away (GOAWAY), and the player closed it after the last response.
+    GoAway,
+    /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
+    Framing,
     /// Nothing came for too long, although queries were open.
     IdleTimeout,
     /// The subject closed a connection of QUIC with a code, or with open queries.
     QuicClose,
     /// The subject did something that QUIC forbids.
     Transport,
-    /// The subject broke a rule for messages on connections or streams.
-    Framing,
     /// The network reported that nothing listens at the subject's port any more.
     Refused,
     /// The network reported that no route leads to the subject any more.
@@ -152,17 +202,19 @@ pub enum Ending {
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 14] = [
         "player",
         "idle",
         "closed",
+        "idle-race",
         "reset",
         "tls-alert",
         "tls",
+        "goaway",
+        "framing",
         "idle-timeout",
         "quic-close",
         "transport",
-        "framing",
         "refused",
         "unreachable",
     ];
@@ -189,13 +241,15 @@ impl Ending {
     pub fn loss(self) -> Loss {
         match self {
             Self::Player | Self::Idle | Self::Closed => Loss::Closed,
+            Self::IdleRace => Loss::IdleRace,
             Self::Reset => Loss::Reset,
             Self::TlsAlert => Loss::TlsAlert,
             Self::Tls => Loss::Tls,
+            Self::GoAway => Loss::GoAway,
+            Self::Framing => Loss::Framing,
             Self::IdleTimeout => Loss::IdleTimeout,
             Self::QuicClose => Loss::QuicClose,
             Self::Transport => Loss::Transport,
-            Self::Framing => Loss::Framing,
             Self::Refused => Loss::Refused,
             Self::Unreachable => Loss::Unreachable,
         }
@@ -217,14 +271,23 @@ impl ConnectionCounts {
             (&mut self.unfinished, other.unfinished),
             (&mut self.open, other.open),
             (&mut self.handed, other.handed),
+            (&mut self.retransmitted, other.retransmitted),
+            (&mut self.lost_syns, other.lost_syns),
+            (&mut self.ports_in_use, other.ports_in_use),
         ] {
             *ours += theirs;
         }
         let failed = self.failed.iter_mut().zip(other.failed);
         failed.chain(self.closed.iter_mut().zip(other.closed)).for_each(|(ours, theirs)| *ours += theirs);
+        self.ports = self.ports.max(other.ports);
         self.connect.add(&other.connect);
+        self.first_query.add(&other.first_query);
+        self.write_to_reply.add(&other.write_to_reply);
         if let Some(tls) = &other.tls {
             self.tls.get_or_insert_default().add(tls);
+        }
+        if let Some(http) = &other.http {
+            self.http.get_or_insert_default().add(http);
         }
         if let Some(quic) = &other.quic {
             self.quic.get_or_insert_default().add(quic);

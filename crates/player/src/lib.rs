@@ -41,7 +41,7 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+    Arrivals, Close, HttpPlan, Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
 };
 pub use sources::Sources;
 pub use trial::{Control, play};

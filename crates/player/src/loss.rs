@@ -10,6 +10,8 @@ pub enum Loss {
     Time,
     /// The subject closed the flow.
     Closed,
+    /// The subject closed the idle flow before the query reached it.
+    IdleRace,
     /// The subject or the network reset the flow.
     Reset,
     /// The subject refused the connection.
@@ -18,8 +20,10 @@ pub enum Loss {
     Unreachable,
     /// The connection was not made in time.
     ConnectTimeout,
-    /// This host had no port, descriptor or memory left for the connection.
+    /// This host had no descriptor or memory left for the connection.
     Local,
+    /// Every port of the source address that was tried is in use.
+    Ports,
     /// The subject sent an alert of TLS.
     TlsAlert,
     /// The subject's certificate is not accepted.
@@ -28,37 +32,42 @@ pub enum Loss {
     Alpn,
     /// The subject did something that TLS forbids.
     Tls,
+    /// The subject went away (GOAWAY, RFC 9113, section 6.8), and did not process the query.
+    GoAway,
+    /// The subject ended the stream of this query alone (`RST_STREAM`, RFC 9113, section 6.4; RFC 9250, section 4.3).
+    StreamReset,
     /// Nothing came on the connection for too long.
     IdleTimeout,
     /// The subject closed the connection of QUIC, with a code.
     QuicClose,
-    /// The subject ended the query's stream without a reply.
-    StreamReset,
     /// The player and the subject have no version of QUIC in common.
     Version,
     /// The subject did something that QUIC forbids.
     Transport,
-    /// The subject broke a rule for messages on connections or streams.
+    /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
     Framing,
 }
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 20] = [
         "time",
         "closed",
+        "idle-race",
         "reset",
         "refused",
         "unreachable",
         "connect-timeout",
         "local",
+        "ports",
         "tls-alert",
         "certificate",
         "alpn",
         "tls",
+        "goaway",
+        "stream-reset",
         "idle-timeout",
         "quic-close",
-        "stream-reset",
         "version",
         "transport",
         "framing",

@@ -8,6 +8,8 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_http::Method;
+use kqps_observation::trial::Transport;
 use kqps_quic::Congestion;
 use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
@@ -71,6 +73,28 @@ pub enum Wire {
     Quic(QuicPlan),
 }
 
+impl Wire {
+    /// The transport, as records name it.
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::Udp(_) => Transport::Udp,
+            Self::Tcp(TcpPlan { tls: None, .. }) => Transport::Tcp,
+            Self::Tcp(TcpPlan { tls: Some(TlsPlan { http: None, .. }), .. }) => Transport::Tls,
+            Self::Tcp(TcpPlan { tls: Some(TlsPlan { http: Some(_), .. }), .. }) => Transport::Https,
+            Self::Quic(_) => Transport::Quic,
+        }
+    }
+
+    /// Queries after which a connection is closed; `None` if it is kept, and without connections.
+    fn queries_per_connection(&self) -> Option<u32> {
+        match self {
+            Self::Udp(_) => None,
+            Self::Tcp(tcp) => tcp.queries_per_connection,
+            Self::Quic(quic) => quic.queries_per_connection,
+        }
+    }
+}
+
 /// The part of a plan that only UDP needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +117,8 @@ pub struct TcpPlan {
     /// and per target is used.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
-    /// before the trial begins, all others when a query needs them.
+    /// before the trial begins, all others when a query needs them. With 0, connections alone are the load: each query
+    /// stands for a connection that is opened when the query is due, and closed once it is made.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, 1 to 65,536.
     pub outstanding: u32,
@@ -104,6 +129,18 @@ pub struct TcpPlan {
     /// TLS on every connection (RFC 7858); `None` for none.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
+}
+
+impl TcpPlan {
+    /// Whether connections alone are the load.
+    pub fn has_connections_alone(&self) -> bool {
+        self.queries_per_connection == Some(0)
+    }
+
+    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
+    pub fn uses_of_connection(&self) -> Option<u32> {
+        self.queries_per_connection.map(|queries| queries.max(1))
+    }
 }
 
 /// The part of a plan that only QUIC needs.
@@ -138,6 +175,21 @@ pub struct TlsPlan {
     pub names: Vec<String>,
     /// What the player accepts, offers and resumes.
     pub client: ClientSettings,
+    /// HTTP/2 in TLS (RFC 8484); `None` for messages after their length (RFC 7858).
+    #[serde(default)]
+    pub http: Option<HttpPlan>,
+}
+
+/// The part of a plan that only HTTP needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpPlan {
+    /// How queries are asked.
+    pub method: Method,
+    /// The authority of each target's URL, such as `dns.example` or `[::1]:8443`, in the order of the targets.
+    pub authorities: Vec<String>,
+    /// The path of each target's URL, in the same order.
+    pub paths: Vec<String>,
 }
 
 /// How the player closes a connection.
@@ -157,6 +209,11 @@ impl Plan {
         self.own_cores && !self.cpus.is_empty()
     }
 
+    /// Whether connections alone are the load: each query stands for a connection, and none is sent.
+    pub fn has_connections_alone(&self) -> bool {
+        self.wire.queries_per_connection() == Some(0)
+    }
+
     /// Whether queries leave on a schedule.
     pub fn is_open(&self) -> bool {
         matches!(self.load, LoadPlan::Open { .. })
@@ -166,6 +223,15 @@ impl Plan {
     /// long `coalesce` is meant to save CPU time.
     pub fn stays_awake(&self) -> bool {
         self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
+    }
+
+    /// What only TLS needs; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<&TlsPlan> {
+        match &self.wire {
+            Wire::Udp(_) => None,
+            Wire::Tcp(tcp) => tcp.tls.as_ref(),
+            Wire::Quic(quic) => Some(&quic.tls),
+        }
     }
 
     /// The number of flows in use, sockets or connections: at least one per thread and per target.
@@ -242,7 +308,12 @@ pub(crate) mod tests {
     pub(crate) fn tls_plan(name: &str) -> TlsPlan {
         let client =
             ClientSettings { trust: Trust::System, resume: true, suites: Vec::new(), groups: Vec::new() };
-        TlsPlan { names: vec![name.into()], client }
+        TlsPlan { names: vec![name.into()], client, http: None }
+    }
+
+    /// HTTP at one target.
+    pub(crate) fn http_plan(authority: &str, path: &str) -> HttpPlan {
+        HttpPlan { method: Method::Get, authorities: vec![authority.into()], paths: vec![path.into()] }
     }
 
     /// QUIC on this many kept connections to one target.
@@ -269,10 +340,12 @@ pub(crate) mod tests {
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
-        let secure = Wire::Tcp(TcpPlan { tls: Some(tls_plan("dns.test")), ..tcp_plan(3) });
-        let quic = Wire::Quic(quic_plan(3, "dns.test"));
-        let wires = [tcp(3), secure, quic].map(|wire| Plan { wire, ..usual() });
-        for plan in [usual(), open].into_iter().chain(wires) {
+        let secure =
+            |http| Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http, ..tls_plan("dns.test") }), ..tcp_plan(3) });
+        let https = secure(Some(http_plan("dns.test", "/dns-query")));
+        let wires = [tcp(3), secure(None), https, Wire::Quic(quic_plan(3, "dns.test"))];
+        let with_wires = wires.into_iter().map(|wire| Plan { wire, ..usual() });
+        for plan in [usual(), open].into_iter().chain(with_wires) {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }

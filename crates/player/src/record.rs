@@ -1,6 +1,6 @@
 //! Joins the threads' counts and the observations around them into one record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_dataset::Dataset;
 use kqps_host::ledger::{Evidence, ledger};
@@ -9,17 +9,17 @@ use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
-    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, Transport, UNSENT_CONNECTIONS, UNSENT_IDS,
-    UNSENT_LATE, UNSENT_WINDOW,
+    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
+    UNSENT_WINDOW,
 };
 use kqps_observation::{
-    Accounts, ConnectionFacts, Ledger, NonEmpty, QuicFacts, SCHEMA, SessionFacts, TlsFacts, Trial,
+    Accounts, ConnectionFacts, HttpFacts, Ledger, NonEmpty, QuicFacts, SCHEMA, SessionFacts, TlsFacts, Trial,
 };
 use kqps_tls::{Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
+use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
+use crate::plan::{Close, HttpPlan, LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
@@ -79,14 +79,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     };
     let load = load(&played, &tally);
     let connections = connections(&played);
-    let histograms = [
-        ("latency", Some(&tally.latency)),
-        ("lag", Some(&tally.lag)),
-        ("gap", Some(&tally.gap)),
-        ("connect", connections.as_ref().filter(|counts| counts.quic.is_none()).map(|counts| &counts.connect)),
-    ];
-    let histograms = histograms.into_iter().filter_map(|(name, of)| Some((String::from(name), of?.encode())));
-    let histograms = histograms.chain(handshake_histograms(connections.as_ref())).collect();
+    // The queries of a load of connections alone are not sent, and none is answered.
+    let of_queries = |count: u64| if played.plan.has_connections_alone() { 0 } else { count };
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
@@ -97,27 +91,27 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         target: played.plan.targets[0].to_string(),
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
-        transport: transport(played.plan),
+        transport: played.plan.wire.transport(),
         connections: connections.as_ref().map(|counts| connection_facts(counts, played.plan)),
-        players: NonEmpty::one(player(&played, &tally, &load, drops)),
+        players: NonEmpty::one(player(&played, (&tally, connections.as_ref()), &load, drops)),
         load,
         accounts,
         unsent_causes: unsent_causes(&tally, played.plan),
-        wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
+        wrong_causes: wrong_causes(&tally),
         wrong_rcodes: wrong_rcodes(&tally),
         lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
-        lost_expected: by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count))),
+        lost_expected: lost_expected(&tally, played.plan),
         refused_at_times: held_back.refused,
         send_failed_causes: by_name(
             tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
         ),
         response_rcodes: response_rcodes(&tally),
-        request_bytes_mean: mean(tally.request_bytes, accounts.sent),
-        response_bytes_mean: mean(tally.response_bytes, accounts.correct),
+        request_bytes_mean: mean(tally.request_bytes, of_queries(accounts.sent)),
+        response_bytes_mean: mean(tally.response_bytes, of_queries(accounts.correct)),
         latency_us: tally.latency.quantiles(),
         lag_us: tally.lag.quantiles(),
         gap_us: tally.gap.quantiles(),
-        histograms,
+        histograms: histograms(&tally, connections.as_ref()),
         ledger,
         subject: played.watch_result.subject,
         hosts: NonEmpty::one(played.watch_result.host),
@@ -161,23 +155,6 @@ fn dataset(played: &Dataset) -> DatasetFacts {
     }
 }
 
-fn transport(plan: &Plan) -> Transport {
-    match &plan.wire {
-        Wire::Udp(_) => Transport::Udp,
-        Wire::Tcp(tcp) if tcp.tls.is_some() => Transport::Tls,
-        Wire::Tcp(_) => Transport::Tcp,
-        Wire::Quic(_) => Transport::Quic,
-    }
-}
-
-fn tls_plan(plan: &Plan) -> Option<&TlsPlan> {
-    match &plan.wire {
-        Wire::Udp(_) => None,
-        Wire::Tcp(tcp) => tcp.tls.as_ref(),
-        Wire::Quic(quic) => Some(&quic.tls),
-    }
-}
-
 fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
     match &plan.wire {
         Wire::Udp(_) | Wire::Tcp(_) => None,
@@ -197,6 +174,7 @@ fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
 
 fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
     ConnectionFacts {
+        alone: plan.has_connections_alone(),
         attempts: counts.attempts,
         established: counts.established,
         before_load: counts.before_load,
@@ -206,8 +184,31 @@ fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
         open: counts.open,
         handed: counts.handed,
         connect_us: counts.connect.quantiles(),
-        tls: counts.tls.as_ref().zip(tls_plan(plan)).map(|(counts, plan)| tls_facts(counts, plan)),
+        first_query_us: counts.first_query.quantiles(),
+        write_to_reply_us: counts.write_to_reply.quantiles(),
+        retransmitted: counts.retransmitted,
+        connections_with_retransmitted_syn: counts.lost_syns,
+        ports_in_use: counts.ports_in_use,
+        tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),
+        http: counts
+            .http
+            .as_ref()
+            .zip(plan.tls().and_then(|tls| tls.http.as_ref()))
+            .map(|(counts, plan)| http_facts(counts, plan)),
         quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
+    }
+}
+
+fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
+    let paths: BTreeSet<&String> = plan.paths.iter().collect();
+    HttpFacts {
+        method: plan.method.name().into(),
+        paths: paths.into_iter().cloned().collect(),
+        blocked: counts.blocked,
+        blocked_s: counts.blocked_ns as f64 / 1e9,
+        goaways: counts.goaways.clone(),
+        resets: counts.resets.clone(),
+        failures: counts.failures.clone(),
     }
 }
 
@@ -263,6 +264,21 @@ fn session_facts(session: &Session, connections: u64) -> SessionFacts {
     }
 }
 
+/// All histograms by name. Those of connections are left out if there are none.
+fn histograms(tally: &Tally, connections: Option<&ConnectionCounts>) -> BTreeMap<String, String> {
+    let of_all = [("latency", &tally.latency), ("lag", &tally.lag), ("gap", &tally.gap)];
+    let of_replies = connections.into_iter().flat_map(|counts| {
+        [("first query", &counts.first_query), ("write to reply", &counts.write_to_reply)]
+    });
+    let of_replies = of_replies.filter(|(_, times)| !times.is_empty());
+    // Over QUIC a connection is made by its handshake.
+    let of_tcp = connections.into_iter().filter(|counts| counts.quic.is_none());
+    let of_connections = of_tcp.map(|counts| ("connect", &counts.connect)).chain(of_replies);
+    let named =
+        of_all.into_iter().chain(of_connections).map(|(name, times)| (name.to_owned(), times.encode()));
+    named.chain(handshake_histograms(connections)).collect()
+}
+
 /// The histograms of handshakes by kind, such as `handshake resumed`.
 fn handshake_histograms(
     connections: Option<&ConnectionCounts>,
@@ -282,6 +298,22 @@ fn unsent_causes(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
 
 fn named((name, count): (&str, u64)) -> (String, u64) {
     (name.into(), count)
+}
+
+/// Lost queries by their expected reply. A connection that was lost without a query expects none.
+fn lost_expected(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
+    if plan.has_connections_alone() {
+        return by_name([("unknown", tally.accounts.lost)].map(named).into_iter());
+    }
+    by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count)))
+}
+
+/// Wrong replies by cause; statuses by their number.
+fn wrong_causes(tally: &Tally) -> BTreeMap<String, u64> {
+    let causes = Cause::NAMES.into_iter().zip(tally.wrong_causes).filter(|(name, _)| *name != Cause::STATUS);
+    let statuses = tally.wrong_statuses.iter();
+    let statuses = statuses.map(|(status, &count)| (format!("{}-{status}", Cause::STATUS), count));
+    by_name(causes.map(named).chain(statuses))
 }
 
 fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
@@ -329,7 +361,12 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     }
 }
 
-fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &LoadFacts, socket_drops: u64) -> PlayerFacts {
+fn player(
+    played: &FinishedTrial<'_>,
+    (tally, connections): (&Tally, Option<&ConnectionCounts>),
+    load: &LoadFacts,
+    socket_drops: u64,
+) -> PlayerFacts {
     let sockets = played.plan.flows();
     let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
@@ -351,12 +388,13 @@ fn player(played: &FinishedTrial<'_>, tally: &Tally, load: &LoadFacts, socket_dr
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
-    let local = played.results.iter().filter_map(|result| result.connections.as_ref());
-    note(
-        local.map(|counts| counts.failed[Loss::Local.number()]).sum(),
-        "connections failed because this host had no port, descriptor or memory left; send from more addresses \
-         (-a 127.1.0.0/16), or close with --close rst",
-    );
+    if let Some(counts) = connections {
+        note(
+            counts.failed[Loss::Local.number()],
+            "connections failed because this host had no descriptor or memory left; use fewer connections (-c)",
+        );
+        notes.extend(no_port_left(counts, load, played.plan));
+    }
     notes.extend(window_not_filled(load, played.plan));
     PlayerFacts {
         io: played.io.into(),
@@ -386,6 +424,37 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
     threads
 }
 
+/// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.
+const TIME_WAIT_S: f64 = 60.0;
+
+/// A note if connections failed for want of a port: how many source addresses have enough for this load. Connections
+/// that are open hold a port each, and with FIN also those that were closed in the time of `TIME_WAIT`.
+fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &Plan) -> Option<String> {
+    let failed = counts.failed[Loss::Ports.number()];
+    let Wire::Tcp(tcp) = &plan.wire else { return None };
+    let what = format!("{failed} connections failed because no port was free");
+    let note = if counts.ports == 0 {
+        format!("{what}; send from more addresses (-a 127.1.0.0/16)")
+    } else {
+        let rate = if load.duration_s > 0.0 { counts.attempts as f64 / load.duration_s } else { 0.0 };
+        let (held_s, how, or) = match tcp.close {
+            Close::Fin => {
+                let how = ", and each port for 60 s after it was closed (TIME_WAIT)";
+                (TIME_WAIT_S, how, ", or close with --close rst")
+            }
+            Close::Rst => (0.0, "", ""),
+        };
+        let ports = counts.ports;
+        let addresses = ((plan.flows() as f64 + rate * held_s) / ports as f64).ceil().max(1.0);
+        format!(
+            "{what}: {rate:.0} connections a second with {} open at once{how} need {addresses:.0} source addresses of \
+             {ports} ports each; send from as many at least (-a 127.1.0.0/16){or}",
+            plan.flows()
+        )
+    };
+    (failed > 0).then_some(note)
+}
+
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
 /// window was not the limit.
@@ -396,11 +465,11 @@ fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
     let (each, what) = match &plan.wire {
         Wire::Udp(_) => (IDS, "sockets have only"),
         Wire::Tcp(tcp) => {
-            let most = tcp.queries_per_connection.map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
+            let most = tcp.uses_of_connection().map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
             (u64::from(most), "connections take only")
         }
         Wire::Quic(quic) => {
-            let most = quic.queries_per_connection.map_or(quic.outstanding, |most| most.min(quic.outstanding));
+            let most = quic.uses_of_connection().map_or(quic.outstanding, |most| most.min(quic.outstanding));
             (u64::from(most), "connections take only")
         }
     };
@@ -437,4 +506,33 @@ fn by_name(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64>
 
 fn mean(sum: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum as f64 / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::TcpPlan;
+    use crate::plan::tests::{plan, tcp_plan};
+
+    #[test]
+    fn without_a_port_the_note_says_how_many_addresses_are_enough() {
+        let load = LoadFacts { duration_s: 10.0, ..LoadFacts::default() };
+        let said = |close, ports| {
+            let mut counts = ConnectionCounts { attempts: 30_000, ports, ..ConnectionCounts::default() };
+            counts.failed[Loss::Ports.number()] = 7;
+            let wire = Wire::Tcp(TcpPlan { close, ..tcp_plan(2000) });
+            no_port_left(&counts, &load, &Plan { wire, ..plan("127.0.0.1:53".parse().unwrap()) }).unwrap()
+        };
+        // 2,000 open ones, and 180,000 in TIME_WAIT.
+        let note = said(Close::Fin, 1000);
+        assert!(
+            note.contains("7 connections failed") && note.contains("need 182 source addresses"),
+            "{note}"
+        );
+        assert!(said(Close::Rst, 1000).contains("need 2 source addresses of 1000 ports each"));
+        assert!(!said(Close::Fin, 0).contains("need"), "the kernel chose");
+        let none = ConnectionCounts::default();
+        let wire = Wire::Tcp(tcp_plan(1));
+        assert_eq!(no_port_left(&none, &load, &Plan { wire, ..plan("[::1]:53".parse().unwrap()) }), None);
+    }
 }

@@ -45,18 +45,37 @@ pub enum Cause {
     },
     /// The reply is shorter than a header with the question.
     Short,
-    /// The ID is another one, on a stream whose query has the ID 0 (RFC 9250, section 4.2.1).
-    Id,
     /// The rcode is right, but the answer differs from the one that the dataset expects, or cannot be parsed.
     Answer {
         /// The rcode, 0 to 4095.
         rcode: u16,
     },
+    /// The ID is not 0, where streams match replies to queries.
+    Id,
+    /// The status of the response by HTTP is not 2xx.
+    Status(u16),
+    /// The content type of the response by HTTP is not that of DNS messages.
+    ContentType,
+    /// The reply is longer than a DNS message can be.
+    TooLong,
 }
 
 impl Cause {
     /// The names in records, in the order of [`Self::number`].
-    pub const NAMES: [&str; 6] = ["not-a-response", "question", "rcode", "short", "answer", "id"];
+    pub const NAMES: [&str; 9] = [
+        "not-a-response",
+        "question",
+        "rcode",
+        "short",
+        "answer",
+        "id",
+        Self::STATUS,
+        "content-type",
+        "too-long",
+    ];
+
+    /// The name of a status that is not 2xx. In records the status follows it.
+    pub const STATUS: &str = "status";
 
     /// The index of the cause's name in [`Self::NAMES`].
     #[inline]
@@ -68,6 +87,9 @@ impl Cause {
             Self::Short => 3,
             Self::Answer { .. } => 4,
             Self::Id => 5,
+            Self::Status(_) => 6,
+            Self::ContentType => 7,
+            Self::TooLong => 8,
         }
     }
 }

@@ -30,6 +30,11 @@ impl Sources {
         }
     }
 
+    /// The number of addresses.
+    pub fn count(&self) -> u128 {
+        self.count.get()
+    }
+
     /// Whether the addresses are IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()

@@ -29,6 +29,8 @@ pub struct Tally {
     pub wrong_rcodes: [[u64; 16]; 16],
     /// The same replies, if one of the two rcodes is 16 or more: (expected, received) → count.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
+    /// Replies whose status by HTTP is not 2xx, by status.
+    pub wrong_statuses: BTreeMap<u16, u64>,
     /// Lost queries by [`Loss::number`]; together they are `accounts.lost`.
     pub lost_by: [u64; Loss::NAMES.len()],
     /// Lost queries by the expected reply.
@@ -101,13 +103,25 @@ impl Tally {
     /// Counts a correct reply of `bytes` bytes that arrived at `at_ns`.
     #[inline]
     pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u16, truncated: bool, bytes: usize) {
-        self.accounts.correct += 1;
         self.accounts.truncated += u64::from(truncated);
         self.rcode(rcode);
         self.response_bytes += bytes as u64;
+        self.in_time(at_ns, latency_ns);
+    }
+
+    /// Counts a correct reply at `at_ns`, or a connection that was made then.
+    #[inline]
+    pub fn in_time(&mut self, at_ns: u64, latency_ns: u64) {
+        self.accounts.correct += 1;
         self.latency.record_us(latency_ns / 1000);
         self.course.correct(at_ns.saturating_sub(latency_ns));
         add(&mut self.correct_per_100ms, at_ns, 1);
+    }
+
+    /// Counts a correct reply, or a connection that was made, after the timeout.
+    pub fn late(&mut self, latency_ns: u64) {
+        self.accounts.late += 1;
+        self.latency.record_us(latency_ns / 1000);
     }
 
     /// Counts a wrong reply that came in time.
@@ -118,7 +132,13 @@ impl Tally {
         match cause {
             Cause::Rcode { expected, got } => self.wrong_rcode(expected, got),
             Cause::Answer { rcode } => self.rcode(rcode),
-            Cause::NotAResponse | Cause::Question | Cause::Short | Cause::Id => {}
+            Cause::Status(status) => *self.wrong_statuses.entry(status).or_default() += 1,
+            Cause::NotAResponse
+            | Cause::Question
+            | Cause::Short
+            | Cause::Id
+            | Cause::ContentType
+            | Cause::TooLong => {}
         }
     }
 
@@ -172,6 +192,9 @@ impl Tally {
         }
         for (pair, count) in &other.extended_wrong_rcodes {
             *self.extended_wrong_rcodes.entry(*pair).or_default() += count;
+        }
+        for (status, count) in &other.wrong_statuses {
+            *self.wrong_statuses.entry(*status).or_default() += count;
         }
         for (expected, count) in &other.lost_expected {
             *self.lost_expected.entry(*expected).or_default() += count;

@@ -4,7 +4,8 @@ mod connected;
 mod stream;
 mod support;
 
-use std::io::Write as _;
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use connected::{counts, played};
 use kqps_dataset::Format;
+use kqps_observation::{Histogram, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
 use stream::{Server, query, reply};
 use support::{Queries, no_subject};
@@ -229,20 +231,170 @@ fn a_flood_does_not_keep_a_trial_from_ending() {
     assert_eq!((trial.accounts.correct, connections.open), (0, 2), "{:?}", trial.accounts);
 }
 
-#[test]
-fn a_connection_that_is_not_made_in_time_has_failed() {
-    // The kernel ignores further clients of a listener whose queue is full.
+/// A listener with room for this many connections that were not accepted.
+fn listener(backlog: i32) -> TcpListener {
     let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    listener.listen(1).unwrap();
-    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    listener.listen(backlog).unwrap();
+    listener.into()
+}
+
+/// A listener whose queue is full, so that the kernel ignores further clients, and the connections in its queue.
+fn full_listener() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+    let listener = listener(1);
+    let address = listener.local_addr().unwrap();
     let patience = Duration::from_millis(200);
-    let waiting: Vec<TcpStream> =
-        std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok()).collect();
+    let waiting = std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok()).collect();
+    (address, listener, waiting)
+}
+
+#[test]
+fn a_connection_that_is_not_made_in_time_has_failed() {
+    let (address, listener, waiting) = full_listener();
     let connect_timeout = Duration::from_millis(100);
     let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(4) };
     let (trial, connections) = played(8, &plan(address, WINDOW, tcp));
     assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
     assert_eq!((connections.failed["connect-timeout"], connections.established), (8, 0));
+    assert_eq!(connections.connections_with_retransmitted_syn, 0, "100 ms are too short for that");
     drop((waiting, listener));
+}
+
+#[test]
+fn requests_that_are_sent_again_are_counted() {
+    let (address, listener, waiting) = full_listener();
+    let connect_timeout = Duration::from_millis(1500);
+    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(2) };
+    let patience = Duration::from_secs(10);
+    let plan = plan(address, WINDOW, tcp);
+    let (trial, connections) = played(2, &Plan { timeout: patience, drain: patience, ..plan });
+    assert_eq!(trial.lost_causes, counts([("connect-timeout", 2)]), "{connections:?}");
+    assert_eq!((connections.attempts, connections.connections_with_retransmitted_syn), (2, 2));
+    assert!(connections.retransmitted >= 2, "{connections:?}");
+    drop((waiting, listener));
+}
+
+/// Waits until the server has seen all of something.
+fn wait_until(is_over: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_over() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the server does not see the end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
+    // The kernel makes connections sooner than a thread of the test accepts them.
+    let listener = listener(1024);
+    let address = listener.local_addr().unwrap();
+    let (accepted, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let of_server = (Arc::clone(&accepted), Arc::clone(&bytes));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let read = stream.read_to_end(&mut Vec::new()).unwrap_or(0);
+            of_server.1.fetch_add(read as u64, Relaxed);
+            of_server.0.fetch_add(1, Relaxed);
+        }
+    });
+    let open = LoadPlan::Open { rate_qps: 2_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
+    for (threads, close, load) in [(1, Close::Fin, WINDOW), (2, Close::Rst, WINDOW), (1, Close::Fin, open)] {
+        let before = accepted.load(Relaxed);
+        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(512) };
+        let plan = plan(address, load, tcp);
+        let patience = Duration::from_secs(5);
+        let (trial, connections) = played(400, &Plan { threads, timeout: patience, drain: patience, ..plan });
+        assert_eq!((trial.accounts.sent, trial.accounts.correct), (400, 400), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established, connections.handed), (400, 400, 400));
+        assert_eq!(connections.closed, counts([("player", 400)]));
+        assert!(connections.alone && connections.open == 0 && connections.before_load == 0);
+        assert!(trial.response_rcodes.is_empty() && trial.lost_expected.is_empty());
+        assert_eq!((trial.request_bytes_mean, trial.response_bytes_mean), (None, None));
+        assert_eq!(histogram(&trial, "latency").len(), 400);
+        wait_until(|| accepted.load(Relaxed) - before == 400);
+    }
+    assert_eq!(bytes.load(Relaxed), 0);
+}
+
+#[test]
+fn each_connection_alone_that_fails_is_one_attempt() {
+    // 127.0.0.2: no test listens there.
+    let closed = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(4) };
+    let (trial, connections) = played(30, &plan(closed, LoadPlan::Closed { outstanding: 30 }, tcp.clone()));
+    assert_eq!((trial.accounts.sent, trial.accounts.lost), (30, 30), "{:?}", trial.accounts);
+    assert_eq!(trial.lost_causes, counts([("refused", 30)]));
+    assert_eq!(trial.lost_expected, counts([("unknown", 30)]));
+    assert_eq!((connections.attempts, connections.failed["refused"]), (30, 30));
+
+    let (address, listener, waiting) = full_listener();
+    let tcp = TcpPlan { connect_timeout: Duration::from_millis(100), ..tcp };
+    let (trial, connections) = played(8, &plan(address, WINDOW, tcp));
+    assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
+    assert_eq!((connections.attempts, connections.established), (8, 0));
+    drop((waiting, listener));
+}
+
+#[test]
+fn a_query_after_the_servers_end_is_lost_by_the_race() {
+    // A reply and the FIN leave in one segment. The next query is written after it has arrived, since one read of the
+    // player ends with the reply.
+    let server = Server::new(|_, mut stream| {
+        let Some(message) = query(&mut stream) else { return };
+        socket2::SockRef::from(&stream).set_tcp_cork(true).unwrap();
+        stream.write_all(&reply(message)).unwrap();
+    });
+    let tcp = TcpPlan { outstanding: 1, ..kept(1) };
+    let (trial, connections) = played(8, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (4, 4), "{:?}", trial.accounts);
+    assert_eq!(trial.lost_causes, counts([("idle-race", 4)]));
+    assert_eq!(connections.closed, counts([("idle-race", 4)]));
+}
+
+/// A histogram of a trial, by its name.
+fn histogram(trial: &Trial, name: &str) -> Histogram {
+    Histogram::decode(&trial.histograms[name]).unwrap()
+}
+
+#[test]
+fn the_first_query_of_each_connection_stands_apart() {
+    let delay = Duration::from_millis(20);
+    let server = Server::new(move |_, stream| {
+        std::thread::sleep(delay);
+        answer_all(stream);
+    });
+    let tcp = TcpPlan { queries_per_connection: Some(5), outstanding: 1, ..kept(1) };
+    let (trial, connections) = played(20, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
+    assert_eq!((trial.accounts.correct, connections.established), (20, 4), "{:?}", trial.accounts);
+    let (first, written) = (histogram(&trial, "first query"), histogram(&trial, "write to reply"));
+    assert_eq!((first.len(), written.len(), histogram(&trial, "latency").len()), (4, 20, 20));
+    let delay_us = delay.as_micros() as u64;
+    assert!(connections.first_query_us.min >= Some(delay_us), "{connections:?}");
+    // No query is written before it is due. A histogram has three digits.
+    let written_us = connections.write_to_reply_us.max.unwrap();
+    assert!(written_us <= trial.latency_us.max.unwrap() * 1002 / 1000 + 1, "{connections:?}");
+}
+
+#[test]
+fn each_connection_has_a_pair_of_its_own() {
+    let peers = Arc::new(Mutex::new(Vec::new()));
+    let of_server = Arc::clone(&peers);
+    let server = Server::new(move |_, stream| {
+        of_server.lock().unwrap().push(stream.peer_addr().unwrap());
+        answer_all(stream);
+    });
+    // 127.1.54.1 to 127.1.54.6: no other test sends from them.
+    for (local, threads) in [(None, 1), (None, 3), (Some("127.1.54.0/29"), 2)] {
+        peers.lock().unwrap().clear();
+        let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(8) };
+        let local = local.map(|local| local.parse().unwrap());
+        let plan = Plan { local, threads, ..plan(server.address, WINDOW, tcp) };
+        let (trial, connections) = played(300, &plan);
+        assert_eq!((trial.accounts.correct, connections.attempts), (300, 300), "{:?}", trial.accounts);
+        let peers = peers.lock().unwrap();
+        let pairs: BTreeSet<&SocketAddr> = peers.iter().collect();
+        assert_eq!(pairs.len(), 300, "{local:?}");
+        let addresses: BTreeSet<_> = peers.iter().map(SocketAddr::ip).collect();
+        assert_eq!(addresses.len(), if local.is_some() { 6 } else { 1 });
+    }
 }

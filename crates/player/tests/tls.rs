@@ -105,7 +105,7 @@ fn kept(connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
-        tls: Some(TlsPlan { names: vec![name.into()], client }),
+        tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
     }
 }
 
@@ -174,6 +174,41 @@ fn connections_resume_if_they_may() {
         } else {
             assert_eq!((resumed, facts.tickets_received, facts.tickets_offered), (0, 0, 0));
         }
+    }
+}
+
+#[test]
+fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may() {
+    let made = made(-1..1);
+    let (server, handshakes) = server(
+        config(&made),
+        |stream| stream,
+        |mut stream| {
+            assert_eq!(query(&mut stream), None, "nothing is asked");
+        },
+    );
+    for resume in [true, false] {
+        let before = handshakes.all();
+        let client = ClientSettings { resume, ..settings(Trust::Ca(made.ca.clone())) };
+        let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(4, NAME, client) };
+        let (trial, connections) = played(100, &plan(server.address, tcp));
+        assert_eq!((trial.accounts.sent, trial.accounts.correct), (100, 100), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established), (100, 100), "{connections:?}");
+        let ended = connections.closed.get("player").copied().unwrap_or(0) + connections.open;
+        assert_eq!(ended, 100, "{connections:?}");
+        let ours = by_kind(tls(&connections));
+        assert_eq!(ours.iter().sum::<u64>(), 100);
+        // The server sees the end of the last handshakes a little later.
+        let began = std::time::Instant::now();
+        loop {
+            let [full, retried, resumed] = handshakes.all();
+            if ours == [full - before[0], retried - before[1], resumed - before[2]] {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "{ours:?} {:?}", handshakes.all());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(ours[2] > 0, resume, "{ours:?}");
     }
 }
 

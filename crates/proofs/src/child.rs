@@ -46,9 +46,6 @@ pub struct Ended {
 #[derive(Deserialize)]
 struct Ready {
     addresses: Vec<std::net::SocketAddr>,
-    /// Those for TLS.
-    #[serde(default)]
-    tls: Vec<std::net::SocketAddr>,
 }
 
 impl Running {
@@ -72,12 +69,6 @@ impl Running {
     pub fn ready(&mut self) -> Result<std::net::SocketAddr> {
         let ready: Ready = self.json_line()?;
         ready.addresses.first().copied().with_context(|| format!("{} listens nowhere", self.words))
-    }
-
-    /// Waits for a server's ready line, and returns its first address for TLS.
-    pub fn ready_in_tls(&mut self) -> Result<std::net::SocketAddr> {
-        let ready: Ready = self.json_line()?;
-        ready.tls.first().copied().with_context(|| format!("{} listens nowhere in TLS", self.words))
     }
 
     /// The program's process ID.

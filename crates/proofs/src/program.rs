@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use kqps_dataset::Digest;
-use kqps_kernel::affinity;
+use kqps_kernel::{affinity, port};
+use kqps_lab::path::LaidPath;
 use kqps_message::{query, rcode, rtype};
 use kqps_observation::Trial;
 use serde::Deserialize;
@@ -26,6 +27,31 @@ pub struct Program {
     pub player_cpu: u32,
     /// The core of subjects: another one, if there are two.
     pub subject_cpu: u32,
+}
+
+/// What carries the messages of an echo's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// TCP (RFC 7766).
+    Tcp,
+    /// TLS (RFC 7858).
+    Tls,
+    /// HTTP/2 in TLS (RFC 8484).
+    Https,
+    /// QUIC (RFC 9250).
+    Quic,
+}
+
+impl Carrier {
+    /// Its scheme in URLs.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Https => "https",
+            Self::Quic => "quic",
+        }
+    }
 }
 
 /// A trial that `kqps load` played.
@@ -71,32 +97,37 @@ impl Program {
 
     /// Starts an echo with one worker under an I/O model, and waits until it can answer.
     pub fn echo(&self, io: &str) -> Result<(Running, SocketAddr)> {
-        self.echo_with(&["--io", io])
-    }
-
-    /// Starts an echo with one worker that answers over TCP too, and waits until it can answer.
-    pub fn tcp_echo(&self) -> Result<(Running, SocketAddr)> {
-        self.echo_with(&["--tcp"])
-    }
-
-    /// Starts an echo with one worker that takes connections in TLS, and waits until it can answer. Returns the address
-    /// for those.
-    pub fn tls_echo(&self) -> Result<(Running, SocketAddr)> {
-        let mut echo = Running::start(&mut self.echo_command(&["--listen", "tls://127.0.0.1:0"]))?;
-        let address = echo.ready_in_tls()?;
+        let mut echo = Running::start(&mut self.echo_command(&["--listen", "127.0.0.1:0", "--io", io]))?;
+        let address = echo.ready()?;
         Ok((echo, address))
     }
 
-    fn echo_with(&self, flags: &[&str]) -> Result<(Running, SocketAddr)> {
-        let mut echo = Running::start(&mut self.echo_command(flags))?;
-        let address = echo.ready()?;
+    /// Starts an echo with one worker at the subject's end of a path, and waits until it can answer over connections.
+    /// Returns their address.
+    pub fn stream_echo(&self, carrier: Carrier, path: &LaidPath) -> Result<(Running, SocketAddr)> {
+        let host = path.subject_address();
+        let address = path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")?;
+        let mut command = if carrier == Carrier::Tcp {
+            // Room for all connections that a player leaves behind.
+            let room = ["--tcp-connections", "131072", "--tcp-per-client", "131072"];
+            let mut command = self.echo_command(&["--listen", &address.to_string(), "--tcp"]);
+            command.args(room);
+            command
+        } else {
+            let datagrams = SocketAddr::new(host, 0).to_string();
+            let connections = format!("{}://{address}", carrier.scheme());
+            self.echo_command(&["--listen", &datagrams, "--listen", &connections])
+        };
+        path.place_subject(&mut command).context("entering a network namespace")?;
+        let mut echo = Running::start(&mut command)?;
+        echo.ready()?;
         Ok((echo, address))
     }
 
     fn echo_command(&self, flags: &[&str]) -> Command {
         let cpu = self.subject_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
-        command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]).args(flags);
+        command.args(["serve", "echo", "--json", "--cpus", &cpu]).args(flags);
         // It ends by itself if this program dies without ending it, and its buffer holds a second of queries.
         command.args(["--for", "1h", "--buffer", "64MiB"]);
         command
@@ -115,11 +146,16 @@ impl Program {
 
     /// Starts `kqps load` at a target; `flags` set the load.
     pub fn start_load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Running> {
+        Running::start(&mut self.load_command(target, queries, flags))
+    }
+
+    /// The command of `kqps load` at a target; `flags` set the load.
+    pub fn load_command(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Command {
         let cpu = self.player_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
         command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
         command.args(flags);
-        Running::start(&mut command)
+        command
     }
 
     /// Plays a trial to its end.

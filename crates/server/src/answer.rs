@@ -31,6 +31,8 @@ pub enum Client<'a> {
     Udp(&'a Address),
     /// The other end of a connection over TCP or QUIC.
     Tcp(IpAddr),
+    /// The other end of a connection by HTTP, on which every reply is one message.
+    Https(IpAddr),
     /// A process of this host, on a Unix socket.
     Unix,
 }

@@ -1,8 +1,8 @@
-//! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) at addresses of its own, and with the
-//! same framing over Unix sockets; and over QUIC (RFC 9250) at addresses of its own. One thread in each process serves
-//! all connections but those over QUIC, which one for each worker serves; events say which of them can go on. The
-//! number of connections is limited in total and per client, and so is the memory of each connection. A connection
-//! without progress is closed, whether it sends nothing, sends byte by byte, does not read its replies, or has
+//! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) and by HTTP (RFC 8484) at addresses of
+//! their own, and with the same framing over Unix sockets; and over QUIC (RFC 9250) at addresses of its own. One thread in
+//! each process serves all connections but those over QUIC, which one for each worker serves; events say which of them
+//! can go on. The number of connections is limited in total and per client, and so is the memory of each connection. A
+//! connection without progress is closed, whether it sends nothing, sends byte by byte, does not read its replies, or has
 //! vanished.
 //!
 //! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
@@ -14,6 +14,7 @@ mod counts;
 mod event_loop;
 pub mod frame;
 pub mod fuzz;
+mod http;
 mod keeper;
 mod listener;
 mod output;
@@ -35,6 +36,7 @@ use mio::Waker;
 use serde::{Deserialize, Serialize};
 
 pub use counts::{End, TcpReport};
+pub use http::HttpStream;
 pub use keeper::{Accepting, Keeper, KeptConnection};
 pub use output::Output;
 pub use quic::QuicReport;

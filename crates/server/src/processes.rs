@@ -42,21 +42,28 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    let acceptor = described.identity.as_ref().map(Acceptor::new).transpose().map_err(io::Error::other)?;
-    let over_quic = described.quic.as_ref().map(|quic| Acceptor::over_quic(&quic.identity, quic.early_data));
-    let over_quic = over_quic.transpose().map_err(io::Error::other)?;
-    let no_identity = || io::Error::other("no certificate for connections in TLS or over QUIC");
+    // All sockets of a process share the key of tickets of their protocol.
+    let acceptor = |protocol: &[u8]| {
+        let identity = described.identity.as_ref();
+        identity.map(|identity| Acceptor::speaking(protocol, identity)).transpose().map_err(io::Error::other)
+    };
+    let (tls, https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
+    let quic = described.quic.as_ref().map(|quic| Acceptor::over_quic(&quic.identity, quic.early_data));
+    let quic = quic.transpose().map_err(io::Error::other)?;
+    let given = |acceptor: &Option<Acceptor>| {
+        acceptor.clone().ok_or_else(|| io::Error::other("no certificate for encrypted connections"))
+    };
     let listener = |listener: &ListenerDescription| -> io::Result<_> {
         Ok(match *listener {
             ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
             ListenerDescription::Tls(number) => {
-                let acceptor = acceptor.clone().ok_or_else(no_identity)?;
-                ListeningSocket::Tls(handed_down(number)?.into(), acceptor)
+                ListeningSocket::Tls(handed_down(number)?.into(), given(&tls)?)
+            }
+            ListenerDescription::Https(number) => {
+                ListeningSocket::Https(handed_down(number)?.into(), given(&https)?)
             }
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
-            ListenerDescription::Quic(number) => {
-                ListeningSocket::Quic(open(number)?, over_quic.clone().ok_or_else(no_identity)?)
-            }
+            ListenerDescription::Quic(number) => ListeningSocket::Quic(open(number)?, given(&quic)?),
         })
     };
     let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {

@@ -24,6 +24,7 @@ use crate::until::{Deadline, Event};
 pub struct Server {
     addresses: Vec<SocketAddr>,
     tls: Vec<SocketAddr>,
+    https: Vec<SocketAddr>,
     quic: Vec<SocketAddr>,
     files: Vec<SocketFile>,
     receivers: Vec<Arc<UdpSocket>>,
@@ -51,14 +52,14 @@ impl Server {
             bound.never_fragment()?;
         }
         let notes = notes(setup, &*service, &bound.receivers[0])?;
-        let Bound { addresses, tls, quic, workers, receivers, listeners, files } = bound;
+        let Bound { addresses, tls, https, quic, workers, receivers, listeners, files } = bound;
         let workers = if setup.processes == 1 {
             let task = Task { model: setup.io, workers, listeners, process: 0, processes: 1 };
             Workers::Here(service.begin(task, &signals)?)
         } else {
             Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        Ok(Self { addresses, tls, quic, files, receivers, signals, workers, notes })
+        Ok(Self { addresses, tls, https, quic, files, receivers, signals, workers, notes })
     }
 
     /// The addresses on which the server listens, with the ports that the kernel chose.
@@ -69,6 +70,11 @@ impl Server {
     /// The addresses at which the server accepts connections in TLS.
     pub fn tls(&self) -> &[SocketAddr] {
         &self.tls
+    }
+
+    /// The addresses at which the server accepts connections by HTTP in TLS.
+    pub fn https(&self) -> &[SocketAddr] {
+        &self.https
     }
 
     /// The addresses at which the server accepts connections over QUIC.

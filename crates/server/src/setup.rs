@@ -43,7 +43,7 @@ pub enum Reply {
 pub struct ServerSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
-    /// Where to accept connections in TLS; `None` for nowhere.
+    /// Where to accept connections in TLS, also by HTTP; `None` for nowhere.
     pub tls: Option<TlsSetup>,
     /// Where to accept connections over QUIC; `None` for nowhere.
     pub quic: Option<QuicSetup>,
@@ -73,6 +73,8 @@ pub struct ServerSetup {
 pub struct TlsSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
+    /// The addresses to listen on for HTTP in TLS; port 0 picks a free port.
+    pub https: Vec<SocketAddr>,
     /// The server's certificate and key.
     pub identity: Identity,
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
-use kqps_tls::Acceptor;
+use kqps_tls::{Acceptor, TlsError};
 
 use crate::setup::{Listeners, Reply, ServerSetup, Sockets, TlsSetup};
 
@@ -50,6 +50,8 @@ pub struct Bound {
     pub addresses: Vec<SocketAddr>,
     /// The addresses at which it accepts connections in TLS.
     pub tls: Vec<SocketAddr>,
+    /// The addresses at which it accepts connections by HTTP in TLS.
+    pub https: Vec<SocketAddr>,
     /// The addresses at which it accepts connections over QUIC.
     pub quic: Vec<SocketAddr>,
     /// The sockets of each worker.
@@ -77,6 +79,8 @@ pub enum ListeningSocket {
     Tcp(TcpListener),
     /// A TCP socket whose connections are in TLS.
     Tls(TcpListener, Acceptor),
+    /// A TCP socket whose connections are by HTTP in TLS.
+    Https(TcpListener, Acceptor),
     /// A Unix socket, for processes of this host.
     Unix(UnixListener),
     /// A UDP socket for connections over QUIC.
@@ -89,6 +93,7 @@ impl ListeningSocket {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
             Self::Tls(socket, acceptor) => Self::Tls(socket.try_clone()?, acceptor.clone()),
+            Self::Https(socket, acceptor) => Self::Https(socket.try_clone()?, acceptor.clone()),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
             Self::Quic(socket, acceptor) => Self::Quic(socket.clone(), acceptor.clone()),
         })
@@ -103,7 +108,7 @@ impl ListeningSocket {
     pub(crate) fn quic(&self) -> Option<(Arc<UdpSocket>, Acceptor)> {
         match self {
             Self::Quic(socket, acceptor) => Some((socket.clone(), acceptor.clone())),
-            Self::Tcp(_) | Self::Tls(..) | Self::Unix(_) => None,
+            Self::Tcp(_) | Self::Tls(..) | Self::Https(..) | Self::Unix(_) => None,
         }
     }
 }
@@ -111,7 +116,7 @@ impl ListeningSocket {
 impl AsFd for ListeningSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(socket) | Self::Tls(socket, _) => socket.as_fd(),
+            Self::Tcp(socket) | Self::Tls(socket, _) | Self::Https(socket, _) => socket.as_fd(),
             Self::Unix(socket) => socket.as_fd(),
             Self::Quic(socket, _) => socket.as_fd(),
         }
@@ -135,8 +140,8 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
         |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (tls, quic) = (Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, tls, quic, workers, receivers, listeners, files };
+    let (tls, https, quic) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, tls, https, quic, workers, receivers, listeners, files };
     for &address in &setup.listen {
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
@@ -177,18 +182,34 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
     Ok(bound)
 }
 
-/// Adds the sockets at which connections in TLS are accepted.
+/// Adds the sockets at which connections in TLS are accepted, and those by HTTP in TLS.
 fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<(), BindError> {
-    let acceptor = Acceptor::new(&tls.identity)
-        .map_err(|error| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() })?;
-    let count = if setup.listeners == Listeners::ReusePort { bound.workers.len() } else { 1 };
-    for &address in &tls.listen {
-        let listeners = tcp::listen(address, count).map_err(|error| refused(address, &error))?;
-        bound.tls.push(listeners[0].local_addr().map_err(|error| refused(address, &error))?);
-        let listeners = listeners.into_iter().map(|socket| ListeningSocket::Tls(socket, acceptor.clone()));
-        distribute(setup, listeners, &mut bound.listeners, &mut bound.workers);
-    }
+    let unfit =
+        |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
+    let acceptor = Acceptor::new(&tls.identity).map_err(unfit)?;
+    bound.tls =
+        listen_tls(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, acceptor.clone()))?;
+    let acceptor = Acceptor::speaking(kqps_http::ALPN, &tls.identity).map_err(unfit)?;
+    bound.https =
+        listen_tls(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, acceptor.clone()))?;
     Ok(())
+}
+
+/// Adds the sockets of these addresses, which `of` makes of TCP sockets. Returns the addresses with their ports.
+fn listen_tls(
+    setup: &ServerSetup,
+    addresses: &[SocketAddr],
+    bound: &mut Bound,
+    of: impl Fn(TcpListener) -> ListeningSocket,
+) -> Result<Vec<SocketAddr>, BindError> {
+    let count = if setup.listeners == Listeners::ReusePort { bound.workers.len() } else { 1 };
+    let mut listening = Vec::new();
+    for &address in addresses {
+        let listeners = tcp::listen(address, count).map_err(|error| refused(address, &error))?;
+        listening.push(listeners[0].local_addr().map_err(|error| refused(address, &error))?);
+        distribute(setup, listeners.into_iter().map(&of), &mut bound.listeners, &mut bound.workers);
+    }
+    Ok(listening)
 }
 
 /// Hands the listening sockets of one address to all workers together, or one to each.

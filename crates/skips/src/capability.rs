@@ -35,13 +35,15 @@ pub enum Capability {
     OtherUsers,
     /// Something that happens in one run and not in another.
     Chance,
+    /// As many open files as tens of thousands of connections need.
+    Descriptors,
     /// The program `cargo-deny`.
     CargoDeny,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Programs,
         Self::Root,
         Self::Networks,
@@ -58,6 +60,7 @@ impl Capability {
         Self::Route,
         Self::OtherUsers,
         Self::Chance,
+        Self::Descriptors,
         Self::CargoDeny,
     ];
 
@@ -80,6 +83,7 @@ impl Capability {
             Self::Route => "route",
             Self::OtherUsers => "other-users",
             Self::Chance => "chance",
+            Self::Descriptors => "descriptors",
             Self::CargoDeny => "cargo-deny",
         }
     }
@@ -109,6 +113,7 @@ impl Capability {
             | Self::Route
             | Self::OtherUsers
             | Self::Chance
+            | Self::Descriptors
             | Self::CargoDeny => false,
         }
     }

@@ -1,5 +1,6 @@
 //! The settings of a client, and what makes the TLS of its connections.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,12 +16,12 @@ use rustls::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{ALPN, ALPN_QUIC};
 use crate::connection::{ClientTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{TicketCounts, Tickets};
+use crate::{ALPN, ALPN_QUIC};
 
 /// How a client speaks TLS. It can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,18 +71,18 @@ pub fn server_name(text: &str) -> Result<ServerName<'static>, TlsError> {
 impl Client {
     /// A client with these settings. Reads the host's store of certificates if it needs it.
     pub fn new(settings: &ClientSettings) -> Result<Self, TlsError> {
-        Self::speaking(ALPN, DEFAULT_VERSIONS, settings)
+        Self::of_versions(ALPN, DEFAULT_VERSIONS, settings)
     }
 
     /// A client over QUIC (RFC 9250), which has no TLS but 1.3. With `sends_early_data` its connections may send queries
     /// before their handshake is complete, if a ticket allows it.
     pub fn over_quic(settings: &ClientSettings, sends_early_data: bool) -> Result<Self, TlsError> {
-        let mut client = Self::speaking(ALPN_QUIC, &[&TLS13], settings)?;
+        let mut client = Self::of_versions(ALPN_QUIC, &[&TLS13], settings)?;
         client.config.enable_early_data = sends_early_data;
         Ok(client)
     }
 
-    fn speaking(
+    fn of_versions(
         protocol: &[u8],
         versions: &[&'static SupportedProtocolVersion],
         settings: &ClientSettings,
@@ -102,6 +103,13 @@ impl Client {
         config.enable_early_data = false;
         config.resumption = Resumption::disabled();
         Ok(Self { config, resume: settings.resume })
+    }
+
+    /// The same client, which offers this application protocol (ALPN) instead of DNS over TLS.
+    #[must_use]
+    pub fn speaking(mut self, protocol: &[u8]) -> Self {
+        self.config.alpn_protocols = vec![protocol.to_vec()];
+        self
     }
 
     /// What a thread needs to connect to the server of this name. It keeps `tickets` tickets at most.
@@ -133,6 +141,13 @@ impl Connector {
     /// The counts of tickets so far.
     pub fn tickets(&self) -> TicketCounts {
         self.tickets.as_ref().map(|tickets| tickets.counts()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Connector {
+    /// Shows nothing of the tickets.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

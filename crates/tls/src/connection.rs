@@ -104,6 +104,11 @@ impl<S: Side> Tls<S> {
         !self.side.is_handshaking()
     }
 
+    /// The application protocol that the handshake agreed on (ALPN); `None` before its end, or if it agreed on none.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.side.alpn_protocol()
+    }
+
     /// What the handshake agreed on; meaningful once it is complete.
     pub fn session(&self) -> Session {
         Session::of(&self.side)

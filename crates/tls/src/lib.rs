@@ -11,6 +11,7 @@ pub mod client;
 pub mod connection;
 pub mod error;
 pub mod failure;
+pub mod fuzz;
 mod key;
 pub mod offer;
 pub mod server;

@@ -14,10 +14,10 @@ use rustls::version::TLS13;
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::{ALPN, ALPN_QUIC};
 use crate::connection::{ServerTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
+use crate::{ALPN, ALPN_QUIC};
 
 /// A server's certificate with those of its issuers, and its key, all as PEM. It can be sent to another process.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,12 @@ impl Acceptor {
     /// A server with this identity. Its tickets resume sessions, it takes no early data, and accepts clients with ALPN
     /// `dot` and without ALPN.
     pub fn new(identity: &Identity) -> Result<Self, TlsError> {
-        let mut config = config(ALPN, DEFAULT_VERSIONS, identity)?;
+        Self::speaking(ALPN, identity)
+    }
+
+    /// The same, with another protocol than `dot`.
+    pub fn speaking(protocol: &[u8], identity: &Identity) -> Result<Self, TlsError> {
+        let mut config = config(protocol, DEFAULT_VERSIONS, identity)?;
         resume_by_tickets(&mut config)?;
         Ok(Self { config: Arc::new(config) })
     }

@@ -42,6 +42,8 @@ pub enum Action {
     GreaterLoads,
     /// Give the subject a longer listen queue, or more sockets that accept connections.
     AcceptFaster,
+    /// Find out where requests for connections are lost.
+    FindLostRequests,
     /// Look for a packet filter or a rate limit that drops queries.
     FindFilter,
     /// Measure an echo as well.
@@ -77,6 +79,7 @@ impl Action {
             Code::Drifted | Code::NoSteadyState => Self::WarmUp,
             Code::Irregular => Self::GreaterLoads,
             Code::ListenOverflow => Self::AcceptFaster,
+            Code::LostSyn => Self::FindLostRequests,
             Code::UnexplainedLoss => Self::FindFilter,
             Code::Canary => Self::FixClock,
         }
@@ -109,6 +112,11 @@ impl Action {
             Self::GreaterLoads => format!("Let the search try greater loads at {whom}."),
             Self::AcceptFaster => {
                 format!("Give {whom} a longer listen queue, or more sockets that accept connections.")
+            }
+            Self::FindLostRequests => {
+                format!(
+                    "Find out where requests for connections to {whom} are lost: its listen queue, or the path."
+                )
             }
             Self::FindFilter => {
                 format!("Look for a packet filter before {whom}, or a limit on the rate of responses.")

@@ -6,6 +6,7 @@ mod factor;
 mod grid;
 pub mod links;
 mod measured;
+mod per_connection;
 mod published;
 mod scaling;
 
@@ -65,6 +66,9 @@ pub struct Figures {
     pub memory: Option<Memory>,
     /// Memory divided by the number of records in all zones, bytes.
     pub memory_bytes_per_record: Option<f64>,
+    /// Resident memory of the subject beyond that of the cell with the fewest open connections and otherwise equal
+    /// factors, divided by the further connections, bytes; `None` for that cell itself.
+    pub memory_bytes_per_connection: Option<f64>,
     /// Seconds from each start until the subject answered.
     pub load_time_s: Option<Spread>,
     /// Mean size of a correct reply's DNS message, bytes, also if the rate is refused.
@@ -83,8 +87,14 @@ impl Figures {
     /// Whether this kind of figure may be shown. If the rate counts, all may; if not, only those that do not
     /// depend on it.
     pub fn may_show(&self, figure: Figure) -> bool {
-        let stands_alone =
-            matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize);
+        let stands_alone = matches!(
+            figure,
+            Figure::Memory
+                | Figure::MemoryPerRecord
+                | Figure::MemoryPerConnection
+                | Figure::LoadTime
+                | Figure::ReplySize
+        );
         self.state == State::Measured || stands_alone
     }
 }
@@ -118,6 +128,7 @@ pub struct Crash {
 pub fn of_run(run: &Run, verdicts: &[CellVerdict]) -> Vec<Figures> {
     let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict)).collect();
     scaling::add(run, &mut figures);
+    per_connection::add(run, verdicts, &mut figures);
     figures
 }
 
@@ -144,6 +155,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         cpu_by_thread: if is_measured { measured::cpu_by_thread(&behind) } else { Vec::new() },
         memory,
         memory_bytes_per_record: memory.and_then(|memory| measured::per_record(memory, cell)),
+        memory_bytes_per_connection: None,
         load_time_s: measured::load_time_s(run, verdict.cell),
         reply_bytes: measured::reply_bytes(&behind),
         p99_at_half_us: measured::p99_at_half_us(run, verdict),

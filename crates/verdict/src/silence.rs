@@ -52,15 +52,21 @@ pub fn silence(trial: &Trial) -> Option<String> {
 fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) -> String {
     let ConnectionFacts { attempts, established, failed, .. } = connections;
     if *established > 0 {
-        let causes = ["closed", "reset", "tls-alert", "tls"];
+        let causes = ["closed", "idle-race", "reset", "tls-alert", "tls", "goaway", "framing"];
         let broken: u64 = causes.iter().filter_map(|cause| trial.lost_causes.get(*cause)).sum();
         let how = if broken == trial.accounts.lost { ": it closed them with open queries" } else { "" };
         return format!("No reply came from {target} on any of {established} connections{how}");
     }
     match failed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| cause.as_str()) {
         Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
-        Some("local") => format!(
-            "No connection to {target} could be made: this host has no port, descriptor or memory left for it"
+        Some("local") => {
+            format!(
+                "No connection to {target} could be made: this host has no descriptor or memory left for it"
+            )
+        }
+        Some("ports") => format!(
+            "No connection to {target} could be made: every port that was tried is in use; send from other addresses \
+             (-a)"
         ),
         Some("certificate") => format!(
             "The certificate of {target} was not accepted in any of {attempts} handshakes: name the file of its issuer \
@@ -158,7 +164,8 @@ mod tests {
         };
         assert!(with(0, &[("refused", 3)]).starts_with("Nothing listens at 192.0.2.1:53"));
         assert!(with(0, &[("refused", 1), ("connect-timeout", 2)]).ends_with("(connect-timeout)"));
-        assert!(with(0, &[("local", 3)]).contains("no port"));
+        assert!(with(0, &[("local", 3)]).contains("no descriptor"));
+        assert!(with(0, &[("ports", 3)]).contains("every port"));
         assert!(with(0, &[("certificate", 3)]).contains("not accepted in any of 3 handshakes"));
         assert!(with(3, &[]).ends_with("on any of 3 connections: it closed them with open queries"));
     }

@@ -27,7 +27,7 @@ pub use player::{
 };
 pub use sending::{most_refused, refusal, send_failed};
 pub use subject::{
-    busiest_to_mean, listen_overflow, no_steady_state, uneven, unexplained_loss, wrong_answers,
+    busiest_to_mean, listen_overflow, lost_syn, no_steady_state, uneven, unexplained_loss, wrong_answers,
 };
 
 /// The kind of a warning, with the names of METHOD.
@@ -50,13 +50,14 @@ pub enum Code {
     NoSteadyState,
     Irregular,
     ListenOverflow,
+    LostSyn,
     UnexplainedLoss,
     Canary,
 }
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::WrongAnswers,
         Self::RateLimited,
         Self::PlayerLimited,
@@ -72,6 +73,7 @@ impl Code {
         Self::NoSteadyState,
         Self::Irregular,
         Self::ListenOverflow,
+        Self::LostSyn,
         Self::UnexplainedLoss,
         Self::Canary,
     ];
@@ -94,6 +96,7 @@ impl Code {
             Self::NoSteadyState => "no-steady-state",
             Self::Irregular => "irregular",
             Self::ListenOverflow => "listen-overflow",
+            Self::LostSyn => "lost-syn",
             Self::UnexplainedLoss => "unexplained-loss",
             Self::Canary => "canary",
         }
@@ -117,6 +120,7 @@ impl Code {
             | Self::Drifted
             | Self::NoSteadyState
             | Self::ListenOverflow
+            | Self::LostSyn
             | Self::UnexplainedLoss
             | Self::Canary => None,
         }
@@ -230,6 +234,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         wrong_answers(trial),
         rate_limited(trial),
         listen_overflow(trial),
+        lost_syn(trial),
         unexplained_loss(trial),
     ]
     .into_iter()

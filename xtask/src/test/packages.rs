@@ -32,6 +32,7 @@ enum Sign {
 /// Every package that a test, a proof or `xtask peers` uses.
 const PACKAGES: &[Package] = &[
     Package { name: "bind9", shown_by: Sign::Program("named") },
+    Package { name: "bind9-dnsutils", shown_by: Sign::Program("dig") },
     Package { name: "chromium", shown_by: Sign::Program("chromium") },
     Package { name: "dnsdist", shown_by: Sign::Program("dnsdist") },
     Package { name: "dnsperf", shown_by: Sign::Program("dnsperf") },
@@ -39,10 +40,12 @@ const PACKAGES: &[Package] = &[
         name: "fonts-dejavu-core",
         shown_by: Sign::File("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"),
     },
+    Package { name: "iproute2", shown_by: Sign::Program("ip") },
     Package { name: "knot", shown_by: Sign::Program("knotd") },
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
     Package { name: "nftables", shown_by: Sign::Program("nft") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
+    Package { name: "openssl", shown_by: Sign::Program("openssl") },
     Package { name: "pdns-backend-bind", shown_by: Sign::Library("pdns/libbindbackend.so") },
     Package { name: "pdns-recursor", shown_by: Sign::Program("pdns_recursor") },
     Package { name: "pdns-server", shown_by: Sign::Program("pdns_server") },

@@ -1,5 +1,5 @@
-//! The Python environment of independent implementations: of the rate search, and of DNS over QUIC. It is made once,
-//! and again when its requirements change.
+//! The Python environment of tests: the rate search is compared with its independent implementation, and programs by
+//! others speak HTTP/2 and DNS over QUIC with kqps. It is made once, and again when its requirements change.
 
 use std::fs;
 use std::process::Command;
@@ -30,7 +30,10 @@ pub(super) fn make() -> Result<()> {
         return Ok(());
     }
     if !packages::has("python3-venv") {
-        eprintln!("without python3-venv there is no {}, and tests that need it fail or are skipped", venv.display());
+        let missing = venv.display();
+        eprintln!(
+            "without python3-venv there is no {missing}, and the tests that need it fail or are skipped"
+        );
         return Ok(());
     }
     shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;

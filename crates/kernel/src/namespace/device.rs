@@ -11,6 +11,7 @@ use crate::sys::check;
 /// From linux/ethtool.h; the libc crate lacks them.
 const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_SGRO: u32 = 0x2c;
+const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -25,6 +26,12 @@ const COUNTERS_MOST: usize = 1 << 15;
 /// Switches generic receive offload of a device on or off.
 pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
     ethtool(device, ETHTOOL_SGRO, u32::from(on)).map(drop)
+}
+
+/// Switches on or off that a device computes the checksums of the packets that it sends. If it is off, the kernel
+/// computes them.
+pub(super) fn set_checksum_offload(device: &str, on: bool) -> io::Result<()> {
+    ethtool(device, ETHTOOL_STXCSUM, u32::from(on)).map(drop)
 }
 
 /// Whether a device has its carrier and can send. The request also makes the kernel process pending carrier changes

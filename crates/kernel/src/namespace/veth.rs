@@ -96,6 +96,13 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
     Ok(())
 }
 
+/// Makes the kernel complete the checksums of packets before the device of the calling thread's namespace sends them.
+/// Otherwise they stay incomplete on a veth pair, and a program that reads packets at the other end by itself
+/// (`AF_XDP`) finds them wrong.
+pub fn complete_checksums() -> io::Result<()> {
+    device::set_checksum_offload(DEVICE, false).map_err(|error| explained("completing checksums", &error))
+}
+
 /// The request that creates both devices, each in its namespace.
 fn pair(one: End<'_>, other: End<'_>, settings: &VethSettings) -> RouteNetlinkMessage {
     let mut peer = link(other, settings);
@@ -182,6 +189,8 @@ mod tests {
 
     /// From linux/ethtool.h: reads whether generic receive offload is on.
     const ETHTOOL_GGRO: u32 = 0x2b;
+    /// From linux/ethtool.h: reads whether the device computes checksums.
+    const ETHTOOL_GTXCSUM: u32 = 0x16;
 
     /// Two connected namespaces, if this process may create them.
     fn joined(settings: &VethSettings) -> Option<(NetNs, NetNs)> {
@@ -219,6 +228,17 @@ mod tests {
         }
         assert_eq!(fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap(), host);
         assert!(!fs::read_to_string("/proc/net/dev").unwrap().contains(DEVICE), "it is on the host");
+    }
+
+    #[test]
+    fn checksums_are_completed_at_one_end_alone() {
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        let leaves_them = |namespace: &NetNs| {
+            namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GTXCSUM, 0)).unwrap() != 0
+        };
+        assert!(leaves_them(&one) && leaves_them(&other));
+        one.within(complete_checksums).unwrap();
+        assert!(!leaves_them(&one) && leaves_them(&other));
     }
 
     #[test]

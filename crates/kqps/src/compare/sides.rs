@@ -7,7 +7,7 @@ use kqps_lab::running_server::RunningServer;
 use super::Args;
 use crate::exit::bad_input;
 use crate::run::subjects::{named, of_commands};
-use crate::run::targets::{self, ConnectionUse};
+use crate::run::targets::{self, ConnectionUse, TrustUse};
 
 /// One side, as the user's words name it.
 enum Word {
@@ -46,12 +46,21 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
 
 /// Reads the address of a running server as `kqps run --target` does.
 fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
-    Ok(Word::Running(targets::running(text, &args.live.allow_target, connections(args))?))
+    Ok(Word::Running(targets::running(text, &args.live.allow_target, &connections(args))?))
 }
 
 /// The use of connections that the user asks for.
-fn connections(args: &Args) -> ConnectionUse {
-    ConnectionUse { connections: args.live.connections, queries: args.live.queries_per_connection }
+pub(super) fn connections(args: &Args) -> ConnectionUse {
+    let live = &args.live;
+    ConnectionUse {
+        connections: live.connections,
+        queries: live.queries_per_connection,
+        trust: TrustUse {
+            ca: live.ca.clone(),
+            insecure: live.insecure,
+            server_name: live.server_name.clone(),
+        },
+    }
 }
 
 /// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's

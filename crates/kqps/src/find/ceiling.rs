@@ -8,15 +8,18 @@ use std::time::Duration;
 use kqps_dataset::Check;
 use kqps_files::unfinished::Unfinished;
 use kqps_host::SubjectWatched;
+use kqps_lab::certificates::{Certificates, ServerCertificate};
 use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::play::PlayerProgram;
-use kqps_lab::subject::{LaunchSetting, Subject, Zone, builtin};
+use kqps_lab::subject::{LaunchSetting, Over, Subject, Zone, builtin};
 use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
+use kqps_observation::factors::CertificateType;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::Transport;
-use kqps_player::LoadPlan;
+use kqps_player::{LoadPlan, Plan, Wire};
+use kqps_tls::Trust;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
@@ -86,11 +89,6 @@ impl Measured {
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
 pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], gauges: &Gauges) -> Ceilings {
-    if matches!(interface.transport, Transport::Tls | Transport::Quic) {
-        let over = interface.transport.word();
-        eprintln!("the echo's ceiling is not measured over {over}: the figure is no share of it");
-        return Ceilings::default();
-    }
     eprintln!("measuring the echo's ceiling on this host ...");
     let measured = |what: &str, io: &str, workers| {
         if player.is_over() {
@@ -105,7 +103,7 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
             Err(_) => None,
         }
     };
-    if interface.transport == Transport::Tcp {
+    if interface.transport.has_connections() {
         // The echo has one model for connections, so one figure serves for both.
         return Ceilings {
             player: None,
@@ -123,7 +121,8 @@ pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], 
     }
 }
 
-/// Plays a trial against an echo with this I/O model and these workers, over this transport, on these cores.
+/// Plays a trial against an echo with this I/O model and these workers, over this transport, on these cores. Over an
+/// encrypted transport the echo has a certificate of its own, which the player then trusts.
 fn against(
     (io, workers, transport): (&str, u32, Transport),
     player: &Player<'_>,
@@ -142,10 +141,19 @@ fn against(
         cpus,
         settings: &BTreeMap::new(),
     };
-    let echo =
-        Subject::start_over(transport, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
+    let certificates = if transport.is_encrypted() {
+        Some(Certificates::make([CertificateType::default()]).map_err(failed)?)
+    } else {
+        None
+    };
+    let certificate = certificates.as_ref().and_then(|made| made.of(CertificateType::default()));
+    let over = Over { transport, certificate };
+    let echo = Subject::start_over(over, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
     let mut plan = player.plan.clone();
     plan.targets = vec![echo.address()];
+    if let Some(certificate) = certificate {
+        trust(&mut plan, certificate);
+    }
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let (pace, duration_s) = (RequestedPace::Closed, DURATION.as_secs_f64());
@@ -157,6 +165,20 @@ fn against(
     let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();
     trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })
+}
+
+/// Makes the player accept this certificate, which names the addresses of its targets, and no other.
+fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
+    let names = plan.targets.iter().map(|target| target.ip().to_string()).collect();
+    let tls = match &mut plan.wire {
+        Wire::Udp(_) => None,
+        Wire::Tcp(tcp) => tcp.tls.as_mut(),
+        Wire::Quic(quic) => Some(&mut quic.tls),
+    };
+    if let Some(tls) = tls {
+        tls.names = names;
+        tls.client.trust = Trust::Ca(certificate.ca.clone());
+    }
 }
 
 fn failed(error: impl Into<anyhow::Error>) -> Ended {

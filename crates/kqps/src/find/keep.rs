@@ -5,13 +5,15 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
+use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
-use kqps_observation::factors::PlayerFactors;
+use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
-use kqps_player::{Plan, Wire};
+use kqps_player::{Close, Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
+use kqps_tls::Trust;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
@@ -87,6 +89,53 @@ impl Keeping {
     }
 }
 
+/// Adds the settings of connections to those that every transport has.
+fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
+    let of_connections = PlayerFactors {
+        queries_per_connection: tcp.queries_per_connection,
+        outstanding_per_connection: Some(tcp.outstanding),
+        close: (tcp.close == Close::Rst).then_some(CloseChoice::Rst),
+        ..of_all
+    };
+    match &tcp.tls {
+        None => of_connections,
+        Some(tls) => of_tls(tls, of_connections),
+    }
+}
+
+/// The same over QUIC.
+fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
+    let of_connections = PlayerFactors {
+        queries_per_connection: quic.queries_per_connection,
+        outstanding_per_connection: Some(quic.outstanding),
+        early_data: quic.early_data.then_some(true),
+        ..of_all
+    };
+    of_tls(&quic.tls, of_connections)
+}
+
+/// Adds the settings of TLS. A list of what is offered is one word.
+fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
+    let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
+    PlayerFactors {
+        resume: Some(tls.client.resume),
+        tls_group: listed(tls.client.groups.iter().map(ToString::to_string).collect()),
+        tls_suite: listed(tls.client.suites.iter().map(ToString::to_string).collect()),
+        tls_trust: Some(match tls.client.trust {
+            Trust::System => TrustChoice::System,
+            Trust::Ca(_) => TrustChoice::Ca,
+            Trust::Anyone => TrustChoice::Anyone,
+        }),
+        tls_name: tls.names.first().cloned(),
+        http_method: tls.http.as_ref().map(|http| match http.method {
+            Method::Post => MethodChoice::Post,
+            Method::Get => MethodChoice::Get,
+        }),
+        http_path: tls.http.as_ref().and_then(|http| http.paths.first().cloned()),
+        ..of_connections
+    }
+}
+
 fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
     Run {
         schema: kqps_observation::SCHEMA,
@@ -124,25 +173,17 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
         ..PlayerFactors::default()
     };
     let flows = Some(plan.flows() as u32);
-    factors.set_player(match &plan.wire {
+    let mut player = match &plan.wire {
         Wire::Udp(udp) => PlayerFactors { io: Some(udp.io.name().to_owned()), sockets: flows, ..of_all },
-        Wire::Tcp(tcp) => PlayerFactors {
-            // Studies do not vary TLS; the record of each trial names it.
-            transport: Some(Transport::Tcp),
-            connections: flows,
-            queries_per_connection: tcp.queries_per_connection,
-            outstanding_per_connection: Some(tcp.outstanding),
-            ..of_all
-        },
-        Wire::Quic(quic) => PlayerFactors {
-            // Nor do they vary QUIC.
-            transport: Some(Transport::Tcp),
-            connections: flows,
-            queries_per_connection: quic.queries_per_connection,
-            outstanding_per_connection: Some(quic.outstanding),
-            ..of_all
-        },
-    });
+        Wire::Tcp(tcp) => of_connections(tcp, PlayerFactors { connections: flows, ..of_all }),
+        Wire::Quic(quic) => of_quic(quic, PlayerFactors { connections: flows, ..of_all }),
+    };
+    if role != Role::Subject {
+        // The echo has a certificate of its own.
+        (player.tls_trust, player.tls_name, player.http_path) = (None, None, None);
+    }
+    player.transport = Some(plan.wire.transport()).filter(|transport| *transport != Transport::Udp);
+    factors.set_player(player);
     Cell {
         name: name.to_owned(),
         role,

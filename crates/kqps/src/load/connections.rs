@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_observation::trial::Transport;
-use kqps_player::plan::OUTSTANDING_MOST;
+use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
 use kqps_player::{Close, QuicPlan, TcpPlan, TlsPlan};
 use kqps_quic::Congestion;
 
@@ -12,16 +12,19 @@ use crate::exit::bad_input;
 use crate::value::{parse_some_time, parse_within};
 
 /// Connections of each thread, if the flags do not say how many.
-pub(super) const CONNECTIONS_PER_THREAD: u64 = 8;
+const CONNECTIONS_PER_THREAD: u64 = 8;
+
+/// The same for connections alone of an open loop. A place is free again once its connection was made.
+const ALONE_PER_THREAD: u64 = 256;
 
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.
 pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
     match text {
         // dnsperf names these by the protocol above them.
         "dot" => Ok(Transport::Tls),
+        "doh" => Ok(Transport::Https),
         "doq" => Ok(Transport::Quic),
-        "doh" | "https" => Err(format!("this version plays over udp, tcp, tls and quic, not over {text}")),
-        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp, tls or quic".into()),
+        _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp, tls, https or quic".into()),
     }
 }
 
@@ -37,11 +40,14 @@ enum CloseArg {
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ConnectionArgs {
-    /// Close each connection after this many queries (default: keep it)
+    /// Close each connection after this many queries, or once it is made: 0 (default: keep it)
     ///
     /// Kept connections are opened before the load begins. With this flag a connection is opened when a query needs it,
-    /// and its making is part of that query's latency.
-    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1_000_000_000))]
+    /// and its making is part of that query's latency. With 0 the load is connections and no queries: one is opened
+    /// whenever a query would be due, and closed once it is made, over TLS and QUIC after the handshake. -Q is then connections
+    /// a second, -q how many are being made at once, and -n how often each line of the query file stands for one. At
+    /// most -c are open at once (default: as many as -q, or 256 for each thread).
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(0..=1_000_000_000))]
     queries_per_connection: Option<u32>,
 
     /// Have at most this many queries outstanding on a connection (default: 65536)
@@ -60,6 +66,16 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
+    /// Connections at once of `threads` threads, if the flags do not say how many. `window` is how many queries may be
+    /// outstanding.
+    pub(super) fn usual_count(&self, threads: u64, window: Option<u64>) -> u64 {
+        match (self.queries_per_connection, window) {
+            (Some(0), Some(window)) => window.clamp(1, CONNECTIONS_MOST as u64),
+            (Some(0), None) => threads.saturating_mul(ALONE_PER_THREAD),
+            _ => threads.saturating_mul(CONNECTIONS_PER_THREAD),
+        }
+    }
+
     /// The plan of `connections` connections with these flags, where a reply may take `timeout`.
     pub(super) fn plan(&self, connections: usize, timeout: Duration) -> TcpPlan {
         TcpPlan {

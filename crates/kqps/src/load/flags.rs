@@ -16,12 +16,13 @@ use kqps_lab::play::QueryFile;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, UdpPlan, Wire};
-use kqps_tls::Client;
+use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_tls::{Client, ClientSettings};
 use tempfile::NamedTempFile;
 
-use super::connections::{CONNECTIONS_PER_THREAD, ConnectionArgs, parse_transport};
+use super::connections::{ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
+use super::http::HttpArgs;
 use super::plan_error::with_flags;
 use super::quic::QuicArgs;
 use super::skipped::skipped;
@@ -49,7 +50,7 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53, tls://dns.example or quic://dns.example
+    /// Send to ADDR[:PORT], or to a URL such as tcp://[::1]:53, https://dns.example/dns-query or quic://dns.example
     ///
     /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
     /// target only.
@@ -60,7 +61,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53; over TLS and QUIC 853)
+    /// The port of targets that have none of their own (default: 53; over TLS and QUIC 853, over HTTPS 443)
     ///
     /// A bare number after a target is its port, too.
     #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
@@ -77,7 +78,7 @@ pub(crate) struct PlayerArgs {
     )]
     family: Family,
 
-    /// The transport: udp (the default), tcp, tls (dot) or quic (doq); a URL names it as well
+    /// The transport: udp (the default), tcp, tls (dot), https (doh) or quic (doq); a URL names it as well
     #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<Transport>,
 
@@ -141,6 +142,9 @@ pub(crate) struct PlayerArgs {
 
     #[command(flatten)]
     tls: TlsArgs,
+
+    #[command(flatten)]
+    http: HttpArgs,
 
     #[command(flatten)]
     quic: QuicArgs,
@@ -313,7 +317,8 @@ impl PlayerArgs {
         let found = resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)?;
         let transport = self.transport(found.transport)?;
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
-        let wire = self.wire(transport, threads, &found, timeout)?;
+        let load = load(threads);
+        let wire = self.wire(transport, (threads, load.window()), &found, timeout)?;
         let targets = found.addresses;
         let mut subject = subject::chosen(self.subject, &targets, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
@@ -329,7 +334,7 @@ impl PlayerArgs {
             wire,
             burst: self.burst as usize,
             local: self.local,
-            load: load(threads),
+            load,
             stop,
             timeout,
             drain: self.drain.unwrap_or(timeout),
@@ -360,31 +365,34 @@ impl PlayerArgs {
         }
     }
 
-    /// What carries the queries of `threads` threads to the targets.
+    /// What carries the queries of `threads` threads to the targets. `window` is how many may be outstanding.
     fn wire(
         &self,
         transport: Transport,
-        threads: u64,
+        (threads, window): (u64, Option<u64>),
         targets: &Targets,
         timeout: Duration,
     ) -> anyhow::Result<Wire> {
-        let flows = |per_thread: u64| {
-            let usual = threads.saturating_mul(per_thread).next_multiple_of(targets.addresses.len() as u64);
+        let flows = |usual: u64| {
+            let usual = usual.next_multiple_of(targets.addresses.len() as u64);
             self.sockets.unwrap_or(usual) as usize
         };
         let is_quic = transport == Transport::Quic;
+        if !transport.is_encrypted() {
+            self.tls.check_none_is_given()?;
+        }
+        if transport != Transport::Https {
+            self.http.check_none_is_given()?;
+        }
         if !is_quic {
             self.quic.check_none_is_given()?;
-        }
-        if !is_quic && transport != Transport::Tls {
-            self.tls.check_none_is_given()?;
         }
         let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
             return Ok(Wire::Udp(UdpPlan {
                 io: self.io,
-                sockets: flows(SOCKETS_PER_THREAD),
+                sockets: flows(threads.saturating_mul(SOCKETS_PER_THREAD)),
                 buffer_bytes,
                 // As in dnsperf, 0 stands for any port.
                 local_port: self.local_port.filter(|port| *port > 0),
@@ -398,16 +406,20 @@ impl PlayerArgs {
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
-        let connections = flows(CONNECTIONS_PER_THREAD);
+        let connections = flows(self.connections.usual_count(threads, window));
         let tls = match transport {
+            Transport::Udp | Transport::Tcp => None,
             Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
+            Transport::Https => {
+                let tls = self.tls.plan(&targets.names, Client::new)?;
+                Some(TlsPlan { http: Some(self.http.plan(targets)), ..tls })
+            }
             Transport::Quic => {
-                let client = |settings: &_| Client::over_quic(settings, self.quic.early_data);
+                let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
                 let tls = self.tls.plan(&targets.names, client)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
-            Transport::Udp | Transport::Tcp => None,
         };
         Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(connections, timeout) }))
     }

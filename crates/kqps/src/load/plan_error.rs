@@ -33,9 +33,10 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         }
         // The flags of connections are checked as they are read.
         PlanError::Targets
-        | PlanError::QueriesPerConnection
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
-        | PlanError::TlsNames { .. } => error.to_string(),
+        | PlanError::TlsNames { .. }
+        | PlanError::HttpTargets { .. }
+        | PlanError::HttpTarget(_) => error.to_string(),
     }
 }

@@ -84,7 +84,9 @@ pub(crate) struct Targets {
     /// Their addresses, all of one family.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The name or address of each, as typed and without a port.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
+    /// The path of each one's URL, or the usual one.
+    pub(crate) paths: Vec<String>,
     /// The transport that URLs name, if any does.
     pub(crate) transport: Option<Transport>,
 }
@@ -93,6 +95,7 @@ pub(crate) struct Targets {
 struct Found {
     address: SocketAddr,
     name: String,
+    path: Option<String>,
     transport: Option<Transport>,
 }
 
@@ -112,8 +115,12 @@ pub(crate) fn resolve_all(
         .map(|&(target, own)| resolve((target, own.or(port)), mode, family, allowed))
         .collect::<anyhow::Result<_>>()?;
     let transport = one_transport(resolved.iter().filter_map(|found| found.transport))?;
-    let (addresses, names): (Vec<SocketAddr>, Vec<String>) =
-        resolved.into_iter().map(|found| (found.address, found.name)).unzip();
+    let (mut addresses, mut names, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for Found { address, name, path, .. } in resolved {
+        addresses.push(address);
+        names.push(name);
+        paths.push(path.unwrap_or_else(|| kqps_http::PATH.to_owned()));
+    }
     let Some(&first) = addresses.first() else {
         return Err(bad_input("which server? Give a <TARGET>, such as 127.0.0.1:5300, or -s ADDR -p PORT"));
     };
@@ -121,7 +128,7 @@ pub(crate) fn resolve_all(
         Some(other) => Err(bad_input(format!(
             "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
         ))),
-        None => Ok(Targets { addresses, names, transport }),
+        None => Ok(Targets { addresses, names, paths, transport }),
     }
 }
 
@@ -163,6 +170,7 @@ fn usual_port(transport: Transport) -> u16 {
         // RFC 1035, section 4.2.
         Transport::Udp | Transport::Tcp => 53,
         Transport::Tls => kqps_tls::PORT,
+        Transport::Https => kqps_http::PORT,
         Transport::Quic => kqps_quic::PORT,
     }
 }
@@ -222,17 +230,29 @@ pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result
 }
 
 fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Family) -> anyhow::Result<Found> {
-    let (rest, transport) = match target.split_once("://") {
-        None => (target, None),
+    let (rest, path, transport) = match target.split_once("://") {
+        None => (target, None, None),
         Some((scheme, rest)) => {
             let transport =
                 parse_transport(scheme).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
-            (rest.trim_end_matches('/'), Some(transport))
+            let (rest, path) = match transport {
+                Transport::Https => split_path(rest),
+                Transport::Udp | Transport::Tcp | Transport::Tls | Transport::Quic => (rest.trim_end_matches('/'), None),
+            };
+            (rest, path, Some(transport))
         }
     };
     let usual = usual_port(transport.or(mode).unwrap_or_default());
     let (address, name) = address_of(target, rest, (typed, usual), family)?;
-    Ok(Found { address, name, transport })
+    Ok(Found { address, name, path, transport })
+}
+
+/// The host and port of a URL, and its path if it has one beside `/`. A path may be a template, as RFC 8484, section 3,
+/// has it: what it does with the query is what the player does.
+fn split_path(rest: &str) -> (&str, Option<String>) {
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let path = path.strip_suffix("{?dns}").unwrap_or(path);
+    (host, Some(path).filter(|path| path.len() > 1).map(str::to_owned))
 }
 
 /// The address of a target, and its name or address without a port. `rest` is what follows its scheme. The port is that
@@ -359,7 +379,7 @@ mod tests {
             "::1]",
             "[[::1]]",
             "[127.0.0.1]",
-            "https://127.0.0.1",
+            "https:///dns-query",
             "gopher://127.0.0.1",
             "127.0.0.1:99999",
             "0.0.0.0",
@@ -387,8 +407,7 @@ mod tests {
         assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
         let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
         assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
-        assert!(error(&["https://127.0.0.1"]).contains("over udp, tcp, tls and quic, not over https"));
-        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp, tls or quic"));
+        assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp, tls, https or quic"));
     }
 
     #[test]
@@ -405,6 +424,23 @@ mod tests {
         assert_eq!(all("::1", Some(Transport::Tls)), named("[::1]:853", "::1"));
         assert_eq!(all("tls://localhost:8853", None).1, "localhost");
         assert_eq!(all("127.0.0.1", Some(Transport::Tcp)), named("127.0.0.1:53", "127.0.0.1"));
+        assert_eq!(all("https://127.0.0.1", None), named("127.0.0.1:443", "127.0.0.1"));
+        assert_eq!(all("doh://[::1]:8443/q", None), named("[::1]:8443", "::1"));
+    }
+
+    #[test]
+    fn a_url_may_have_a_path() {
+        let path = |target: &str| {
+            let found =
+                resolve_all(&words(&[target]), None, Some(Transport::Https), Family::Any, &[]).unwrap();
+            found.paths[0].clone()
+        };
+        for usual in
+            ["127.0.0.1", "https://127.0.0.1", "https://[::1]:8443/", "https://127.0.0.1/dns-query{?dns}"]
+        {
+            assert_eq!(path(usual), "/dns-query", "{usual}");
+        }
+        assert_eq!(path("https://127.0.0.1:8443/a/b?c=d"), "/a/b?c=d");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl TlsArgs {
         };
         // What a player cannot use should be an error of the flags, and not of a trial.
         client(&settings).map_err(|error| bad_input(error.to_string()))?;
-        Ok(TlsPlan { names, client: settings })
+        Ok(TlsPlan { names, client: settings, http: None })
     }
 
     fn trust(&self) -> anyhow::Result<Trust> {
@@ -94,10 +94,21 @@ impl TlsArgs {
             (!self.tls_group.is_empty(), "--tls-group"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
-            Some((_, flag)) => Err(bad_input(format!("{flag} is about TLS; play over tls or quic (-m tls)"))),
+            Some((_, flag)) => Err(bad_input(format!(
+                "{flag} is about TLS; play over tls (-m tls), https (-m https) or quic (-m quic)"
+            ))),
             None => Ok(()),
         }
     }
+}
+
+/// The issuers in the file of a `--ca`, as PEM.
+pub(crate) fn issuers(file: &Path) -> anyhow::Result<String> {
+    let text = read(file)?;
+    let trust = Trust::Ca(text.clone());
+    let client = ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() };
+    Client::new(&client).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))?;
+    Ok(text)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -8,7 +8,9 @@ use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{ConnectionFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{
+    ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts, Trial,
+};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -47,19 +49,49 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
+/// Whether connections alone were the load, and no query was sent.
+fn are_alone(trial: &Trial) -> bool {
+    trial.connections.as_ref().is_some_and(|connections| connections.alone)
+}
+
 fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
     let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
-    line(&mut text, "Queries sent", &accounts.sent.to_string());
-    line(&mut text, "Queries completed", &of_sent(completed));
+    let [sent, done, lost, rate] = if are_alone(trial) {
+        ["Connections begun", "Connections made", "Connections lost", "Connections a second"]
+    } else {
+        ["Queries sent", "Queries completed", "Queries lost", "Queries per second"]
+    };
+    line(&mut text, sent, &accounts.sent.to_string());
+    line(&mut text, done, &of_sent(completed));
     let own = match trial.lost_by_player() {
         0 => String::new(),
         own => format!(", {own} of them by the player's own sockets"),
     };
-    line(&mut text, "Queries lost", &(of_sent(accounts.sent - completed) + &own));
+    line(&mut text, lost, &(of_sent(accounts.sent - completed) + &own));
     text.push('\n');
+    if !are_alone(trial) {
+        text += &replies(trial);
+    }
+    line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
+    line(&mut text, rate, &format!("{:.6}", trial.load.answered_qps));
+    line(&mut text, "Capacity", &capacity(warnings));
+    text.push('\n');
+    let latency = &trial.latency_us;
+    let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
+    let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
+    let average =
+        format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
+    line(&mut text, "Average Latency (s)", &average);
+    line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
+    text
+}
+
+/// The rcodes of the replies, and the sizes of messages.
+fn replies(trial: &Trial) -> String {
+    let mut text = String::new();
     let answered = trial.response_rcodes.values().sum();
     let rcodes: Vec<String> = trial
         .response_rcodes
@@ -71,17 +103,6 @@ fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     let sizes =
         format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
     line(&mut text, "Average packet size", &sizes);
-    line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
-    line(&mut text, "Queries per second", &format!("{:.6}", trial.load.answered_qps));
-    line(&mut text, "Capacity", &capacity(warnings));
-    text.push('\n');
-    let latency = &trial.latency_us;
-    let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
-    let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
-    let average =
-        format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
-    line(&mut text, "Average Latency (s)", &average);
-    line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
     text
 }
 
@@ -107,6 +128,9 @@ fn accounts(trial: &Trial) -> String {
         "  sent {} = correct {} + wrong {} + late {} + lost {}",
         accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost
     );
+    if are_alone(trial) {
+        text += "  these are connections that were to be made and closed, and not queries; correct: made in time\n";
+    }
     let _ = writeln!(
         text,
         "  beside these: truncated {} (of the correct), slipped {} (of the truncated), duplicate {}, unsolicited {}",
@@ -164,9 +188,10 @@ fn load(trial: &Trial) -> String {
     if trial.targets.len() > 1 {
         line(&mut text, "Targets", &trial.targets.join(", "));
     }
+    let (unit, each) = if are_alone(trial) { ("connections/s", "connection") } else { ("q/s", "query") };
     let how = match load.mode {
         LoadMode::Open => format!(
-            "open loop, {} q/s intended, {} offered, arrivals {}{}",
+            "open loop, {} {unit} intended, {} offered, arrivals {}{}",
             plain(load.intended_qps.unwrap_or(0.0)),
             plain(load.offered_qps),
             load.arrivals.as_deref().unwrap_or("even"),
@@ -189,9 +214,10 @@ fn load(trial: &Trial) -> String {
         line(&mut text, "Note", note);
     }
     let cpu = format!(
-        "{:.2} s, {} s per million queries",
+        "{:.2} s, {} s per million {}",
         player.cpu_s,
-        per_million(player.cpu_s, trial.accounts.sent)
+        per_million(player.cpu_s, trial.accounts.sent),
+        if are_alone(trial) { "connections" } else { "queries" }
     );
     line(&mut text, "Player CPU", &cpu);
     if let Some(connections) = &trial.connections {
@@ -203,7 +229,7 @@ fn load(trial: &Trial) -> String {
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
         let timeout_s = load.timeout_s;
-        let lost = format!("latencies count a lost query as {timeout_s} s, and dnsperf's leave it out");
+        let lost = format!("latencies count a lost {each} as {timeout_s} s, and dnsperf's leave it out");
         line(&mut text, "Note", &lost);
     }
     if load.mode == LoadMode::Open {
@@ -216,6 +242,7 @@ fn load(trial: &Trial) -> String {
 /// The connections: how many were made, failed and ended, and how long making one took.
 fn connection_lines(connections: &ConnectionFacts) -> String {
     let ConnectionFacts { attempts, established, before_load, unfinished, open, .. } = connections;
+    let ConnectionFacts { retransmitted, connections_with_retransmitted_syn, ports_in_use, .. } = connections;
     let mut text = String::new();
     let made = format!(
         "{established} of {attempts} attempts, {before_load} before the load; failed: {}; unfinished: {unfinished}",
@@ -227,8 +254,30 @@ fn connection_lines(connections: &ConnectionFacts) -> String {
     if connections.quic.is_none() {
         line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
     }
+    for (label, times) in [
+        ("First query (us)", &connections.first_query_us),
+        ("Write to reply (us)", &connections.write_to_reply_us),
+    ] {
+        if times.max.is_some() {
+            line(&mut text, label, &quantiles(times));
+        }
+    }
+    if *retransmitted > 0 {
+        let again = format!(
+            "{} by the player; {} sent their SYN again",
+            counted(*retransmitted, "segment"),
+            counted(*connections_with_retransmitted_syn, "connection")
+        );
+        line(&mut text, "Sent again", &again);
+    }
+    if *ports_in_use > 0 {
+        line(&mut text, "Ports in use", &format!("{ports_in_use} were passed over"));
+    }
     if let Some(tls) = &connections.tls {
         text += &tls_lines(tls);
+    }
+    if let Some(http) = &connections.http {
+        text += &http_lines(http);
     }
     if let Some(quic) = &connections.quic {
         text += &quic_lines(quic);
@@ -266,6 +315,29 @@ fn tls_lines(tls: &TlsFacts) -> String {
             "Note",
             "any certificate was accepted (--insecure): another server may have answered",
         );
+    }
+    text
+}
+
+/// HTTP on the connections: how queries were asked, how many waited for a stream, and what the subject ended.
+fn http_lines(http: &HttpFacts) -> String {
+    let HttpFacts { method, paths, blocked, blocked_s, goaways, resets, failures } = http;
+    let mut text = String::new();
+    let waited = if *blocked > 0 {
+        format!("{blocked} queries waited for a stream, {:.3} ms each", blocked_s * 1e3 / *blocked as f64)
+    } else {
+        "no query waited for a stream".into()
+    };
+    line(&mut text, "HTTP", &format!("{method} {}; {waited}", paths.join(", ")));
+    if !goaways.is_empty() || !resets.is_empty() {
+        line(
+            &mut text,
+            "HTTP ended",
+            &format!("GOAWAY: {}; streams reset: {}", causes(goaways), causes(resets)),
+        );
+    }
+    if !failures.is_empty() {
+        line(&mut text, "HTTP failed", &causes(failures));
     }
     text
 }

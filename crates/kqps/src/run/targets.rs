@@ -8,14 +8,15 @@ use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
-use kqps_observation::factors::PlayerFactors;
+use kqps_observation::factors::{PlayerFactors, TrustChoice};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Target};
 use kqps_player::plan::CONNECTIONS_MOST;
+use kqps_tls::client::server_name;
 
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
-use crate::load::{Allowed, Family, resolve_all};
+use crate::load::{Allowed, Family, issuers, resolve_all};
 use crate::value::{parse_count, parse_duration, parse_within};
 
 /// The most threads of the player.
@@ -28,10 +29,10 @@ const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 #[derive(clap::Args, Default)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(crate) struct TargetArgs {
-    /// Measure a server that runs already, here or elsewhere: udp://ADDR:PORT or tcp://ADDR:PORT (repeatable)
+    /// Measure a server that runs already, here or elsewhere: udp://, tcp://, tls://, https:// or quic://ADDR:PORT
     ///
-    /// kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a scheme is played at
-    /// over UDP.
+    /// It may be given again. kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a
+    /// scheme is played at over UDP.
     #[arg(
         long,
         value_name = "URL",
@@ -57,8 +58,8 @@ pub(crate) struct TargetArgs {
 
     /// Measure the player's ceiling with this echo, which runs on the host of the --target
     ///
-    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp. kqps measures
-    /// it over each transport of the servers.
+    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp, over TLS with
+    /// --listen tls://ADDR:PORT (or https:// or quic://) and a certificate that --ca accepts. kqps measures it over each transport of the servers.
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
@@ -70,22 +71,74 @@ pub(crate) struct TargetArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, requires = "target", help_heading = "What is measured")]
     timeout: Option<Duration>,
 
-    /// Have at most this many connections open at once to a --target over TCP (default: 8)
+    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
     #[arg(long, value_name = "COUNT", value_parser = parse_connections, requires = "target", help_heading = "What is measured")]
     connections: Option<u32>,
 
-    /// Close each connection to a --target over TCP after this many queries (default: keep it)
+    /// Close each connection to a --target after this many queries, except over UDP (default: keep it)
     #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, requires = "target", help_heading = "What is measured")]
     queries_per_connection: Option<u32>,
+
+    /// Accept certificates of a --target from the issuers in this file (default: those that this host trusts)
+    ///
+    /// The file is PEM, and the run keeps a copy of it. The certificate must be valid and name the server.
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = "What is measured")]
+    ca: Option<PathBuf>,
+
+    /// Accept any certificate of a --target: kqps then does not know which server it measures
+    #[arg(long, requires = "target", conflicts_with = "ca", help_heading = "What is measured")]
+    insecure: bool,
+
+    /// The name of each --target in its certificate, if it has one (default: the target as typed)
+    #[arg(long, value_name = "NAME", requires = "target", help_heading = "What is measured")]
+    server_name: Option<String>,
 }
 
 /// The use of connections that the user asks for, at servers that run already.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ConnectionUse {
     /// Connections that may be open at once.
     pub(crate) connections: Option<u32>,
     /// Queries after which each is closed.
     pub(crate) queries: Option<u32>,
+    /// Whose certificates are accepted.
+    pub(crate) trust: TrustUse,
+}
+
+/// Whose certificates the user accepts, of servers that run already.
+#[derive(Clone, Default)]
+pub(crate) struct TrustUse {
+    /// The file with the issuers.
+    pub(crate) ca: Option<PathBuf>,
+    /// Whether any certificate is accepted.
+    pub(crate) insecure: bool,
+    /// The name in the certificates.
+    pub(crate) server_name: Option<String>,
+}
+
+impl TrustUse {
+    fn choice(&self) -> TrustChoice {
+        match &self.ca {
+            _ if self.insecure => TrustChoice::Anyone,
+            Some(_) => TrustChoice::Ca,
+            None => TrustChoice::System,
+        }
+    }
+
+    /// The first of the flags that the user gave.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--ca", self.ca.is_some()),
+            ("--insecure", self.insecure),
+            ("--server-name", self.server_name.is_some()),
+        ];
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
+
+    /// The issuers that the user names, as PEM.
+    pub(crate) fn issuers(&self) -> anyhow::Result<Option<String>> {
+        self.ca.as_deref().map(issuers).transpose()
+    }
 }
 
 /// The value of `--connections`.
@@ -99,30 +152,51 @@ pub(crate) fn parse_queries_per_connection(text: &str) -> Result<u32, String> {
 }
 
 impl ConnectionUse {
-    /// The settings of the player for a server over this transport.
-    fn factors(self, transport: Transport) -> Factors {
+    /// The settings of the player for a server over this transport, whose URL has this name or address and this path.
+    fn factors(&self, transport: Transport, typed: &str, path: &str) -> anyhow::Result<Factors> {
         let mut factors = Factors::default();
-        if transport != Transport::Udp {
-            factors.set_player(PlayerFactors {
-                transport: Some(transport),
-                connections: self.connections,
-                queries_per_connection: self.queries,
-                ..PlayerFactors::default()
-            });
+        if !transport.has_connections() {
+            return Ok(factors);
         }
-        factors
+        let of_connections = PlayerFactors {
+            transport: Some(transport),
+            connections: self.connections,
+            queries_per_connection: self.queries,
+            ..PlayerFactors::default()
+        };
+        factors.set_player(if transport.is_encrypted() {
+            let name = self.trust.server_name.as_deref().unwrap_or(typed);
+            server_name(name).map_err(|error| bad_input(format!("--server-name: {error}")))?;
+            PlayerFactors {
+                tls_trust: Some(self.trust.choice()),
+                tls_name: Some(name.to_owned()),
+                http_path: (transport == Transport::Https).then(|| path.to_owned()),
+                ..of_connections
+            }
+        } else {
+            of_connections
+        });
+        Ok(factors)
     }
 
-    /// Refuses flags of connections if no server is played at over any.
-    pub(crate) fn check(self, running: &[RunningServer]) -> anyhow::Result<()> {
+    /// Refuses flags of connections if no server is played at over any, and those of certificates if none has one.
+    pub(crate) fn check(&self, running: &[RunningServer]) -> anyhow::Result<()> {
+        let has = |of: fn(Transport) -> bool| running.iter().any(|one| of(one.factors.transport()));
         let is_given = self.connections.is_some() || self.queries.is_some();
-        if !is_given || running.iter().any(|one| one.factors.transport() != Transport::Udp) {
-            return Ok(());
+        if is_given && !has(Transport::has_connections) {
+            return Err(bad_input(
+                "--connections and --queries-per-connection are for servers over tcp that run already, such as \
+                 tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp \
+                 player.connections=64'",
+            ));
         }
-        Err(bad_input(
-            "--connections and --queries-per-connection are for servers over tcp that run already, such as \
-             tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp player.connections=64'",
-        ))
+        match self.trust.given().filter(|_| !has(Transport::is_encrypted)) {
+            Some(flag) => Err(bad_input(format!(
+                "{flag} is for servers over tls that run already, such as tls://127.0.0.1:8853; a subject that kqps \
+                 starts gets a certificate of the run"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -132,6 +206,8 @@ pub(super) struct Targets {
     pub(super) running: Vec<RunningServer>,
     pub(super) echo: Option<Target>,
     pub(super) queries: Option<PathBuf>,
+    /// The issuers of certificates that the user trusts, as PEM.
+    pub(super) ca: Option<String>,
     pub(super) player: PlayerRequest,
 }
 
@@ -148,11 +224,18 @@ impl TargetArgs {
                 self.name[self.target.len()]
             )));
         }
-        let connections =
-            ConnectionUse { connections: self.connections, queries: self.queries_per_connection };
+        let connections = ConnectionUse {
+            connections: self.connections,
+            queries: self.queries_per_connection,
+            trust: TrustUse {
+                ca: self.ca.clone(),
+                insecure: self.insecure,
+                server_name: self.server_name.clone(),
+            },
+        };
         let mut servers = Vec::new();
         for (index, url) in self.target.iter().enumerate() {
-            let server = running(url, &self.allow_target, connections)?;
+            let server = running(url, &self.allow_target, &connections)?;
             servers.push(match self.name.get(index) {
                 Some(name) => RunningServer { name: checked(name)?, ..server },
                 None => server,
@@ -177,13 +260,14 @@ impl TargetArgs {
         }
         let player = player(self.senders, self.timeout)?;
         check(&running, subjects, self.queries.as_deref())?;
-        Ok(Targets { running, echo, queries: self.queries.clone(), player })
+        let ca = connections.trust.issuers()?;
+        Ok(Targets { running, echo, queries: self.queries.clone(), ca, player })
     }
 
     /// The echo beside the servers. A scheme must be that of all of them.
     fn echo(&self, running: &[RunningServer]) -> anyhow::Result<Option<Target>> {
         let Some(url) = &self.echo_target else { return Ok(None) };
-        let (echo, named) = resolve(url, &self.allow_target)?;
+        let Resolved { target: echo, transport: named, .. } = resolve(url, &self.allow_target)?;
         let is_other = |one: &&RunningServer| named.is_some_and(|named| named != one.factors.transport());
         match running.iter().find(is_other) {
             None => Ok(Some(echo)),
@@ -201,16 +285,17 @@ impl TargetArgs {
 pub(crate) fn running(
     url: &str,
     allowed: &[Allowed],
-    connections: ConnectionUse,
+    connections: &ConnectionUse,
 ) -> anyhow::Result<RunningServer> {
-    let (target, named) = resolve(url, allowed)?;
-    let transport = named.unwrap_or_default();
+    let Resolved { target, typed, path, transport } = resolve(url, allowed)?;
+    let transport = transport.unwrap_or_default();
     let name = if transport == Transport::Udp {
         target.address.to_string()
     } else {
         format!("{} over {}", target.address, transport.word())
     };
-    Ok(RunningServer { name, target, factors: Box::new(connections.factors(transport)) })
+    let factors = Box::new(connections.factors(transport, &typed, &path)?);
+    Ok(RunningServer { name, target, factors })
 }
 
 /// The player for servers that run already. An error if a value is out of range.
@@ -228,19 +313,28 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
     })
 }
 
-/// The address of a server, and the transport that its URL names. The rules of `kqps load` for targets hold (see
-/// `load/target.rs`).
-fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<(Target, Option<Transport>)> {
-    let found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
-    if let Some(other @ (Transport::Tls | Transport::Quic)) = found.transport {
-        return Err(bad_input(format!(
-            "{url}: this command plays over {}; `kqps load` and `kqps find` play over {}, too",
-            Transport::OF_STUDIES.join(" and "),
-            other.word()
-        )));
-    }
+/// A server at a URL.
+struct Resolved {
+    target: Target,
+    /// Its name or address, as typed.
+    typed: String,
+    /// Its path, or the usual one.
+    path: String,
+    /// The transport that the URL names.
+    transport: Option<Transport>,
+}
+
+/// The server at a URL. The rules of `kqps load` for targets hold (see `load/target.rs`).
+fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
+    let mut found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
     let address = found.addresses[0];
-    Ok((Target { address, on_this_host: is_local(address) }, found.transport))
+    let target = Target { address, on_this_host: is_local(address) };
+    Ok(Resolved {
+        target,
+        typed: found.names.swap_remove(0),
+        path: found.paths.swap_remove(0),
+        transport: found.transport,
+    })
 }
 
 fn checked(name: &str) -> anyhow::Result<String> {

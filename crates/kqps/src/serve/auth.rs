@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve auth --zone bench.test=bench.zone
   kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
-  kqps serve auth --zone bench.zone --listen 127.0.0.1:5300 --listen tls://127.0.0.1:8853
+  kqps serve auth --zone bench.zone --listen https://127.0.0.1:8443
   kqps serve auth --zone bench.zone --listen quic://127.0.0.1:8853
   kqps serve auth --zones generated/zones.list --cpus 2,3 --threads 2
   kqps serve auth --zone bench.zone --transfers --cookies --unix /run/kqps.sock";
@@ -126,7 +126,7 @@ impl Args {
     fn check_connections(&self) -> anyhow::Result<()> {
         let has_none = self.no_tcp && self.unix.is_empty() && !self.serving.has_tls();
         if let Some(flag) = self.connections.given().filter(|_| has_none) {
-            let needs = "with --no-tcp it needs --unix, or --listen tls://ADDR:PORT or quic://ADDR:PORT";
+            let needs = format!("with --no-tcp it needs --unix, or {}", Serving::ENCRYPTED);
             return Err(bad_input(format!("{flag} is about connections: {needs}")));
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve echo
   kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
-  kqps serve echo --listen tls://127.0.0.1:8853 --cert-type rsa
+  kqps serve echo --listen https://127.0.0.1:8443 --cert-type rsa
   kqps serve echo --listen quic://127.0.0.1:8853 --early-data
   kqps serve echo --sockets reuseport --threads 2 --cpus 2,3 --steer cpu
   kqps serve echo --work 2us --for 10m";
@@ -52,7 +52,8 @@ impl Args {
         let has_connections = self.tcp || self.serving.has_tls();
         if let Some(flag) = self.connections.given().filter(|_| !has_connections) {
             return Err(bad_input(format!(
-                "{flag} is about connections: it needs --tcp, or --listen tls://ADDR:PORT or quic://ADDR:PORT"
+                "{flag} is about connections: it needs --tcp, or {}",
+                Serving::ENCRYPTED
             )));
         }
         let connections = has_connections.then(|| self.connections.limits());

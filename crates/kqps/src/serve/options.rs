@@ -14,10 +14,10 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen at this address, for TLS at tls://ADDR:PORT, or for QUIC at quic://ADDR:PORT (repeatable)
+    /// Listen here: ADDR:PORT, or tls://ADDR:PORT, https:// or quic:// for connections in them (repeatable)
     ///
-    /// Port 0 picks a free one. A server also listens for plain datagrams. If all addresses are for TLS or QUIC, it
-    /// does so at the first of them, at a free port.
+    /// Port 0 picks a free one. The usual port of HTTPS is 443, and of QUIC 853. A server also listens for plain datagrams.
+    /// If all addresses are for TLS, HTTPS or QUIC, it does so at the first of them, at a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
@@ -73,13 +73,14 @@ pub(super) struct Serving {
 enum Place {
     Plain(SocketAddr),
     Tls(SocketAddr),
+    Https(SocketAddr),
     Quic(SocketAddr),
 }
 
 impl Place {
     fn address(self) -> SocketAddr {
         match self {
-            Self::Plain(address) | Self::Tls(address) | Self::Quic(address) => address,
+            Self::Plain(address) | Self::Tls(address) | Self::Https(address) | Self::Quic(address) => address,
         }
     }
 }
@@ -90,18 +91,22 @@ fn parse_place(text: &str) -> Result<Place, String> {
         None => parse_listen(text).map(Place::Plain),
         Some(("udp", address)) => parse_listen(address).map(Place::Plain),
         Some(("tls", address)) => parse_listen(address).map(Place::Tls),
-        Some(("quic", address)) => match ip(address) {
-            Some(ip) => Ok(Place::Quic(SocketAddr::new(ip, kqps_quic::PORT))),
-            None => parse_listen(address).map(Place::Quic),
-        },
-        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT, tls://ADDR:PORT or quic://ADDR:PORT".into()),
+        Some(("https", address)) => parse_with_port(address, kqps_http::PORT).map(Place::Https),
+        Some(("quic", address)) => parse_with_port(address, kqps_quic::PORT).map(Place::Quic),
+        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or \
+                        quic://ADDR[:PORT]"
+            .into()),
     }
 }
 
-/// An address without a port.
-fn ip(text: &str) -> Option<IpAddr> {
-    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    bracketed.map_or_else(|| text.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6))
+/// Parses an address, which has the usual port unless it has another one.
+fn parse_with_port(text: &str, usual: u16) -> Result<SocketAddr, String> {
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let ip = bracketed.map_or_else(|| text.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6));
+    match ip {
+        Some(ip) => Ok(SocketAddr::new(ip, usual)),
+        None => parse_listen(text),
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -137,9 +142,13 @@ enum Steer {
 }
 
 impl Serving {
-    /// Whether an address for TLS or QUIC was given.
+    /// The addresses at which a server has connections that are encrypted, in messages.
+    pub(super) const ENCRYPTED: &str =
+        "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+
+    /// Whether an address for TLS was given, with HTTP or without it, or one for QUIC.
     pub(super) fn has_tls(&self) -> bool {
-        self.listen.iter().any(|place| matches!(place, Place::Tls(_) | Place::Quic(_)))
+        self.listen.iter().any(|place| !matches!(place, Place::Plain(_)))
     }
 
     /// The addresses of some places.
@@ -150,33 +159,30 @@ impl Serving {
     /// The addresses for plain datagrams: at least one.
     fn plain_addresses(&self) -> Vec<SocketAddr> {
         let plain = self.addresses(|place| matches!(place, Place::Plain(_)));
-        if plain.is_empty() {
-            self.listen.iter().take(1).map(|place| SocketAddr::new(place.address().ip(), 0)).collect()
-        } else {
-            plain
+        if !plain.is_empty() {
+            return plain;
         }
+        self.listen.iter().take(1).map(|place| SocketAddr::new(place.address().ip(), 0)).collect()
     }
 
-    /// TLS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have them.
+    /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have them.
     pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
         let tls = self.addresses(|place| matches!(place, Place::Tls(_)));
+        let https = self.addresses(|place| matches!(place, Place::Https(_)));
         let quic = self.addresses(|place| matches!(place, Place::Quic(_)));
         let Some(args) = args else {
-            return match (tls.is_empty(), quic.is_empty()) {
-                (false, _) => Err(bad_input("--listen tls://: a front takes no connections in TLS")),
-                (true, false) => Err(bad_input("--listen quic://: a front takes no connections over QUIC")),
-                (true, true) => Ok(None),
-            };
+            let why = "--listen tls://, https:// and quic://: a front takes no connections in TLS or over QUIC";
+            return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
         };
         if args.early_data && quic.is_empty() {
             return Err(bad_input("--early-data is about QUIC: it needs --listen quic://ADDR:PORT"));
         }
         if self.has_tls() {
-            return args.at(tls, quic).map(Some);
+            return args.at(tls, https, quic).map(Some);
         }
         match args.given() {
             Some(flag) => {
-                let needs = "it needs --listen tls://ADDR:PORT or quic://ADDR:PORT";
+                let needs = format!("it needs {}", Self::ENCRYPTED);
                 Err(bad_input(format!("{flag} is about TLS: {needs}")))
             }
             None => Ok(None),
@@ -261,16 +267,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_plain_or_for_tls_or_quic() {
+    fn a_place_is_plain_tls_https_or_quic() {
         let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
         assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Plain(address)));
         assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
+        let usual: SocketAddr = "127.0.0.1:443".parse().unwrap();
+        assert_eq!(parse_place("https://127.0.0.1"), Ok(Place::Https(usual)));
+        assert_eq!(parse_place("https://127.0.0.1:853"), Ok(Place::Https(address)));
+        assert_eq!(parse_place("https://[::1]"), Ok(Place::Https("[::1]:443".parse().unwrap())));
+        assert!(parse_place("https://127.0.0.1:443/dns-query").unwrap_err().contains("ADDR:PORT"));
         for url in ["quic://127.0.0.1:853", "quic://127.0.0.1"] {
             assert_eq!(parse_place(url), Ok(Place::Quic(address)), "{url}");
         }
         assert_eq!(parse_place("quic://[::1]"), Ok(Place::Quic("[::1]:853".parse().unwrap())));
-        assert!(parse_place("https://127.0.0.1:443").unwrap_err().contains("tls://"));
+        assert!(parse_place("gopher://127.0.0.1:853").unwrap_err().contains("tls://"));
         assert!(parse_place("tls://127.0.0.1").unwrap_err().contains("ADDR:PORT"));
     }
 }

@@ -53,17 +53,19 @@ impl Tls {
 }
 
 impl TlsArgs {
-    /// TLS and QUIC at these addresses, which are at least one.
-    pub(super) fn at(&self, tls: Vec<SocketAddr>, quic: Vec<SocketAddr>) -> anyhow::Result<Tls> {
-        let (identity, ca) = self.identity(&[&*tls, &*quic].concat())?;
-        let of_tls = identity.clone();
+    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one.
+    pub(super) fn at(
+        &self,
+        tls: Vec<SocketAddr>,
+        https: Vec<SocketAddr>,
+        quic: Vec<SocketAddr>,
+    ) -> anyhow::Result<Tls> {
+        let (identity, ca) = self.identity(&[&*tls, &*https, &*quic].concat())?;
+        let of_tls = TlsSetup { listen: tls, https, identity: identity.clone() };
+        let of_quic = QuicSetup { listen: quic, identity, early_data: self.early_data };
         Ok(Tls {
-            setup: (!tls.is_empty()).then_some(TlsSetup { listen: tls, identity: of_tls }),
-            quic: (!quic.is_empty()).then_some(QuicSetup {
-                listen: quic,
-                identity,
-                early_data: self.early_data,
-            }),
+            setup: Some(of_tls).filter(|setup| !(setup.listen.is_empty() && setup.https.is_empty())),
+            quic: Some(of_quic).filter(|setup| !setup.listen.is_empty()),
             ca,
         })
     }

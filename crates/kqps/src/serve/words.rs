@@ -24,6 +24,9 @@ pub(crate) struct Ready<'a> {
     /// The addresses for TLS.
     #[serde(skip_serializing_if = "has_none")]
     tls: &'a [SocketAddr],
+    /// The addresses for HTTPS.
+    #[serde(skip_serializing_if = "has_none")]
+    https: &'a [SocketAddr],
     /// The addresses for QUIC.
     #[serde(skip_serializing_if = "has_none")]
     quic: &'a [SocketAddr],
@@ -78,8 +81,9 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        let (tls, quic, ca) = (server.tls(), server.quic(), ca.map(Path::to_string_lossy));
-        let ready = Ready { addresses, tls, quic, ca, unix, result, front };
+        let (tls, https, quic) = (server.tls(), server.https(), server.quic());
+        let ca = ca.map(Path::to_string_lossy);
+        let ready = Ready { addresses, tls, https, quic, ca, unix, result, front };
         return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
@@ -91,6 +95,9 @@ pub(super) fn ready(
     }
     for address in server.tls() {
         writeln!(out, "Listening on tls://{address}")?;
+    }
+    for address in server.https() {
+        writeln!(out, "Listening on https://{address}{}", kqps_http::PATH)?;
     }
     for address in server.quic() {
         writeln!(out, "Listening on quic://{address}")?;
@@ -263,6 +270,9 @@ fn connections(out: &mut impl Write, over: &str, tcp: &TcpReport) -> io::Result<
     rcodes(out, &tcp.response_rcodes)?;
     for (kind, count) in &tcp.handshakes {
         writeln!(out, "  handshakes of TLS, {kind}: {count}")?;
+    }
+    for (status, count) in &tcp.refused {
+        writeln!(out, "  requests by HTTP that are no query, status {status}: {count}")?;
     }
     for (end, count) in &tcp.ended {
         writeln!(out, "  connections ended, {end}: {count}")?;

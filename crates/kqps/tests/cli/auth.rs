@@ -1,5 +1,6 @@
 //! `kqps serve auth`, run as a user would: real zone files, real sockets, every I/O model.
 
+mod clients;
 pub(crate) mod connections;
 pub(crate) mod dns;
 mod hostile;

@@ -84,6 +84,50 @@ fn a_search_over_tcp_has_the_ceiling_of_tcp() {
 }
 
 #[test]
+fn a_search_over_tls_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--listen", "tls://127.0.0.1:0"]);
+    let bench = Bench::new();
+    let target = format!("tls://{}", server.ready["tls"][0].as_str().unwrap());
+    let mut find = kqps(&["find", &target, "-c", "4", "--goal", "quick", "--max", "1.5k", "--width", "20%"]);
+    find.args(["-t", "500ms", "--lag", "10s", "--ca", server.ready["ca"].as_str().unwrap(), "--out"]);
+    find.arg(bench.folder.path().join("kept")).args(["--resume", "no", "-d"]).arg(bench.queries());
+    let (out, err) = words(&find.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap());
+    assert!(!err.contains("could not be measured"), "{err}");
+    let run = Store::read(&bench.folder.path().join("kept/run.sqlite")).unwrap();
+    let [echo, subject] = &run.cells[..] else { panic!("{err}") };
+    assert_eq!((echo.name.as_str(), echo.role), ("echo tls", Role::EchoCeiling));
+    for cell in [echo, subject] {
+        assert_eq!((cell.factors.transport(), cell.factors.player().resume), (Transport::Tls, Some(false)));
+    }
+    assert_eq!(subject.factors.word("player.tls_trust"), Some("ca"));
+    for trial in run.trials.iter().map(|one| one.measured().unwrap()) {
+        assert!(trial.transport == Transport::Tls && trial.accounts.correct > 0, "{out}");
+        let tls = trial.connections.as_ref().unwrap().tls.as_ref().unwrap();
+        assert!(tls.trust == "ca" && tls.failures.is_empty(), "{:?}", tls.failures);
+    }
+}
+
+#[test]
+fn a_search_finds_how_many_connections_a_second_are_made() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let bench = Bench::new();
+    let target = format!("tcp://{}", server.addresses[0]);
+    let mut find =
+        kqps(&["find", &target, "--goal", "quick", "--max", "1k", "--width", "20%", "--lag", "10s"]);
+    find.args(["--queries-per-connection", "0", "-t", "1s", "--out"])
+        .arg(bench.folder.path().join("kept"))
+        .arg("-d");
+    find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
+    let (out, err) = words(&find.output().unwrap());
+    assert!(out.contains(", connections alone instead of queries: grade "), "{out}{err}");
+    let run = Store::read(&bench.folder.path().join("kept/run.sqlite")).unwrap();
+    let trials: Vec<&Trial> = run.trials.iter().filter_map(RunTrial::measured).collect();
+    assert_eq!(trials.len(), run.trials.len(), "{err}");
+    assert!(trials.iter().all(|trial| trial.connections.as_ref().unwrap().alone), "{err}");
+    assert!(trials.iter().all(|trial| trial.accounts.correct > 0), "{err}");
+}
+
+#[test]
 fn the_models_of_udp_are_refused_over_tcp() {
     let bench = Bench::new();
     let output = find(&bench, &["-m", "tcp", "--subject-io", "mmsg"]).output().unwrap();

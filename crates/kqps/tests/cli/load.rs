@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 mod dnsperf;
 mod families;
+mod https;
 mod interrupted;
 mod large;
 mod limited;

@@ -1,26 +1,34 @@
-//! Programs in Python that speak a protocol by another implementation.
+//! The environment of Python in which programs by others play the other side. `cargo xtask test` makes it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kqps_skips::{Capability, skip};
 
-/// A call of a script of `tests/python`, whose package must be in the environment that `cargo xtask test` makes.
-/// `None`, and a skip, if it is not.
+/// A script of `tests/python`, to be run with this module, which it imports; `None` if the environment lacks that, which
+/// is reported as a skip.
 #[track_caller]
-pub(crate) fn script(name: &str, package: &str) -> Option<Command> {
+pub(crate) fn script(name: &str, module: &str) -> Option<Command> {
     let python = target_directory().join("venv/bin/python");
-    let import = format!("import {package}");
-    let mut check = Command::new(&python);
-    check.args(["-c", &import]).stdout(Stdio::null()).stderr(Stdio::null());
-    if !check.status().is_ok_and(|status| status.success()) {
-        let place = python.display();
-        skip(Capability::Programs, format!("{package} is not in {place}; `cargo xtask test` installs it"));
+    let needed = "crates/kqps/tests/python/requirements.txt";
+    if !can_import(&python, module) {
+        let reason = format!(
+            "{} lacks {module}, which {needed} lists; `cargo xtask test` installs it",
+            python.display()
+        );
+        skip(Capability::Programs, reason);
         return None;
     }
     let mut command = Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(name));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     Some(command)
+}
+
+fn can_import(python: &Path, module: &str) -> bool {
+    let mut import = Command::new(python);
+    import.args(["-c", &format!("import {module}")]).stdout(Stdio::null()).stderr(Stdio::null());
+    import.status().is_ok_and(|status| status.success())
 }
 
 /// The target directory of cargo: the directory above this test that carries cargo's tag.

@@ -307,6 +307,49 @@ fn two_sides_are_compared_over_tcp_whether_they_run_or_are_started() {
     }
 }
 
+#[test]
+fn servers_over_tls_are_compared_and_planned_with_the_issuers_that_the_user_names() {
+    let bench = Bench::new();
+    let listen = ["--listen", "127.0.0.1:0", "--listen", "tls://127.0.0.1:0", "--for", "5m"];
+    let start = || Running::start_as("auth", &[&["--zone", &bench.zone()][..], &listen].concat());
+    let servers = [start(), start()];
+    let urls = servers.each_ref().map(|server| format!("tls://{}", server.ready["tls"][0].as_str().unwrap()));
+    let issuer = |server: &Running| std::fs::read_to_string(server.ready["ca"].as_str().unwrap()).unwrap();
+    let ca = bench.out("both.pem");
+    std::fs::write(&ca, servers.each_ref().map(issuer).concat()).unwrap();
+    let (out, ca) = (bench.out("out"), ca.display().to_string());
+    let sides = ["--target", &urls[0], "--target", &urls[1], "--connections", "2", "--ca", &ca];
+    let mut command = kqps(&["compare", "--json", "--blocks", "1", "--duration", "500ms", "-q", "8"]);
+    let output = command.args(sides).args(["-d", &bench.queries(), "--out"]).arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = stored(&out);
+    for trial in run.trials.iter().filter_map(|one| one.measured()) {
+        assert_eq!((trial.transport, trial.accounts.wrong), (Transport::Tls, 0), "{:?}", trial.wrong_causes);
+        let tls = trial.connections.as_ref().unwrap().tls.as_ref().unwrap();
+        assert_eq!((tls.trust.as_str(), tls.failures.len()), ("ca", 0), "{:?}", tls.failures);
+    }
+    assert_eq!(run.cells[0].factors.word("player.tls_name"), Some("127.0.0.1"));
+
+    let mut plan =
+        kqps(&["run", "--dry-run", "--json", "--target", &urls[0], "--server-name", "dns.test", "-d"]);
+    let planned = plan.arg(bench.queries()).output().unwrap();
+    let plan: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let cells = plan["cells"].as_array().unwrap();
+    assert!(cells[0]["name"].as_str().unwrap().starts_with("player ceiling over tls, "), "{plan}");
+    let theirs = &cells.last().unwrap()["factors"];
+    let named = ["player.tls_name", "player.tls_trust"].map(|name| theirs[name].as_str());
+    assert_eq!(named, [Some("dns.test"), Some("system")]);
+    for (flags, why) in [
+        (&["--target", "127.0.0.1:53", "--insecure"][..], "--insecure is for servers over tls"),
+        (&["--target", &urls[0], "--ca", "/nonexistent/ca.pem"], "--ca /nonexistent/ca.pem"),
+        (&["--target", &urls[0], "--server-name", "a b"], "is no name of a server"),
+    ] {
+        let output = kqps(&["run", "--dry-run", "-d", &bench.queries()]).args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        assert!(text(&output.stderr).contains(why), "{flags:?}: {}", text(&output.stderr));
+    }
+}
+
 /// Both ends of a veth pair, each in a namespace of its own.
 struct Far {
     path: LaidPath,

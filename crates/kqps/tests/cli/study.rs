@@ -1,6 +1,6 @@
 //! `kqps run STUDY.toml` as a user runs it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use kqps_observation::run::{Purpose, Role};
@@ -177,6 +177,84 @@ fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
     );
 }
 
+/// Kept connections, and a full handshake for each query, at the echo and at a server.
+const OVER_TLS: &str = r#"
+name = "over-tls"
+title = "Over TLS"
+question = "Do handshakes work?"
+repetitions = 1
+load = { rates_qps = [200], seconds = 0.4 }
+fixed = { "player.transport" = "tls", "player.timeout_s" = 5 }
+
+[bundles.way.kept]
+"player.connections" = 4
+[bundles.way.full]
+"player.connections" = 64
+"player.queries_per_connection" = 1
+"player.resume" = false
+"player.tls_group" = "secp256r1"
+"player.sources" = "127.3.0.0/16"
+"subject.certificate" = "rsa-2048"
+
+[[experiment]]
+name = "tls"
+title = "TLS"
+subjects = ["echo", "kqps-auth"]
+[experiment.factors]
+way = ["kept", "full"]
+[[experiment.table]]
+title = "Rates"
+rows = ["subject"]
+columns = "way"
+show = ["median", "cpu", "ceiling-share", "memory-per-connection"]
+"#;
+
+#[test]
+fn a_study_over_tls_has_certificates_of_its_own_and_ceilings_over_tls() {
+    let lab = Lab::new(OVER_TLS);
+    let output = lab.run(&["--out", &lab.out().display().to_string()]);
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
+    assert_eq!(run.cells.len(), 8, "a ceiling of the player and an echo for each of both ways");
+    for (index, cell) in run.cells.iter().enumerate() {
+        assert!(cell.role == Role::Subject || cell.name.contains(" over tls, "), "{}", cell.name);
+        let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
+        assert!(of_cell().all(|trial| trial.failure().is_none()), "{}: {:?}", cell.name, of_cell().next());
+        let measured: Vec<_> = of_cell().filter_map(|trial| trial.measured()).collect();
+        assert!(measured.iter().any(|trial| trial.accounts.correct > 0), "{}: no figure", cell.name);
+        let is_kept = cell.factors.player().queries_per_connection.is_none();
+        for trial in measured {
+            assert_eq!((trial.transport, trial.accounts.wrong), (Transport::Tls, 0), "{}", cell.name);
+            let connections = trial.connections.as_ref().unwrap();
+            assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
+            let tls = connections.tls.as_ref().unwrap();
+            assert_eq!((tls.trust.as_str(), tls.resume), ("ca", is_kept), "{}", cell.name);
+            assert!(tls.failures.is_empty(), "{}: {:?}", cell.name, tls.failures);
+            let certificate = if is_kept { "ECDSA-P256" } else { "RSA-2048" };
+            for session in &tls.sessions {
+                assert_eq!(session.certificate.as_deref(), Some(certificate), "{}", cell.name);
+                assert!(is_kept || session.group.as_deref() == Some("secp256r1"), "{session:?}");
+            }
+            let resumed = tls.handshakes.get("resumed").copied().unwrap_or(0);
+            assert!(is_kept || resumed == 0, "{:?}", tls.handshakes);
+        }
+    }
+    let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(page.contains("player.resume false") && page.contains("subject.certificate rsa-2048"));
+    assert!(!has_private_key(&lab.out()), "no key stays in the folder of the run");
+}
+
+/// Whether a file in this folder, or in one below it, has a private key.
+fn has_private_key(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
+        if path.is_dir() {
+            return has_private_key(&path);
+        }
+        let content = std::fs::read(&path).unwrap_or_default();
+        String::from_utf8_lossy(&content).contains("PRIVATE KEY")
+    })
+}
+
 #[test]
 fn a_dry_run_prints_cells_order_and_time_and_measures_nothing() {
     let lab = Lab::new(STUDY);
@@ -238,7 +316,7 @@ fn hours_are_printed_as_such() {
 
 #[test]
 fn the_studies_that_kqps_carries_are_known_by_name() {
-    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist"] {
+    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist", "encrypted"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", name, "--dry-run"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));

@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
+use kqps_lab::certificates::Certificates;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
-use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, builtin, programs, version};
+use kqps_lab::subject::{
+    Definition, LaunchSetting, Over, StartError, Subject, Zone, builtin, programs, version,
+};
+use kqps_observation::factors::CertificateType;
 use kqps_observation::trial::Transport;
 use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
@@ -56,9 +60,9 @@ impl Rig {
         self.start_over(Transport::Udp, definition, workers, settings)
     }
 
-    fn start_over(
+    fn start_over<'c>(
         &mut self,
-        transport: Transport,
+        over: impl Into<Over<'c>>,
         definition: &Definition,
         workers: u32,
         settings: &Settings,
@@ -77,7 +81,7 @@ impl Rig {
             cpus: &[last_core()],
             settings,
         };
-        let subject = Subject::start_over(transport, definition, &setting, &Interrupts::default(), None)?;
+        let subject = Subject::start_over(over, definition, &setting, &Interrupts::default(), None)?;
         Ok(Started { subject, folder })
     }
 
@@ -260,6 +264,35 @@ fn each_that_answers_over_tcp_keeps_many_connections_for_many_queries() {
         assert_eq!(started.subject.ended(), None);
         started.stop(&definition);
     }
+}
+
+/// The probe asks for the zone in TLS, and accepts certificates of the run's issuer alone.
+#[test]
+fn each_that_answers_over_tls_has_the_certificate_that_it_is_given() {
+    let types = [CertificateType::EcdsaP256, CertificateType::Rsa2048];
+    let certificates = Certificates::make(types).unwrap();
+    let mut rig = Rig::new();
+    for definition in installed() {
+        if definition.check_transport(Transport::Tls).is_err() {
+            assert!(
+                !["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"]
+                    .contains(&definition.name.as_str())
+            );
+            continue;
+        }
+        for certificate in types.map(|one| certificates.of(one)) {
+            let over = Over { transport: Transport::Tls, certificate };
+            let started = rig.start_over(over, &definition, 2, &Settings::new());
+            let mut started = started.unwrap_or_else(|error| {
+                panic!("{} over tls: {error}\n{}", definition.title, error.output().join("\n"))
+            });
+            assert_eq!(started.subject.ended(), None);
+            started.stop(&definition);
+        }
+    }
+    let echo = builtin::echo();
+    let error = rig.start_over(Transport::Tls, &echo, 1, &Settings::new()).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "echo cannot listen over tls without a certificate");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use kqps_proofs::prove::{Proof, Size, prove};
+use kqps_proofs::prove::{Proof, Size, prove, prove_part};
 
 fn small(proof: Proof) -> Result<()> {
     prove(proof, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
@@ -13,6 +13,42 @@ fn small(proof: Proof) -> Result<()> {
 #[test]
 fn accounts_agree_with_a_relay_that_makes_faults() -> Result<()> {
     small(Proof::Accounts)
+}
+
+/// A part of the proof of connections.
+fn of_connections(part: &str) -> Result<()> {
+    prove_part(Proof::Connections, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+}
+
+#[test]
+fn accounts_agree_with_a_server_on_connections_that_makes_faults() -> Result<()> {
+    of_connections("faults")
+}
+
+#[test]
+fn what_a_server_refuses_is_counted() -> Result<()> {
+    of_connections("refusals")
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_every_query_its_fate() -> Result<()> {
+    of_connections("killed")
+}
+
+#[test]
+fn descriptors_and_ports_that_run_out_give_a_result() -> Result<()> {
+    of_connections("descriptors")?;
+    of_connections("ports")
+}
+
+#[test]
+fn idle_connections_stay_open() -> Result<()> {
+    of_connections("idle")
+}
+
+#[test]
+fn a_server_that_never_reads_hangs_no_player() -> Result<()> {
+    of_connections("deaf")
 }
 
 #[test]

@@ -37,12 +37,67 @@ fn every_row_has_a_ratio(table: &Value, rows: usize) {
 fn a_player_is_laid_beside_dnsperf() {
     let player = measured(Name::Player, "player.json");
     every_row_has_a_ratio(&player, 5);
-    every_row_has_a_ratio(&measured_of(Name::Transports, Some("dnsperf"), "transports.json"), 2);
+    every_row_has_a_ratio(&measured_of(Name::Transports, Some("dnsperf"), "transports.json"), 4);
     let open_loop = player["open_loop"].as_array().unwrap();
     assert_eq!(open_loop.len(), 3);
     for rate in open_loop {
         assert!(rate["open_loop"]["repeated"].as_u64().unwrap() <= 2, "{rate}");
         assert!(rate["open_loop"]["second_off"]["median"].is_f64(), "{rate}");
+    }
+}
+
+#[test]
+fn an_open_loop_is_played_over_tcp() {
+    let table = measured_of(Name::Transports, Some("open loop"), "transports.json");
+    let open_loop = table["open_loop"].as_array().unwrap();
+    let rates = open_loop.iter().map(|rate| rate["open_loop"]["rate_qps"].as_u64().unwrap());
+    assert_eq!(rates.collect::<Vec<_>>(), [10_000, 50_000]);
+    for rate in open_loop {
+        assert_eq!(rate["open_loop"]["over"], "tcp");
+        assert!(rate["open_loop"]["second_off"]["median"].is_f64(), "{rate}");
+    }
+}
+
+#[test]
+fn kept_connections_over_quic_are_laid_beside_those_in_tls() {
+    let table = measured_of(Name::Transports, Some("kqps at echo quic"), "transports.json");
+    every_row_has_a_ratio(&table, 1);
+}
+
+#[test]
+fn handshakes_are_laid_beside_those_of_openssl() {
+    if programs::find("openssl").is_none() {
+        skip(Capability::Programs, "handshakes beside those of OpenSSL: `openssl` is missing");
+        return;
+    }
+    let table = measured_of(Name::Transports, Some("handshakes"), "transports.json");
+    every_row_has_a_ratio(&table, 2);
+    let rows = table["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["b"]["player"], "openssl s_time");
+    assert!(rows[0]["pass"].is_boolean(), "full handshakes have a target");
+    assert!(rows[1]["pass"].is_null(), "resumed handshakes are only reported");
+}
+
+#[test]
+fn connections_for_each_query_are_laid_beside_those_of_kxdpgun() {
+    let what = "connections beside those of kxdpgun";
+    for program in ["kxdpgun", "nsd", "ip"] {
+        if programs::find(program).is_none() {
+            skip(Capability::Programs, format!("{what}: `{program}` is missing"));
+            return;
+        }
+    }
+    for capability in ["veth", "af-xdp"] {
+        if let Err(reason) = kqps_kernel::probe::probe_one(capability) {
+            skip(Capability::Networks, format!("{what}: {reason}"));
+            return;
+        }
+    }
+    let table = measured_of(Name::Transports, Some("kxdpgun"), "transports.json");
+    every_row_has_a_ratio(&table, 3);
+    for row in table["rows"].as_array().unwrap() {
+        assert!(row["a"]["server"].as_str().unwrap().ends_with("over veth"), "{row}");
+        assert!(row["b"]["counts"].as_str().unwrap().contains("SYNs"), "{row}");
     }
 }
 

@@ -44,6 +44,10 @@ const RATE_S: f64 = 0.3;
 /// A trial that is repeated for the reasons of drops, with its drain; once for a cell.
 pub(crate) const REASONS_S: f64 = 2.4;
 
+/// Opening one kept connection before a trial, with a full handshake and without TLS.
+const HANDSHAKE_S: f64 = 6e-4;
+const CONNECT_S: f64 = 5e-5;
+
 /// The cost of one preset of the rate search, in seconds.
 #[derive(Debug)]
 pub(super) struct Cost {
@@ -73,10 +77,12 @@ pub(super) fn of_goal(goal: &str) -> &'static Cost {
 /// One start of a cell in a block (from 0) under a goal of this name. For a canary, that is one trial.
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
-        (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S + opening_s(cell),
         _ if cell.factors.rounds().is_some() => rounds::trials_s(cell),
-        (_, CellLoad::Closed(seconds)) => *seconds,
-        (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
+        (_, CellLoad::Closed(seconds)) => *seconds + opening_s(cell),
+        (_, CellLoad::Rates { rates_qps, duration_s }) => {
+            rates_qps.len() as f64 * (duration_s + RATE_S + opening_s(cell))
+        }
         (_, CellLoad::Search) => search_s(goal, block),
     };
     start_s(cell) + load_s + latency_s(cell, goal, block)
@@ -95,7 +101,15 @@ pub(crate) fn rounds_s(goal: &str) -> f64 {
 
 fn start_s(cell: &Cell) -> f64 {
     let start_s = if cell.subject == "echo" { ECHO_START_S } else { START_S + load_s(cell) };
-    start_s + warm_up::at_least_s(cell)
+    start_s + warm_up::at_least_s(cell) + opening_s(cell)
+}
+
+/// Opening the kept connections of one trial.
+fn opening_s(cell: &Cell) -> f64 {
+    let player = cell.factors.player();
+    let kept = player.connections.filter(|_| player.queries_per_connection.is_none()).unwrap_or(0);
+    let each_s = if cell.factors.transport().is_encrypted() { HANDSHAKE_S } else { CONNECT_S };
+    f64::from(kept) * each_s
 }
 
 /// The time that a name server needs beyond that for a small zone, until it has loaded its zones.
@@ -166,6 +180,16 @@ mod tests {
         assert!((large_s - 10.0).abs() < 1e-6, "{large_s}");
         let echo = |records| Cell { subject: "echo".into(), ..of(records) };
         assert!((cell_s(&echo(1_100_000), "quick", 0) - cell_s(&echo(1), "quick", 0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn many_kept_connections_take_their_time_to_open() {
+        let of = |connections: &str, transport: &str| {
+            let factors = [("player.connections", connections), ("player.transport", transport)];
+            cell_s(&cell(CellLoad::Closed(0.5), &factors), "quick", 0)
+        };
+        assert!(of("50000", "tls") - of("1", "tls") > 50.0, "for the warm-up and the trial");
+        assert!(of("50000", "tcp") - of("1", "tcp") < 6.0);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use kqps_observation::factors::name;
 use kqps_observation::run::Role;
-use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
 
 use super::offer::HostOffer;
@@ -21,8 +20,8 @@ const CANARY_IO: &str = "blocking";
 const CANARY_S: f64 = 0.5;
 
 /// Adds the player's ceiling for each of its setups on each of its cores. For name servers, adds the echo with
-/// their I/O model, workers, way of sharing sockets and cores; over TCP, with their workers, connections and cores. The
-/// ceilings come first.
+/// their I/O model, workers, way of sharing sockets and cores; over connections, with their workers, connections,
+/// certificate and cores. The ceilings come first.
 pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
@@ -30,12 +29,13 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
     for cell in cells.iter() {
         let setup = FactorWords::from(surroundings(cell));
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
-            let io = match cell.factors.transport() {
-                Transport::Udp => echo_io::cheapest(&offer.lacking),
-                Transport::Tcp | Transport::Tls | Transport::Quic => echo_io::OVER_TCP,
+            let io = if cell.factors.transport().has_connections() {
+                echo_io::OVER_TCP
+            } else {
+                echo_io::cheapest(&offer.lacking)
             };
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
-            let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));
+            let name = player_name(cell, &setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
                 name,
                 role: Role::PlayerCeiling,
@@ -45,7 +45,9 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
         }
         let is_echo = cell.subject == "echo" || echo_io::why_not(&cell.io, &offer.lacking).is_some();
         let sockets = sockets(offer, cell);
-        let key = (cell.io.clone(), cell.workers, sockets.clone(), cell.subject_cpus.clone(), setup);
+        let listeners = cell.factors.word(name::LISTENERS).map(str::to_owned);
+        let shared = (sockets.clone(), listeners.clone());
+        let key = (cell.io.clone(), cell.workers, shared, cell.subject_cpus.clone(), setup);
         if !is_echo && echoes.insert(key) {
             let plain = echo_name(cell, &sockets);
             let is_alike = |other: &&Cell| {
@@ -57,6 +59,9 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
             let (io, workers) = (cell.io.clone(), cell.workers);
             let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(offer, cell) };
             echo.factors.set_sockets(&sockets);
+            if let Some(listeners) = listeners {
+                echo.factors.set_listeners(&listeners);
+            }
             ceilings.push(echo);
         }
     }
@@ -92,30 +97,34 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
     }
 }
 
-/// The settings of the player and of the path, which a ceiling shares with its cells.
+/// The settings of the player and of the path, and the type of certificate, which a ceiling shares with its cells. The
+/// certificate itself is the run's own, also beside a server that runs already.
 fn surroundings(cell: &Cell) -> Factors {
     let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
-    cell.factors.filtered(|name| name.starts_with(name::PLAYER) || is_of_path(name))
+    let is_of_player = |name: &str| {
+        let of_server = [name::PLAYER_TLS_TRUST, name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH];
+        name.starts_with(name::PLAYER) && !of_server.contains(&name)
+    };
+    cell.factors.filtered(|name| is_of_player(name) || is_of_path(name) || name == name::SUBJECT_CERTIFICATE)
 }
 
 /// `player ceiling, sockets 8, window 500`, `player ceiling over tcp, connections 8, window 500`; with the cores if the
 /// player has others in other cells.
-fn player_name(setup: &FactorWords, cpus: Option<&Vec<u32>>) -> String {
-    let is_default = |value: &str| [question::Path::Loopback.word(), Transport::Udp.word()].contains(&value);
-    let shown = setup.iter().filter(|(_, value)| !is_default(value));
-    let words = shown.map(|(name, value)| match name.trim_start_matches(name::PLAYER) {
-        _ if name == name::PLAYER_TRANSPORT => format!(" over {value}"),
-        name => format!(", {name} {value}"),
-    });
+fn player_name(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>>) -> String {
+    let is_shown = |(name, value): &(&String, &String)| {
+        *name != name::PLAYER_TRANSPORT && *value != question::Path::Loopback.word()
+    };
+    let words = setup.iter().filter(is_shown);
+    let words = words.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
     let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
-    let (over, others): (Vec<String>, Vec<String>) = words.partition(|word| word.starts_with(" over "));
-    over.into_iter().chain(others).chain(cores).fold("player ceiling".into(), |name, word| name + &word)
+    let name = format!("player ceiling{}", PlayerSetup::of(cell).wire.over());
+    words.chain(cores).fold(name, |name, word| name + &word)
 }
 
 /// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
-/// shares with none. Over TCP the sockets of datagrams are idle.
+/// shares with none. Over connections the sockets of datagrams are idle.
 fn sockets(offer: &HostOffer, cell: &Cell) -> String {
-    if cell.factors.transport() == Transport::Tcp {
+    if cell.factors.transport().has_connections() {
         return Definition::SHARED.into();
     }
     let definition = offer.definitions.values().find(|definition| definition.name == cell.subject);
@@ -128,23 +137,27 @@ fn sockets(offer: &HostOffer, cell: &Cell) -> String {
 }
 
 /// `echo mmsg, 1 worker`, `echo mmsg, 2 workers, reuseport`, `echo over tcp, 1 worker, 64 kept connections`,
-/// `echo over tcp, 1 worker, 64 connections, closed after 1 query`.
+/// `echo over tls, 1 worker, 64 connections, closed after 1 query, not resumed, rsa-2048`.
 fn echo_name(cell: &Cell, sockets: &str) -> String {
     let workers = counted(cell.workers.into(), "worker");
-    let WireSetup::Tcp { connections, queries_per_connection, .. } = PlayerSetup::of(cell).wire else {
+    let wire = PlayerSetup::of(cell).wire;
+    let over = wire.over();
+    let WireSetup::Connected(setup) = wire else {
         let alone = cell.workers == 1 || sockets == Definition::SHARED;
         let sockets = if alone { String::new() } else { format!(", {sockets}") };
         return format!("echo {}, {workers}{sockets}", cell.io);
     };
-    let connections: u64 = connections.into();
-    match queries_per_connection {
-        None => format!("echo over tcp, {workers}, {}", counted(connections, "kept connection")),
-        Some(1) => {
-            format!("echo over tcp, {workers}, {}, closed after 1 query", counted(connections, "connection"))
-        }
-        Some(queries) => {
-            let connections = counted(connections, "connection");
-            format!("echo over tcp, {workers}, {connections}, closed after {queries} queries")
-        }
-    }
+    let connections: u64 = setup.connections.into();
+    let used = match setup.queries_per_connection {
+        None => counted(connections, "kept connection"),
+        Some(0) => format!("{}, closed once made", counted(connections, "connection")),
+        Some(1) => format!("{}, closed after 1 query", counted(connections, "connection")),
+        Some(queries) => format!("{}, closed after {queries} queries", counted(connections, "connection")),
+    };
+    let is_shared = cell.workers > 1 && cell.factors.word(name::LISTENERS) == Some(Definition::SHARED);
+    let listeners = if is_shared { ", shared listeners" } else { "" };
+    let is_full = setup.tls.as_ref().is_some_and(|tls| !tls.resume);
+    let resumption = if is_full { ", not resumed" } else { "" };
+    let certificate = cell.factors.certificate().map_or_else(String::new, |one| format!(", {}", one.word()));
+    format!("echo{over}, {workers}{listeners}, {used}{resumption}{certificate}")
 }

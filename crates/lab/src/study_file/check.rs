@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kqps_verdict::search::Preset;
 
-use super::possible::{self, PossibleSettings};
+use super::possible::{self, Possible, PossibleSettings};
 use super::values::{COMMON, ONE_PER_CORE};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
 use crate::echo_io;
@@ -157,14 +157,14 @@ fn common_settings(
                 common::accepts(name, value).map_err(wrong)?;
             }
         }
-        let spread = SourceChoice::Spread.word();
-        let spreads = name == name::PLAYER_SOURCES && possible.iter().any(|one| one.word() == spread);
-        if spreads && can_be_veth(experiment) {
+        let one_address = SourceChoice::One.word();
+        let is_spread = |one: &&Possible<'_>| name == name::PLAYER_SOURCES && one.word() != one_address;
+        if let Some(spread) = possible.iter().find(is_spread).filter(|_| can_be_veth(experiment)) {
             let what = format!(
                 "experiment `{}`: spread source addresses are those of `loopback`, and the path is `veth`",
                 experiment.name
             );
-            return Err(study.wrong_value(name, spread, what));
+            return Err(study.wrong_value(name, spread.word(), what));
         }
         let of_all = study.fixed.contains_key(name) && study.experiments.iter().any(can_be_veth);
         if name.starts_with(name::PATH_SETTING) && !of_all && !can_be_veth(experiment) {
@@ -188,7 +188,7 @@ fn excluded(
         known_factor(study, experiment, settings, name)?;
         let subjects = experiment.subjects.iter().map(String::as_str).filter(|_| name == SUBJECT);
         let possible = settings.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let words: Vec<&str> = possible.iter().map(possible::Possible::word).chain(subjects).collect();
+        let words: Vec<&str> = possible.iter().map(Possible::word).chain(subjects).collect();
         if !words.contains(&word.0.as_str()) && !possible.iter().any(|one| one.can_be(&word.0)) {
             let near = did_you_mean(nearest(&word.0, &words));
             let what = format!(

@@ -8,6 +8,7 @@ use kqps_observation::factors::{
 };
 use kqps_player::Io;
 use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
+use kqps_tls::{Group, Suite};
 use kqps_verdict::steady::BINS;
 
 use super::values::{COMMON, ONE_PER_CORE};
@@ -38,6 +39,8 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         }
         CORES => return CoreRequest::read(value, 1).map(|_| ()),
         name::PLAYER_IO => return one_of(name, value, &Io::ALL.map(Io::name)),
+        name::PLAYER_TLS_GROUP => return one_of_named(name, value, Group::all()),
+        name::PLAYER_TLS_SUITE => return one_of_named(name, value, Suite::all()),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ => {}
     }
@@ -92,6 +95,12 @@ pub(crate) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), Stri
     let near = did_you_mean(nearest(value, known));
     let what = format!("one of {}", known.join(", "));
     right(known.contains(&value), name, value, &what).map_err(|error| error + &near)
+}
+
+/// As [`one_of`], with the names of values.
+fn one_of_named<T: ToString>(name: &str, value: &str, known: impl Iterator<Item = T>) -> Result<(), String> {
+    let known: Vec<String> = known.map(|one| one.to_string()).collect();
+    one_of(name, value, &known.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn right(is_right: bool, name: &str, value: &str, expected: &str) -> Result<(), String> {

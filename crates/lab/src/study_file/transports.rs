@@ -1,4 +1,4 @@
-//! The transports of an experiment's cells, and whether a setting of the player for one transport has an effect.
+//! The transports of an experiment's cells, and whether a setting that is for some transports has an effect.
 //!
 //! A cell leaves out settings that are for another transport than its own. So `fixed` settings of a study may be for
 //! some of its experiments only, and those of an experiment for some of its cells only. A setting without any such cell
@@ -6,12 +6,12 @@
 
 use indexmap::IndexMap;
 use kqps_files::toml_file::TomlError;
-use kqps_observation::factors::name::{PLAYER_TRANSPORT, transport_of};
+use kqps_observation::factors::name::{PLAYER_TRANSPORT, is_for, transports_for};
 use kqps_observation::trial::Transport;
 
 use super::{Experiment, StudyFile, Word};
 
-/// Checks the settings of the player that are for one transport.
+/// Checks the settings that are for some transports.
 pub(super) fn check(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {
     let here = of_cells(study, experiment);
     let of_study: Vec<Transport> = study.experiments.iter().flat_map(|one| of_cells(study, one)).collect();
@@ -37,10 +37,11 @@ fn check_one(
     cells: &[Transport],
     varies: bool,
 ) -> Result<(), TomlError> {
-    let Some(of) = transport_of(name) else { return Ok(()) };
-    let Some(other) = cells.iter().find(|transport| **transport != of) else { return Ok(()) };
-    let what = if !cells.contains(&of) {
-        format!("sets nothing over {}: it is for {PLAYER_TRANSPORT} = \"{}\"", other.word(), of.word())
+    let has_effect = |transport: &Transport| is_for(name, *transport);
+    let Some(other) = cells.iter().find(|transport| !has_effect(transport)) else { return Ok(()) };
+    let what = if !cells.iter().any(has_effect) {
+        let words: Vec<String> = transports_for(name).map(|one| format!("\"{}\"", one.word())).collect();
+        format!("sets nothing over {}: it is for {PLAYER_TRANSPORT} = {}", other.word(), words.join(" or "))
     } else if varies {
         format!(
             "varies, and sets nothing in cells over {}: put it beside `{PLAYER_TRANSPORT}` in bundles, or into an \

@@ -263,7 +263,7 @@ impl Definition {
     pub fn cell_io(&self, factors: &Factors) -> String {
         match factors.word(IO) {
             Some(io) if self.takes_io() => io.to_owned(),
-            _ if factors.transport() == Transport::Tcp => echo_io::OVER_TCP.into(),
+            _ if factors.transport().has_connections() => echo_io::OVER_TCP.into(),
             _ => self.echo_io(factors.words()),
         }
     }
@@ -421,7 +421,14 @@ within_s = 1
         assert_eq!(values.fill("a {of_transport.flag}"), "a --tcp");
         assert!(error(&text.replace("tcp = ", "tpc = ")).contains("did you mean `tcp`?"));
         let none = GOOD.replace("[files]", "[transports]\n[files]");
-        assert!(error(&none).contains("transports: expected udp, tcp or both"));
+        assert!(error(&none).contains("transports: expected one at least of udp, tcp, tls"));
+
+        let listening = "listen {of_transport} {certificate} {key}";
+        let secure = text.replace("tcp = \"tcp with {workers}\"", "tls = \"tls by {key}\"");
+        let secure = Definition::read("fake.toml", &secure.replace("{of_transport}", listening)).unwrap();
+        let files = Values::default().with("certificate", &"a.pem").with("key", &"a.key");
+        let values = secure.over(Transport::Tls, files).unwrap();
+        assert_eq!(values.fill(&secure.files["fake.conf"]), "listen tls by a.key a.pem a.key");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Asks a subject whether it is ready: for the zone's SOA over the transport of its cell, again and again, until the
 //! reply is good enough. A server that answers over UDP may not listen on TCP yet.
 
+mod encrypted;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -39,22 +41,31 @@ enum Way {
     Udp(UdpSocket),
     /// By a new connection to this address each time.
     Tcp(SocketAddr),
+    /// The same in TLS.
+    Tls(encrypted::Server),
+    /// By a request over a new connection each time.
+    Https(encrypted::Server),
 }
 
 impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`. Over UDP it sends from the network namespace of the
-    /// thread that makes it, over TCP from that of the thread that asks.
-    pub fn new(transport: Transport, target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
+    /// thread that makes it, over connections from that of the thread that asks. Over an encrypted transport it accepts
+    /// certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
+    pub fn new(
+        (transport, ca): (Transport, Option<&str>),
+        target: SocketAddr,
+        origin: &str,
+        kind: ReadyKind,
+    ) -> io::Result<Self> {
         let query = soa_query(fastrand::u16(..), origin).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}"))
         })?;
         let way = match transport {
             Transport::Udp => Way::Udp(connected(target)?),
             Transport::Tcp => Way::Tcp(target),
-            Transport::Tls | Transport::Quic => {
-                let why = format!("no probe asks over {}", transport.word());
-                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-            }
+            Transport::Tls => Way::Tls(encrypted::Server::new(target, ca, kqps_tls::ALPN)?),
+            Transport::Https => Way::Https(encrypted::Server::new(target, ca, kqps_http::ALPN)?),
+            Transport::Quic => Way::Quic(quic::Server::new(target, ca)?),
         };
         Ok(Self { way, query, kind })
     }
@@ -64,8 +75,14 @@ impl Probe {
         let reply = match &self.way {
             Way::Udp(socket) => by_datagram(socket, &self.query),
             Way::Tcp(target) => by_connection(*target, &self.query),
+            Way::Tls(server) => server.ask_in_tls(&self.query),
+            Way::Https(server) => server.ask_by_http(&self.query),
         };
-        reply.map_or(Asked::Silent, |reply| self.rate(&reply))
+        match reply {
+            Ok(reply) => self.rate(&reply),
+            Err(error) if error.kind() == encrypted::FAILED => Asked::Wrong(error.to_string()),
+            Err(_) => Asked::Silent,
+        }
     }
 
     fn rate(&self, reply: &[u8]) -> Asked {
@@ -126,13 +143,16 @@ fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
 mod tests {
     use std::net::TcpListener;
 
+    use kqps_tls::Acceptor;
+    use kqps_tls::certificate::{KeyType, make};
+
     use super::*;
 
     /// Answers one query with its bytes changed by `change`, and returns how the probe judged that.
     fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new(Transport::Udp, target, "bench.test.", kind).unwrap();
+        let probe = Probe::new((Transport::Udp, None), target, "bench.test.", kind).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = [0; 512];
@@ -163,7 +183,7 @@ mod tests {
     fn over_tcp_a_reply_follows_its_length() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new(Transport::Tcp, target, "bench.test.", ReadyKind::Soa).unwrap();
+        let probe = Probe::new((Transport::Tcp, None), target, "bench.test.", ReadyKind::Soa).unwrap();
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
@@ -178,6 +198,45 @@ mod tests {
         assert_eq!(outcome, Asked::Ready);
         drop(server);
         assert_eq!(probe.ask(), Asked::Silent, "nothing listens");
+    }
+
+    #[test]
+    fn over_tls_a_certificate_of_another_issuer_is_named() {
+        let made = make(KeyType::Ecdsa, &["127.0.0.1".into()]).unwrap();
+        let other = make(KeyType::Ecdsa, &["127.0.0.1".into()]).unwrap().ca;
+        let acceptor = Acceptor::new(&made.identity).unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        let outcome = |ca: &str| {
+            let probe =
+                Probe::new((Transport::Tls, Some(ca)), target, "bench.test.", ReadyKind::Soa).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| answer_in_tls(&server, &acceptor));
+                probe.ask()
+            })
+        };
+        assert_eq!(outcome(&made.ca), Asked::Ready);
+        assert_eq!(outcome(&other), Asked::Wrong("certificate: unknown issuer".into()));
+    }
+
+    /// Serves one connection in TLS: it answers the first query, and ends when the client does.
+    fn answer_in_tls(server: &TcpListener, acceptor: &Acceptor) {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut tls = acceptor.accept().unwrap();
+        let (mut plain, mut outgoing, mut room) = (Vec::new(), Vec::new(), [0; 4096]);
+        while let Ok(bytes @ 1..) = stream.read(&mut room) {
+            let mut records = [tls.kept(), &room[..bytes]].concat();
+            if tls.open(&mut records, &mut plain, &mut outgoing).is_err() {
+                return;
+            }
+            if plain.len() == 2 + 28 {
+                (plain[4], plain[9]) = (0x84, 1);
+                tls.seal(&plain, &mut outgoing).unwrap();
+                plain.clear();
+            }
+            stream.write_all(&outgoing).unwrap();
+            outgoing.clear();
+        }
     }
 
     #[test]

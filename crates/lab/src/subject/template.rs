@@ -12,8 +12,21 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 11] =
-    ["address", "cpus", "dir", "endpoint", "io", "kqps", "origin", "port", "workers", "zone", "zones"];
+pub const BUILT_IN: [&str; 13] = [
+    "address",
+    "certificate",
+    "cpus",
+    "dir",
+    "endpoint",
+    "io",
+    "key",
+    "kqps",
+    "origin",
+    "port",
+    "workers",
+    "zone",
+    "zones",
+];
 
 /// The placeholders with a subject's port. A definition must use one of them.
 pub const OF_PORT: [&str; 2] = ["endpoint", "port"];

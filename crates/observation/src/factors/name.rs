@@ -29,6 +29,23 @@ pub const PLAYER_QUERIES_PER_CONNECTION: &str = "player.queries_per_connection";
 /// The most unsettled queries of one connection.
 pub const PLAYER_OUTSTANDING: &str = "player.outstanding_per_connection";
 
+/// How the player closes connections.
+pub const PLAYER_CLOSE: &str = "player.close";
+/// Whether connections resume the sessions of earlier ones.
+pub const PLAYER_RESUME: &str = "player.resume";
+/// The group for the exchange of keys that the player offers.
+pub const PLAYER_TLS_GROUP: &str = "player.tls_group";
+/// The cipher suite that the player offers.
+pub const PLAYER_TLS_SUITE: &str = "player.tls_suite";
+/// Which certificates the player accepts of a server that runs already.
+pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
+/// The name in the certificate of a server that runs already.
+pub const PLAYER_TLS_NAME: &str = "player.tls_name";
+/// How the player asks by HTTP.
+pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
+/// The path that the player asks by HTTP.
+pub const PLAYER_HTTP_PATH: &str = "player.http_path";
+
 /// The prefix of zones and queries.
 pub const DATASET: &str = "dataset.";
 /// The recipe of zones and queries.
@@ -72,6 +89,10 @@ pub const HOST_NICE: &str = "host.nice";
 
 /// The subject, by its name.
 pub const SUBJECT: &str = "subject";
+/// The prefix of settings that kqps gives to every subject.
+pub(super) const SUBJECT_SETTING: &str = "subject.";
+/// The type of the subject's certificate.
+pub const SUBJECT_CERTIFICATE: &str = "subject.certificate";
 /// The I/O model of an echo.
 pub const IO: &str = "io";
 /// The workers that answer.
@@ -84,14 +105,26 @@ pub const THREADS: &str = "threads";
 pub const CORES: &str = "cores";
 /// How the workers of an echo share sockets.
 pub const SOCKETS: &str = "sockets";
+/// How the workers of an echo share the sockets that accept connections.
+pub const LISTENERS: &str = "listeners";
 
-/// The transport that a setting of the player is for; `None` if it is for every transport, or no such setting.
-pub fn transport_of(name: &str) -> Option<Transport> {
+/// Whether a factor has an effect on queries over a transport. Most factors have one over every transport.
+pub fn is_for(name: &str, transport: Transport) -> bool {
     match name {
-        PLAYER_IO | PLAYER_SOCKETS => Some(Transport::Udp),
-        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING => Some(Transport::Tcp),
-        _ => None,
+        PLAYER_IO | PLAYER_SOCKETS => !transport.has_connections(),
+        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING | PLAYER_CLOSE => {
+            transport.has_connections()
+        }
+        PLAYER_RESUME | PLAYER_TLS_GROUP | PLAYER_TLS_SUITE | PLAYER_TLS_TRUST | PLAYER_TLS_NAME
+        | SUBJECT_CERTIFICATE => transport.is_encrypted(),
+        PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
+        _ => true,
     }
+}
+
+/// The transports over which a factor has an effect.
+pub fn transports_for(name: &str) -> impl Iterator<Item = Transport> {
+    Transport::ALL.into_iter().filter(move |transport| is_for(name, *transport))
 }
 
 /// Whether kqps gives this name a meaning of its own, so that no subject and no study may.
@@ -101,7 +134,7 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Whether the word of this factor is read as a value.
 pub(super) fn has_value(name: &str) -> bool {
-    [PLAYER, DATASET, PATH_SETTING, HOST].iter().any(|prefix| name.starts_with(prefix))
+    [PLAYER, DATASET, PATH_SETTING, HOST, SUBJECT_SETTING].iter().any(|prefix| name.starts_with(prefix))
         || [PATH, STEADY, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
 }
 

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use kqps_files::value::parse_duration;
 
 use super::name;
-use super::values::{ComparedAs, Names, SourceChoice, Values};
+use super::values::{
+    CertificateType, CloseChoice, ComparedAs, MethodChoice, Names, SourceChoice, TrustChoice, Values,
+};
 use crate::cpu_list;
 use crate::question::Path;
 use crate::trial::Transport;
@@ -60,17 +62,36 @@ impl Values {
                 let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
                 player.timeout_s = Some(wanted.number("seconds above 0", is_time)?);
             }
-            name::PLAYER_SOURCES => {
-                player.sources =
-                    Some(wanted.one_of(&SourceChoice::WORDS, [SourceChoice::One, SourceChoice::Spread])?);
-            }
+            name::PLAYER_SOURCES => player.sources = Some(wanted.sources()?),
             name::PLAYER_TRANSPORT => {
-                player.transport =
-                    Some(wanted.one_of(&Transport::OF_STUDIES, [Transport::Udp, Transport::Tcp])?);
+                player.transport = Some(wanted.one_of(&Transport::WORDS, Transport::ALL)?);
             }
             name::PLAYER_CONNECTIONS => player.connections = Some(wanted.count()?),
-            name::PLAYER_QUERIES_PER_CONNECTION => player.queries_per_connection = Some(wanted.count()?),
+            name::PLAYER_QUERIES_PER_CONNECTION => {
+                player.queries_per_connection = Some(wanted.number("a number from 0 on", |_| true)?);
+            }
             name::PLAYER_OUTSTANDING => player.outstanding_per_connection = Some(wanted.count()?),
+            name::PLAYER_CLOSE => {
+                player.close =
+                    Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);
+            }
+            name::PLAYER_RESUME => player.resume = Some(wanted.one_of(&["true", "false"], [true, false])?),
+            name::PLAYER_TLS_GROUP => player.tls_group = Some(word.to_owned()),
+            name::PLAYER_TLS_SUITE => player.tls_suite = Some(word.to_owned()),
+            name::PLAYER_TLS_TRUST => {
+                let choices = [TrustChoice::System, TrustChoice::Ca, TrustChoice::Anyone];
+                player.tls_trust = Some(wanted.one_of(&TrustChoice::WORDS, choices)?);
+            }
+            name::PLAYER_TLS_NAME => player.tls_name = Some(word.to_owned()),
+            name::PLAYER_HTTP_METHOD => {
+                let methods = [MethodChoice::Post, MethodChoice::Get];
+                player.http_method = Some(wanted.one_of(&MethodChoice::WORDS, methods)?);
+            }
+            name::PLAYER_HTTP_PATH => player.http_path = Some(word.to_owned()),
+            name::SUBJECT_CERTIFICATE => {
+                let types = [CertificateType::EcdsaP256, CertificateType::Rsa2048];
+                self.certificate = Some(wanted.one_of(&CertificateType::WORDS, types)?);
+            }
             name::DATASET_RECIPE => dataset.recipe = Some(word.to_owned()),
             name::DATASET_ZONES => dataset.zones = Some(wanted.count()?),
             name::DATASET_RECORDS => dataset.records = Some(wanted.count()?),
@@ -139,6 +160,11 @@ impl Wanted<'_> {
 
     fn count<T: FromStr + PartialOrd + From<u8>>(self) -> Result<T, FactorError> {
         self.number("a number from 1 on", |number| *number >= T::from(1))
+    }
+
+    fn sources(self) -> Result<SourceChoice, FactorError> {
+        let expected = "one, spread, or a prefix of loopback such as 127.1.0.0/16";
+        SourceChoice::of_word(self.word).ok_or_else(|| self.wrong(expected, &SourceChoice::WORDS))
     }
 
     /// The value at the place of the word among the known words.

@@ -1,6 +1,7 @@
 //! The values of factors.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use super::name;
 use crate::question::Path;
@@ -17,6 +18,7 @@ pub(super) struct Values {
     pub(super) rounds: Option<u32>,
     pub(super) compared_as: Option<ComparedAs>,
     pub(super) niceness: Option<i32>,
+    pub(super) certificate: Option<CertificateType>,
 }
 
 /// The settings of the player that a cell names.
@@ -38,21 +40,80 @@ pub struct PlayerFactors {
     pub sources: Option<SourceChoice>,
     /// What carries queries and replies; `None` for UDP.
     pub transport: Option<Transport>,
-    /// Connections over all threads that may be open at once, at least 1; for TCP.
+    /// Connections over all threads that may be open at once, at least 1; for transports with connections, as are the
+    /// next three.
     pub connections: Option<u32>,
-    /// Queries after which a connection is closed, at least 1; `None` if it is kept.
+    /// Queries after which a connection is closed; 0 if it is closed once it is made, `None` if it is kept.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, at least 1.
     pub outstanding_per_connection: Option<u32>,
+    /// How the player closes connections.
+    pub close: Option<CloseChoice>,
+    /// Whether connections resume the sessions of earlier ones; for encrypted transports, as are the next four.
+    pub resume: Option<bool>,
+    /// The group for the exchange of keys that the player offers, by its name in `kqps load --tls-group`; `None` for
+    /// all usual ones.
+    pub tls_group: Option<String>,
+    /// The cipher suite that the player offers, by its name in `kqps load --tls-suite`; `None` for all usual ones.
+    pub tls_suite: Option<String>,
+    /// Which certificates the player accepts; `None` for those of the run's own issuer.
+    pub tls_trust: Option<TrustChoice>,
+    /// The server's name in its certificate; `None` for its address.
+    pub tls_name: Option<String>,
+    /// How the player asks; for HTTPS, as is the next one.
+    pub http_method: Option<MethodChoice>,
+    /// The path of its requests; `None` for the usual one.
+    pub http_path: Option<String>,
 }
 
-/// The source addresses of the player's sockets.
+/// The source addresses of the player's sockets or connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceChoice {
-    /// All sockets have the same address.
+    /// All have the same address.
     One,
-    /// The sockets use several addresses in turn.
+    /// They use several addresses in turn, which the player chooses.
     Spread,
+    /// They use the addresses of this prefix in turn: an address of loopback, and 8 to 32 bits.
+    Prefix(Ipv4Addr, u8),
+}
+
+/// How the player closes connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseChoice {
+    /// With FIN.
+    Fin,
+    /// With RST.
+    Rst,
+}
+
+/// How the player asks by HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodChoice {
+    /// By POST.
+    Post,
+    /// By GET.
+    Get,
+}
+
+/// Which certificates the player accepts of a server that runs already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustChoice {
+    /// Those of issuers that this host trusts.
+    System,
+    /// Those of issuers that the user named, of which the run keeps a copy.
+    Ca,
+    /// Any, without a check.
+    Anyone,
+}
+
+/// The type of the key in a subject's certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CertificateType {
+    /// ECDSA on P-256.
+    #[default]
+    EcdsaP256,
+    /// RSA with 2048 bits.
+    Rsa2048,
 }
 
 /// The zones and queries that a cell names.
@@ -118,19 +179,82 @@ impl PlayerFactors {
             number(name::PLAYER_WINDOW, self.window),
             number(name::PLAYER_BURST, self.burst),
             self.timeout_s.map(|seconds| (name::PLAYER_TIMEOUT, seconds.to_string())),
-            self.sources.map(|sources| (name::PLAYER_SOURCES, sources.word().to_owned())),
+            self.sources.map(|sources| (name::PLAYER_SOURCES, sources.word())),
             self.transport.map(|transport| (name::PLAYER_TRANSPORT, transport.word().to_owned())),
             number(name::PLAYER_CONNECTIONS, self.connections),
             number(name::PLAYER_QUERIES_PER_CONNECTION, self.queries_per_connection),
             number(name::PLAYER_OUTSTANDING, self.outstanding_per_connection),
+            self.close.map(|close| (name::PLAYER_CLOSE, close.word().to_owned())),
+            self.resume.map(|resume| (name::PLAYER_RESUME, resume.to_string())),
+            self.tls_group.clone().map(|group| (name::PLAYER_TLS_GROUP, group)),
+            self.tls_suite.clone().map(|suite| (name::PLAYER_TLS_SUITE, suite)),
+            self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
+            self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
+            self.http_method.map(|method| (name::PLAYER_HTTP_METHOD, method.word().to_owned())),
+            self.http_path.clone().map(|path| (name::PLAYER_HTTP_PATH, path)),
         ];
         words.into_iter().flatten().map(|(name, word)| (name.to_owned(), word))
     }
 }
 
 impl SourceChoice {
+    /// The words of its values that are no prefix, in their order.
+    pub(super) const WORDS: [&str; 2] = ["one", "spread"];
+
+    /// The choice of a word; `None` if it is none of [`Self::WORDS`] and no prefix of loopback.
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        if let Some(at) = Self::WORDS.iter().position(|known| *known == word) {
+            return Some([Self::One, Self::Spread][at]);
+        }
+        let (address, bits) = word.split_once('/')?;
+        let (address, bits): (Ipv4Addr, u8) = (address.parse().ok()?, bits.parse().ok()?);
+        // RFC 1122, section 3.2.1.3.
+        (address.is_loopback() && (8..=32).contains(&bits)).then_some(Self::Prefix(address, bits))
+    }
+
+    /// Its word.
+    pub fn word(self) -> String {
+        match self {
+            Self::One => Self::WORDS[0].to_owned(),
+            Self::Spread => Self::WORDS[1].to_owned(),
+            Self::Prefix(address, bits) => format!("{address}/{bits}"),
+        }
+    }
+}
+
+impl CloseChoice {
     /// Its words, in the order of its values.
-    pub const WORDS: [&str; 2] = ["one", "spread"];
+    pub(super) const WORDS: [&str; 2] = ["fin", "rst"];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl MethodChoice {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 2] = ["post", "get"];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl TrustChoice {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 3] = ["system", "ca", "anyone"];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl CertificateType {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 2] = ["ecdsa-p256", "rsa-2048"];
 
     /// Its word.
     pub fn word(self) -> &'static str {

@@ -20,23 +20,32 @@ impl Books<'_, Inflight> {
     /// Books a message that arrived from the target at `at_ns`. Its ID says which query it answers.
     #[inline]
     pub fn arrived(&mut self, flow: usize, reply: &[u8], at_ns: u64) {
-        match header::id(reply) {
-            Some(id) => self.answered(flow, id, reply, at_ns),
-            None => self.tally.accounts.unsolicited += 1,
-        }
+        self.replied(flow, reply, at_ns);
+    }
+
+    /// Like [`Self::arrived`]. Returns the ID and the latency (nanoseconds) of a query that this message answers
+    /// correctly, in time or late.
+    #[inline]
+    pub fn replied(&mut self, flow: usize, reply: &[u8], at_ns: u64) -> Option<(u16, u64)> {
+        let Some(id) = header::id(reply) else {
+            self.tally.accounts.unsolicited += 1;
+            return None;
+        };
+        Some((id, self.answered(flow, id, reply, at_ns)?))
     }
 }
 
 impl<T: Table> Books<'_, T> {
-    /// Books a reply that arrived at `at_ns` to the query with this key.
+    /// Books a reply that arrived at `at_ns` to the query with this key. Returns the query's latency, nanoseconds, if
+    /// the reply is correct, in time or late.
     #[inline]
-    pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
-        self.take(flow, key, reply, at_ns, true);
+    pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
+        self.settle_checked(flow, key, at_ns, reply.len(), |query, scratch| check(query, reply, scratch))
     }
 
-    /// Books a reply that arrived on the stream of the query with this key, and whose ID is not the query's.
-    pub fn misnumbered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) {
-        self.take(flow, key, reply, at_ns, false);
+    /// Books a reply that arrived at `at_ns` to the query with this key, and is wrong by what carried it.
+    pub fn wrong(&mut self, flow: usize, key: T::Key, cause: Cause, at_ns: u64) {
+        self.settle_checked(flow, key, at_ns, 0, |_, _| Checked::Wrong(cause));
     }
 
     /// The query with this key, if it has no fate yet.
@@ -45,42 +54,69 @@ impl<T: Table> Books<'_, T> {
         matches!(found.state, State::Waiting | State::Overdue).then_some(found.query)
     }
 
+    /// Books a reply of `bytes` bytes, which `checked` checks.
     #[inline]
-    fn take(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64, has_its_id: bool) {
+    fn settle_checked(
+        &mut self,
+        flow: usize,
+        key: T::Key,
+        at_ns: u64,
+        bytes: usize,
+        checked: impl FnOnce(&Query<'_>, &mut Vec<u8>) -> Checked,
+    ) -> Option<u64> {
         let flow = &mut self.flows[flow];
         let Some(found) = flow.table.find(key) else {
             self.tally.accounts.unsolicited += 1;
-            return;
+            return None;
         };
         match found.state {
             State::Waiting | State::Overdue => (),
             State::Settled => {
                 self.tally.accounts.duplicate += 1;
-                return;
+                return None;
             }
             State::Lost | State::Free => {
                 self.tally.accounts.unsolicited += 1;
-                return;
+                return None;
             }
         }
         let query = self.dataset.query(found.query);
         let latency_ns = at_ns.saturating_sub(found.due_ns);
-        let checked =
-            if has_its_id { check(&query, reply, &mut self.scratch) } else { Checked::Wrong(Cause::Id) };
+        let checked = checked(&query, &mut self.scratch);
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
             self.tally.wrong_late += 1;
-            return;
+            return None;
         }
         if flow.table.settle(key) {
             self.waiting -= 1;
         }
         self.unsettled -= 1;
         if latency_ns <= self.timeout_ns {
-            self.note(checked, found.query, &query, reply.len());
+            self.note(checked, found.query, &query, bytes);
         }
-        self.book(checked, at_ns, latency_ns, reply.len());
+        self.book(checked, at_ns, latency_ns, bytes);
+        matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
+    }
+
+    /// Books that a connection was made at `at_ns`, for which the query with this key stood.
+    pub fn established(&mut self, flow: usize, key: T::Key, at_ns: u64) {
+        let flow = &mut self.flows[flow];
+        let is_open = |found: &Outstanding| matches!(found.state, State::Waiting | State::Overdue);
+        let Some(found) = flow.table.find(key).filter(is_open) else { return };
+        let latency_ns = at_ns.saturating_sub(found.due_ns);
+        if flow.table.settle(key) {
+            self.waiting -= 1;
+        }
+        self.unsettled -= 1;
+        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
+        if latency_ns <= self.timeout_ns {
+            self.tally.in_time(at_ns, latency_ns);
+            self.live.latency(latency_ns);
+        } else {
+            self.tally.late(latency_ns);
+        }
     }
 
     /// Records what a reply in time shows about answers that the subject holds back.
@@ -111,10 +147,7 @@ impl<T: Table> Books<'_, T> {
                 self.tally.correct(at_ns, latency_ns, rcode, extent != Extent::Whole, bytes);
                 self.live.latency(latency_ns);
             }
-            Checked::Correct { .. } => {
-                self.tally.accounts.late += 1;
-                self.tally.latency.record_us(latency_ns / 1000);
-            }
+            Checked::Correct { .. } => self.tally.late(latency_ns),
         }
     }
 
@@ -162,22 +195,22 @@ impl<T: Table> Books<'_, T> {
         self.tally.lost(loss, self.timeout_ns, expired.lost);
     }
 
-    /// Books the loss of one query at `now_ns`, for a cause that leaves its flow whole. As with any loss, its latency counts
-    /// as the timeout, and until then it holds its place in the window. A key without an open query is ignored.
+    /// Books that one query of a flow is lost at `now_ns`, for another cause than time. Like the queries of a flow that
+    /// breaks, it holds its place in the window until its timeout. Does nothing if the query is settled already.
     pub fn lost(&mut self, flow: usize, key: T::Key, loss: Loss, now_ns: u64) {
         let table = &mut self.flows[flow].table;
-        let Some(Outstanding { due_ns, query, state: State::Waiting | State::Overdue }) = table.find(key) else {
-            return;
-        };
-        let was_waiting = table.lose(key);
-        let until_ns = due_ns.saturating_add(self.timeout_ns);
-        if was_waiting && until_ns > now_ns {
-            self.broken_until_ns.push(Reverse(until_ns));
-        } else if was_waiting {
-            self.waiting -= 1;
+        let is_open = |found: &Outstanding| matches!(found.state, State::Waiting | State::Overdue);
+        let Some(found) = table.find(key).filter(is_open) else { return };
+        let until_ns = found.due_ns.saturating_add(self.timeout_ns);
+        if table.lose(key) {
+            if until_ns > now_ns {
+                self.broken_until_ns.push(Reverse(until_ns));
+            } else {
+                self.waiting -= 1;
+            }
         }
         self.unsettled -= 1;
-        self.tally.lost_one(self.dataset.expected(query));
+        self.tally.lost_one(self.dataset.expected(found.query));
         self.tally.lost(loss, self.timeout_ns, 1);
     }
 

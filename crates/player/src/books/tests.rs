@@ -137,9 +137,34 @@ fn the_queries_of_a_flow_that_breaks_are_lost_by_that() {
     state.books.end();
     let tally = &state.books.tally;
     assert_eq!((tally.accounts.correct, tally.accounts.lost, tally.accounts.unsolicited), (1, 5, 1));
-    assert_eq!(tally.lost_by[..3], [3, 0, 2]);
-    assert_eq!(tally.lost_by[3..].iter().sum::<u64>(), 0);
+    let by = |loss: Loss| tally.lost_by[loss.number()];
+    assert_eq!((by(Loss::Time), by(Loss::Reset), by(Loss::Closed)), (3, 2, 0));
     assert_eq!((tally.latency.len(), tally.cut_short), (6, 3));
+    tally.accounts.check().unwrap();
+}
+
+#[test]
+fn one_query_of_a_flow_is_lost_alone() {
+    let fixture = Fixture::new();
+    let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
+    let sent = send_all(&mut state, 2_000_000);
+    let keys: Vec<u16> = sent.iter().map(|(_, due)| due.key).collect();
+    assert_eq!(keys.len(), 3);
+    state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
+    state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
+    assert_eq!((state.books.waiting(), state.books.unsettled_of(0)), (3, 2), "it holds its place");
+    state.books.wrong(0, keys[0], Cause::Status(503), 4_000_000);
+    state.books.expire(SECOND_NS + 1_000_000);
+    assert_eq!(state.books.waiting(), 1);
+    // After its timeout a query holds no place.
+    state.books.expire(SECOND_NS + 2_000_001);
+    state.books.lost(0, keys[2], Loss::GoAway, SECOND_NS + 3_000_000);
+    assert!(state.books.is_settled() && state.books.waiting() == 0);
+    let tally = &state.books.tally;
+    assert_eq!((tally.accounts.lost, tally.accounts.wrong, tally.latency.len()), (2, 1, 2));
+    let by = |loss: Loss| tally.lost_by[loss.number()];
+    assert_eq!((by(Loss::StreamReset), by(Loss::GoAway)), (1, 1));
+    assert_eq!(tally.wrong_statuses, BTreeMap::from([(503, 1)]));
     tally.accounts.check().unwrap();
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{Plan, TlsPlan, Wire};
+use super::{HttpPlan, Plan, TlsPlan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +23,6 @@ pub enum PlanError {
     Connections(usize),
     #[error("{connections} connections: each of the {targets} targets needs one of its own at least")]
     ConnectionsOfTargets { connections: usize, targets: usize },
-    #[error("0 queries on each connection: expected 1 at least")]
-    QueriesPerConnection,
     #[error("a time limit of 0 for connecting: expected more")]
     ConnectTimeout,
     #[error("{0} outstanding queries on a connection: expected 1 to {OUTSTANDING_MOST}")]
@@ -32,6 +31,10 @@ pub enum PlanError {
     TlsNames { names: usize, targets: usize },
     #[error("`{0}` is no name of a server: expected a DNS name or an address")]
     TlsName(String),
+    #[error("{urls} URLs for HTTP: expected one for each of the {targets} targets")]
+    HttpTargets { urls: usize, targets: usize },
+    #[error(transparent)]
+    HttpTarget(BadTarget),
     #[error("a burst of {0} queries: expected 1 to {BURST_MOST}")]
     Burst(usize),
     #[error("a timeout of 0: every reply would be late")]
@@ -80,12 +83,12 @@ impl Plan {
             }
             Wire::Tcp(tcp) => {
                 check_connections(tcp.connections, targets)?;
-                check_use(tcp.queries_per_connection, tcp.connect_timeout, tcp.outstanding)?;
+                check_use(tcp.connect_timeout, tcp.outstanding)?;
                 tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
             }
             Wire::Quic(quic) => {
                 check_connections(quic.connections, targets)?;
-                check_use(quic.queries_per_connection, quic.connect_timeout, quic.outstanding)?;
+                check_use(quic.connect_timeout, quic.outstanding)?;
                 check_tls(&quic.tls, targets)
             }
         }
@@ -100,9 +103,8 @@ fn check_connections(connections: usize, targets: usize) -> Result<(), PlanError
 }
 
 /// Checks how connections are used.
-fn check_use(queries: Option<u32>, connect_timeout: Duration, outstanding: u32) -> Result<(), PlanError> {
+fn check_use(connect_timeout: Duration, outstanding: u32) -> Result<(), PlanError> {
     first_of([
-        (queries == Some(0), PlanError::QueriesPerConnection),
         (connect_timeout.is_zero(), PlanError::ConnectTimeout),
         (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
     ])
@@ -114,7 +116,21 @@ fn check_tls(tls: &TlsPlan, targets: usize) -> Result<(), PlanError> {
     first_of([
         (names != targets, PlanError::TlsNames { names, targets }),
         (no_name.is_some(), PlanError::TlsName(no_name.cloned().unwrap_or_default())),
-    ])
+    ])?;
+    tls.http.as_ref().map_or(Ok(()), |http| check_http(http, targets))
+}
+
+/// Checks the URLs of a plan.
+fn check_http(http: &HttpPlan, targets: usize) -> Result<(), PlanError> {
+    let HttpPlan { method, authorities, paths } = http;
+    for urls in [authorities.len(), paths.len()] {
+        if urls != targets {
+            return Err(PlanError::HttpTargets { urls, targets });
+        }
+    }
+    let mut urls = authorities.iter().zip(paths);
+    urls.try_for_each(|(authority, path)| Requests::new(*method, authority, path).map(drop))
+        .map_err(PlanError::HttpTarget)
 }
 
 /// The first error of those that apply.
@@ -142,7 +158,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::{plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
+    use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
     use crate::plan::{Io, TcpPlan};
 
     /// The check of a usual plan after this change.
@@ -186,6 +202,15 @@ mod tests {
             }),
             Err(PlanError::TlsNames { names: 1, targets: 2 })
         );
+        let https = |authority: &str, path: &str| {
+            let http = Some(http_plan(authority, path));
+            Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http, ..tls_plan("dns.test") }), ..tcp_plan(2) })
+        };
+        assert_eq!(checked(|plan| plan.wire = https("dns.test:8443", "/dns-query")), Ok(()));
+        for (authority, path) in [("dns.test", "dns-query"), ("dns.test", "/a b"), ("", "/dns-query")] {
+            let refused = checked(|plan| plan.wire = https(authority, path));
+            assert!(matches!(refused, Err(PlanError::HttpTarget(_))), "{authority} {path}: {refused:?}");
+        }
         let quic = |connections| Wire::Quic(quic_plan(connections, "a b"));
         assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
         assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));

@@ -64,9 +64,9 @@ impl Compared {
         Spread::of(self.blocks.iter().map(|block| block.found))
     }
 
-    /// Whether the row meets its target, with sides that can be compared.
-    pub(super) fn is_met(&self) -> bool {
-        self.is_comparable() && self.row.target.is_met(self.found().median)
+    /// Whether the row meets its target, with sides that can be compared; `None` if it has none.
+    pub(super) fn is_met(&self) -> Option<bool> {
+        self.row.target.is_met(self.found().median).map(|is_met| is_met && self.is_comparable())
     }
 
     /// Whether both sides carried the load whose cost is compared.

@@ -1,5 +1,6 @@
 //! Generated zones, and queries for their names. Each is generated when it is first needed, and once only.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -34,6 +35,19 @@ impl Data {
         self.made(bench, "queries", |recipe, file| kqps_recipe::queries(recipe, QUERIES, file))
     }
 
+    /// The same queries without what is expected of them, for players that read names and types alone.
+    pub(super) fn bare_queries(self, bench: &Bench<'_>) -> Result<PathBuf> {
+        let full = self.queries(bench)?;
+        let bare = full.with_file_name("bare-queries");
+        if !bare.exists() {
+            let text =
+                fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))?;
+            let bare_text = names_and_types(&text);
+            fs::write(&bare, bare_text).with_context(|| format!("cannot write {}", bare.display()))?;
+        }
+        Ok(bare)
+    }
+
     fn recipe(self) -> Result<Recipe> {
         let mut recipe = match self {
             Self::OneZone(thousands) => one_zone(u64::from(thousands) * 1000),
@@ -51,11 +65,33 @@ impl Data {
         make: impl FnOnce(&Recipe, &Path) -> Result<(), E>,
     ) -> Result<PathBuf> {
         let folder = bench.scratch.join(format!("{self:?}"));
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(name);
         if !path.exists() {
             make(&self.recipe()?, &path)?;
         }
         Ok(path)
+    }
+}
+
+/// The first two columns of a query file.
+fn names_and_types(text: &str) -> String {
+    let mut bare = String::with_capacity(text.len());
+    for line in text.lines() {
+        let mut columns = line.split(' ');
+        let (name, qtype) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
+        bare.extend([name, " ", qtype, "\n"]);
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_types_are_left_of_queries() {
+        let full = "n1.example.test. A NOERROR =0123456789abcdef\nn2.example.test. AAAA\n";
+        assert_eq!(names_and_types(full), "n1.example.test. A\nn2.example.test. AAAA\n");
     }
 }

@@ -10,16 +10,14 @@ use super::figure::Reported;
 use crate::child::{Running, pinned};
 use crate::shell;
 
+pub(super) const PROGRAM: &str = "dnsperf";
+
 /// How long it may take to end after its output.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) fn is_there() -> bool {
-    shell::find("dnsperf").is_some()
-}
-
 /// Plays with one thread, pinned to the player's core.
 pub(super) fn play(bench: &Bench<'_>, flags: &[&str], target: SocketAddr) -> Result<Reported> {
-    let mut command = pinned(&bench.kqps.player_cpu.to_string(), "dnsperf");
+    let mut command = pinned(&bench.kqps.player_cpu.to_string(), PROGRAM);
     command.args(["-T", "1", "-s", &target.ip().to_string(), "-p", &target.port().to_string()]);
     // dnsperf takes whole seconds only; a fraction would count as no limit.
     command.args(["-l", &bench.seconds.ceil().to_string(), "-d"]).arg(bench.queries).args(flags);

@@ -5,7 +5,7 @@ use kqps_observation::SubjectFacts;
 /// The figure of both sides that a row compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
-    /// Correct answers a second.
+    /// Correct answers a second, or handshakes of players that make nothing else.
     AnsweredRate,
     /// CPU seconds of the player per million answers, at this load on both sides.
     PlayerCpu { at_qps: u32 },
@@ -44,6 +44,7 @@ pub(super) const SUBJECT_CPU: &str = "{subject}";
 
 /// What a player reports of its trial.
 pub(super) struct Reported {
+    /// Correct answers, or handshakes if it makes nothing else.
     pub(super) answered: u64,
     pub(super) answered_qps: f64,
     /// CPU seconds of the player.

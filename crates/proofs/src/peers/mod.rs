@@ -7,15 +7,19 @@ mod data;
 mod dnsperf;
 mod figure;
 mod foreign;
+mod kxdpgun;
+mod path;
+mod player;
 mod precision;
 mod report;
 mod rows;
+mod s_time;
 mod server;
 mod side;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::program::{Expected, Program, write_queries};
@@ -33,7 +37,7 @@ pub enum Name {
     Auth,
     /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
-    /// `kqps load` with dnsperf over TCP, and `kqps serve auth` with NSD and Knot DNS
+    /// `kqps load` with dnsperf, kxdpgun and OpenSSL over connections, and `kqps serve auth` with NSD and Knot DNS
     Transports,
 }
 
@@ -43,7 +47,7 @@ pub struct Options {
     /// What to compare
     name: Name,
     /// Blocks of each comparison, 6 at least: A B B A, then B A A B, and so on
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(6..))]
+    #[arg(long, default_value_t = BLOCKS, value_parser = clap::value_parser!(u32).range(i64::from(BLOCKS)..))]
     blocks: u32,
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
@@ -61,6 +65,8 @@ struct Bench<'a> {
     kqps: Program,
     calls: &'a Path,
     seconds: f64,
+    /// Whether the run only shows that it works, with fewer blocks than figures need.
+    is_short: bool,
     /// Path of a file with 100,000 names of equal length, in a form that dnsperf also reads.
     queries: &'a Path,
     /// A folder for generated files.
@@ -68,6 +74,9 @@ struct Bench<'a> {
 }
 
 const QUERIES: u32 = 100_000;
+
+/// The fewest blocks whose figures mean something.
+const BLOCKS: u32 = 6;
 
 impl Options {
     /// The program to measure, if the user names one.
@@ -108,36 +117,50 @@ pub struct Extent<'a> {
     pub seconds: f64,
 }
 
-/// Measures with built programs, and writes into a folder. If a row cannot be measured, the other rows are
-/// measured all the same, and the error comes at the end.
+/// Measures with built programs, and writes into a folder. A row that this host cannot measure is skipped with its
+/// reason. If another row cannot be measured, the rest are measured all the same, and the error comes at the end.
 pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let Extent { only, blocks, seconds } = extent;
-    ensure!(
-        !matches!(name, Name::Player | Name::Transports) || dnsperf::is_there(),
-        "dnsperf is missing; `cargo xtask test --only packages` installs it"
-    );
     ensure!(shell::find("taskset").is_some(), "taskset is missing (package util-linux)");
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let scratch = Scratch::new()?;
     let queries = scratch.path().join("queries");
     write_queries(&queries, QUERIES, Expected::Nothing)?;
     let kqps = Program::new(programs.kqps)?;
-    let bench = Bench { kqps, calls: programs.calls, seconds, queries: &queries, scratch: scratch.path() };
+    let bench = Bench {
+        kqps,
+        calls: programs.calls,
+        seconds,
+        is_short: blocks < BLOCKS,
+        queries: &queries,
+        scratch: scratch.path(),
+    };
 
-    let (mut found, mut failed) = (Vec::new(), Vec::new());
-    for row in rows::of(name).into_iter().filter(|row| only.is_none_or(|only| row.what.contains(only))) {
+    let is_wanted = |what: &str| only.is_none_or(|only| what.contains(only));
+    let (mut found, mut skipped, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows::of(name).into_iter().filter(|row| is_wanted(row.what)) {
+        if let Some(row) = row.skipped() {
+            eprintln!("{}: skipped: {}", row.what, row.reason);
+            skipped.push(row);
+            continue;
+        }
         match block::compare(&bench, row, blocks) {
             Ok(compared) => found.push(compared),
             Err(error) => failed.push(format!("{error:#}")),
         }
     }
-    let precise = match name {
-        Name::Player if only.is_none() => precision::measure(&bench, blocks)?,
-        _ => Vec::new(),
+    let precise = match precision::OpenLoop::of(name).filter(|over| is_wanted(over.words())) {
+        Some(over) => precision::measure(&bench, blocks, over)?,
+        None => Vec::new(),
     };
-    ensure!(!found.is_empty() || !failed.is_empty(), "no row has these words");
-    report::print(&found, &precise);
-    report::write(&folder.join(format!("{name:?}.json").to_lowercase()), &bench, blocks, &found, &precise)?;
+    if found.is_empty() && precise.is_empty() && failed.is_empty() {
+        ensure!(!skipped.is_empty(), "no row has these words");
+        bail!("every row with these words is skipped");
+    }
+    let measured = report::Measurements { found: &found, precise: &precise, skipped: &skipped };
+    report::print(&measured);
+    let path = folder.join(format!("{name:?}.json").to_lowercase());
+    report::write(&path, &bench, blocks, &measured)?;
     ensure!(failed.is_empty(), "not measured:\n  {}", failed.join("\n  "));
     Ok(())
 }

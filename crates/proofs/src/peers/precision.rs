@@ -2,14 +2,57 @@
 //! from the intended rate.
 
 use anyhow::Result;
+use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
 use serde::Serialize;
 
-use super::Bench;
 use super::block::Spread;
+use super::{Bench, Name};
+use crate::program::Carrier;
 
-/// The intended rates, queries a second.
-const RATES_QPS: [u32; 3] = [10_000, 100_000, 200_000];
+/// What carries the queries of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OpenLoop {
+    Udp,
+    /// Kept connections.
+    Tcp,
+}
+
+impl OpenLoop {
+    /// That of a table; `None` if it has none.
+    pub(super) fn of(name: Name) -> Option<Self> {
+        match name {
+            Name::Player => Some(Self::Udp),
+            Name::Transports => Some(Self::Tcp),
+            Name::Echo | Name::Auth | Name::Front => None,
+        }
+    }
+
+    /// Its words in tables.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Udp => "open loop",
+            Self::Tcp => "open loop over tcp, 8 kept connections,",
+        }
+    }
+
+    /// The intended rates, queries a second.
+    fn rates_qps(self) -> &'static [u32] {
+        match self {
+            Self::Udp => &[10_000, 100_000, 200_000],
+            Self::Tcp => &[10_000, 50_000],
+        }
+    }
+
+    /// The player's flags for it.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Udp => &[],
+            Self::Tcp => &["-m", "tcp", "-c", "8"],
+        }
+    }
+}
 
 /// The largest deviation of a one-second bin, as a share.
 pub(super) const SECOND_WITHIN: f64 = 0.001;
@@ -24,6 +67,7 @@ const ATTEMPTS: u32 = 3;
 /// The worst bins of one rate, over all blocks.
 #[derive(Serialize)]
 pub(super) struct Precision {
+    pub(super) over: OpenLoop,
     pub(super) rate_qps: u32,
     /// The worst one-second bin of each block, as a share of the rate.
     pub(super) second_off: Spread,
@@ -41,41 +85,53 @@ impl Precision {
 }
 
 /// Plays each rate once in every block.
-pub(super) fn measure(bench: &Bench<'_>, blocks: u32) -> Result<Vec<Precision>> {
-    let mut worst = RATES_QPS.map(|rate_qps| (rate_qps, Vec::new(), 0));
+pub(super) fn measure(bench: &Bench<'_>, blocks: u32, over: OpenLoop) -> Result<Vec<Precision>> {
+    let rates = over.rates_qps().iter();
+    let mut rates: Vec<AtRate> =
+        rates.map(|&rate_qps| AtRate { rate_qps, off: Vec::new(), repeated: 0 }).collect();
     for number in 0..blocks {
-        for (rate_qps, found, repeated) in &mut worst {
-            let (trial, again) = play(bench, *rate_qps)?;
+        for AtRate { rate_qps, off, repeated } in &mut rates {
+            let (trial, again) = play(bench, *rate_qps, over)?;
             *repeated += again;
-            let off = bins_off(&trial, f64::from(*rate_qps));
-            eprintln!(
-                "open loop at {rate_qps} {}/{blocks}: 1 s {:.5}, 100 ms {:.5}",
-                number + 1,
-                off.0,
-                off.1
-            );
-            found.push(off);
+            let (second, tenth) = bins_off(&trial, f64::from(*rate_qps));
+            let words = over.words();
+            eprintln!("{words} at {rate_qps} {}/{blocks}: 1 s {second:.5}, 100 ms {tenth:.5}", number + 1);
+            off.push((second, tenth));
         }
     }
-    let precision = |(rate_qps, found, repeated): (u32, Vec<(f64, f64)>, u32)| Precision {
+    let precision = |AtRate { rate_qps, off, repeated }: AtRate| Precision {
+        over,
         rate_qps,
-        second_off: Spread::of(found.iter().map(|off| off.0)),
-        tenth_off: Spread::of(found.iter().map(|off| off.1)),
+        second_off: Spread::of(off.iter().map(|off| off.0)),
+        tenth_off: Spread::of(off.iter().map(|off| off.1)),
         repeated,
     };
-    Ok(worst.map(precision).into())
+    Ok(rates.into_iter().map(precision).collect())
+}
+
+/// The trials at one rate.
+struct AtRate {
+    rate_qps: u32,
+    /// How far the bins of each trial were off at most: those of a second, and of a tenth of one.
+    off: Vec<(f64, f64)>,
+    repeated: u32,
 }
 
 /// Plays one trial, with player and server on a core each, and again if the host withheld the CPU: the
 /// promise holds only for a player that has its core. Also returns the number of repetitions.
-fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<(Trial, u32)> {
+fn play(bench: &Bench<'_>, rate_qps: u32, over: OpenLoop) -> Result<(Trial, u32)> {
     // At least a second, so that there is one whole bin.
     let duration = format!("{}s", bench.seconds.max(1.0));
     let server_cpu = bench.kqps.subject_cpu.to_string();
-    let flags = ["-Q", &rate_qps.to_string(), "-l", &duration, "--subject-cpus", &server_cpu];
+    let rate = rate_qps.to_string();
+    let mut flags = vec!["-Q", &rate, "-l", &duration, "--subject-cpus", &server_cpu];
+    flags.extend(over.flags());
     let mut repeated = 0;
     loop {
-        let (_echo, address) = bench.kqps.echo("mmsg")?;
+        let (_echo, address) = match over {
+            OpenLoop::Udp => bench.kqps.echo("mmsg")?,
+            OpenLoop::Tcp => bench.kqps.stream_echo(Carrier::Tcp, &LaidPath::Loopback)?,
+        };
         let played = bench.kqps.load(address, bench.queries, &flags)?;
         let is_noisy = played.warnings.iter().any(|code| code == NOISY);
         if !is_noisy || repeated + 1 == ATTEMPTS {

@@ -10,16 +10,30 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::block::{Block, Compared, Spread};
+use super::figure::Figure;
+use super::player::Player;
 use super::precision::{Precision, SECOND_WITHIN, TENTH_WITHIN};
-use super::side::Measured;
+use super::rows::Skipped;
+use super::side::{Measured, Side};
 
 const SCHEMA: u32 = 1;
 
 /// CPU time of other programs, in cores. More than this is worth a note.
 const FOREIGN_CORES: f64 = 0.05;
 
+/// The cores of a name server that is asked for all that it can answer. With less it waits for the player or the path.
+const BUSY_CORES: f64 = 0.8;
+
+/// All that a run found.
+pub(super) struct Measurements<'a> {
+    pub(super) found: &'a [Compared],
+    pub(super) precise: &'a [Precision],
+    pub(super) skipped: &'a [Skipped],
+}
+
 /// Prints a row for every comparison and every rate.
-pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
+pub(super) fn print(measured: &Measurements<'_>) {
+    let &Measurements { found: compared, precise, skipped } = measured;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header([
@@ -48,22 +62,36 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
             [("1 s", one.second_off, SECOND_WITHIN), ("100 ms", one.tenth_off, TENTH_WITHIN)]
         {
             table.add_row([
-                format!("open loop at {} q/s: worst {bin} bin", one.rate_qps),
+                format!("{} at {} q/s: worst {bin} bin", one.over.words(), one.rate_qps),
                 percent(off.median),
                 format!("{} to {}", percent(off.low), percent(off.high)),
                 format!("every ≤ {}", percent(within)),
-                verdict(off.high <= within),
+                verdict(Some(off.high <= within)),
             ]);
         }
     }
     println!("{table}");
+    for player in players(compared) {
+        println!("{} counts {}.", player.name(), player.counts());
+    }
+    for one in compared {
+        for (side, cores) in idle_servers(one) {
+            println!(
+                "{}: {} used {cores:.2} of its core: the player or the path was the limit there.",
+                one.row.what,
+                side.server.words()
+            );
+        }
+    }
+    for row in skipped {
+        println!("skipped: {}: {}", row.what, row.reason);
+    }
     let repeated: u32 = precise.iter().map(|one| one.repeated).sum();
     if !precise.is_empty() {
         println!("Trials of the open loop that were made again because the host was noisy: {repeated}.");
     }
-    let measured =
-        compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
-    let foreign: Vec<f64> = measured.filter_map(|one| one.foreign_cores).collect();
+    let each = compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
+    let foreign: Vec<f64> = each.filter_map(|one| one.foreign_cores).collect();
     if foreign.iter().any(|&cores| cores > FOREIGN_CORES) {
         let foreign = Spread::of(foreign.into_iter());
         println!(
@@ -71,6 +99,32 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
             foreign.median, foreign.high
         );
     }
+}
+
+/// The players of all rows, each once.
+fn players(compared: &[Compared]) -> Vec<Player> {
+    let mut players = Vec::new();
+    for player in compared.iter().flat_map(|one| [one.row.a.player, one.row.b.player]) {
+        if !players.contains(&player) {
+            players.push(player);
+        }
+    }
+    players
+}
+
+/// The sides of a row about rates whose name server had time left, with the cores that it used.
+fn idle_servers(one: &Compared) -> Vec<(Side, f64)> {
+    let sides = [(one.row.a, all(one, |block| block.a)), (one.row.b, all(one, |block| block.b))];
+    let of_side = |(side, measured): (Side, Vec<Measured>)| {
+        let cores: Vec<f64> = measured.iter().filter_map(Measured::server_cores).collect();
+        let is_asked_for_all = one.row.figure == Figure::AnsweredRate && side.server.data().is_some();
+        if !is_asked_for_all || cores.is_empty() {
+            return None;
+        }
+        let cores = Spread::of(cores.into_iter()).median;
+        (cores < BUSY_CORES).then_some((side, cores))
+    };
+    sides.into_iter().filter_map(of_side).collect()
 }
 
 /// A row's words, with its load if it is lower than planned.
@@ -83,16 +137,10 @@ fn what(one: &Compared) -> String {
     }
 }
 
-pub(super) fn write(
-    path: &Path,
-    bench: &Bench<'_>,
-    blocks: u32,
-    compared: &[Compared],
-    precise: &[Precision],
-) -> Result<()> {
-    let rows: Vec<Value> = compared.iter().map(|one| row(bench, one)).collect();
+pub(super) fn write(path: &Path, bench: &Bench<'_>, blocks: u32, measured: &Measurements<'_>) -> Result<()> {
+    let rows: Vec<Value> = measured.found.iter().map(|one| row(bench, one)).collect();
     let open_loop: Vec<Value> =
-        precise.iter().map(|one| json!({"open_loop": one, "pass": one.is_met()})).collect();
+        measured.precise.iter().map(|one| json!({"open_loop": one, "pass": one.is_met()})).collect();
     let record = json!({
         "schema": SCHEMA,
         "kind": "peers",
@@ -102,6 +150,7 @@ pub(super) fn write(
         "server_cpu": bench.kqps.subject_cpu,
         "rows": rows,
         "open_loop": open_loop,
+        "skipped": measured.skipped,
     });
     fs::write(path, format!("{record:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
     eprintln!("the figures are in {}", path.display());
@@ -109,11 +158,15 @@ pub(super) fn write(
 }
 
 fn row(bench: &Bench<'_>, one: &Compared) -> Value {
-    let side = |side: super::side::Side| {
-        let player = format!("{:?}", side.player).to_lowercase();
-        let data = side.server.data().map(|data| format!("{data:?}"));
-        let (server, settings) = (side.server.words(), side.server.settings());
-        json!({"player": player, "flags": side.flags(bench, one.equal_qps), "server": server, "settings": settings, "data": data})
+    let side = |side: Side| {
+        json!({
+            "player": side.player.name(),
+            "counts": side.player.counts(),
+            "flags": side.flags(bench, one.equal_qps),
+            "server": side.server.words(),
+            "settings": side.server.settings(),
+            "data": side.server.data().map(|data| format!("{data:?}")),
+        })
     };
     let key = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
     json!({
@@ -137,18 +190,26 @@ fn all(one: &Compared, side: fn(&Block) -> [Measured; 2]) -> Vec<Measured> {
 /// of a front do not include the servers behind it.
 fn figures(side: &[Measured]) -> String {
     let median = |figure: fn(&Measured) -> f64| Spread::of(side.iter().map(figure)).median;
-    format!(
-        "{:.0}, {:.2}, {:.2}",
-        median(|one| one.answered_qps) / 1000.0,
-        median(|one| one.player_cpu_s_per_million),
-        median(|one| one.server_cpu_s_per_million),
-    )
+    let servers_cpu_s: Vec<f64> = side.iter().filter_map(|one| one.server_cpu_s_per_million).collect();
+    let servers_cpu_s = if servers_cpu_s.is_empty() {
+        "not seen".to_owned()
+    } else {
+        format!("{:.2}", Spread::of(servers_cpu_s.into_iter()).median)
+    };
+    let kqps = median(|one| one.answered_qps) / 1000.0;
+    let digits = usize::from(kqps < 10.0);
+    format!("{kqps:.digits$}, {:.2}, {servers_cpu_s}", median(|one| one.player_cpu_s_per_million))
 }
 
 fn percent(share: f64) -> String {
     format!("{:.3} %", share * 100.0)
 }
 
-fn verdict(is_met: bool) -> String {
-    if is_met { "pass" } else { "short" }.to_owned()
+fn verdict(is_met: Option<bool>) -> String {
+    match is_met {
+        Some(true) => "pass",
+        Some(false) => "short",
+        None => "",
+    }
+    .to_owned()
 }

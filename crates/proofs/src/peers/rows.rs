@@ -1,12 +1,17 @@
 //! The rows: which sides are compared, by which figure, and the required ratio.
 
+mod transports;
+
+use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
+use serde::Serialize;
 
 use super::Name;
 use super::data::Data;
 use super::figure::{Figure, SUBJECT_CPU};
+use super::player::Player;
 use super::server::{Named, Server};
-use super::side::{Player, Side};
+use super::side::Side;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -17,11 +22,20 @@ pub(super) struct Row {
     pub(super) b: Side,
 }
 
+/// A row that this host cannot measure.
+#[derive(Serialize)]
+pub(super) struct Skipped {
+    pub(super) what: &'static str,
+    pub(super) reason: String,
+}
+
 /// The required ratio of side A to side B, or the required difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// None: the ratio is reported.
+    Reported,
 }
 
 /// The window and sockets with which dnsperf does best here. kqps gets the same.
@@ -51,7 +65,7 @@ pub(super) fn of(name: Name) -> Vec<Row> {
         Name::Echo => echo(),
         Name::Auth => auth(),
         Name::Front => front(),
-        Name::Transports => transports(),
+        Name::Transports => transports::rows(),
     }
 }
 
@@ -163,8 +177,8 @@ const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
     let named = |subject, io, data, flags, spread| {
-        let server =
-            Server::Named(Named { subject, io, data, spread, settings: &[], transport: Transport::Udp });
+        let (transport, path) = (Transport::Udp, Kind::Loopback);
+        let server = Server::Named(Named { subject, io, data, spread, settings: &[], transport, path });
         Side { player: Player::Kqps, flags, server }
     };
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
@@ -279,8 +293,8 @@ const UNBATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "u
 /// player is on one core, so that both sides have the same resources.
 fn front() -> Vec<Row> {
     let placed = |subject, io, flags, settings, spread| {
-        let transport = Transport::Udp;
-        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings, transport });
+        let (transport, path) = (Transport::Udp, Kind::Loopback);
+        let server = Server::Named(Named { subject, io, data: USUAL, spread, settings, transport, path });
         Side { player: Player::Kqps, flags, server }
     };
     let side = |subject, io, flags, settings| placed(subject, io, flags, settings, false);
@@ -331,81 +345,21 @@ fn front() -> Vec<Row> {
     ]
 }
 
-/// Eight kept connections, with the window of the rows over UDP, and with a rate.
-const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
-const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
-const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
-
-/// The same in TLS. dnsperf checks no certificate, so kqps checks none either.
-const KEPT_IN_TLS: &[&str] = &["-m", "tls", "--insecure", "-c", "8", "-q", "500"];
-const KEPT_IN_DOT: &[&str] = &["-m", "dot", "-c", "8", "-q", "500"];
-
-/// A connection for each query, with as many places as queries are outstanding. Resets leave no port in `TIME_WAIT`, and
-/// the source addresses are many, so that neither side runs out of ports.
-const EACH: &[&str] = &[
-    "-m",
-    "tcp",
-    "-c",
-    "500",
-    "-q",
-    "500",
-    "--queries-per-connection",
-    "1",
-    "--close",
-    "rst",
-    "-a",
-    "127.1.0.0/16",
-];
-
-fn transports() -> Vec<Row> {
-    let kqps = |flags| Side { player: Player::Kqps, flags, server: Server::TcpEcho };
-    let dnsperf = |flags| Side { player: Player::Dnsperf, flags, server: Server::TcpEcho };
-    let named = |subject, io, flags| {
-        let transport = Transport::Tcp;
-        let named = Named { subject, io, data: USUAL, spread: false, settings: &[], transport };
-        Side { player: Player::Kqps, flags, server: Server::Named(named) }
-    };
-    let servers = |what, least, flags, peer| Row {
-        what,
-        figure: Figure::AnsweredRate,
-        target: Target::AtLeast(least),
-        a: named("kqps-auth", "mmsg", flags),
-        b: named(peer, "", flags),
-    };
-    vec![
-        Row {
-            what: "answered rate at echo tcp, 8 kept connections: kqps / dnsperf",
-            figure: Figure::AnsweredRate,
-            target: Target::AtLeast(3.0),
-            a: kqps(KEPT_WINDOW),
-            b: dnsperf(KEPT_WINDOW),
-        },
-        Row {
-            what: "player's CPU per million answers over them at 150 kqps, as late as dnsperf: kqps / dnsperf",
-            figure: PLAYERS_CPU,
-            target: Target::AtMost(0.4),
-            a: kqps(KEPT_AS_LATE),
-            b: dnsperf(KEPT),
-        },
-        Row {
-            what: "answered rate at echo tls, 8 kept connections: kqps / dnsperf",
-            figure: Figure::AnsweredRate,
-            target: Target::AtLeast(2.0),
-            a: Side { player: Player::Kqps, flags: KEPT_IN_TLS, server: Server::TlsEcho },
-            b: Side { player: Player::Dnsperf, flags: KEPT_IN_DOT, server: Server::TlsEcho },
-        },
-        servers("answered rate over tcp, 8 kept connections: kqps auth / NSD", 1.5, KEPT_WINDOW, "nsd"),
-        servers("answered rate over tcp, 8 kept connections: kqps auth / Knot DNS", 1.5, KEPT_WINDOW, "knot"),
-        servers("answered rate, a connection for each query: kqps auth / NSD", 1.2, EACH, "nsd"),
-        servers("answered rate, a connection for each query: kqps auth / Knot DNS", 1.2, EACH, "knot"),
-    ]
+impl Row {
+    /// The row as skipped, if this host cannot measure it.
+    pub(super) fn skipped(&self) -> Option<Skipped> {
+        let reason = [self.a, self.b].iter().find_map(Side::lacks)?;
+        Some(Skipped { what: self.what, reason })
+    }
 }
 
 impl Target {
-    pub(super) fn is_met(self, found: f64) -> bool {
+    /// Whether a ratio or difference meets it; `None` if there is none.
+    pub(super) fn is_met(self, found: f64) -> Option<bool> {
         match self {
-            Self::AtLeast(least) => found >= least,
-            Self::AtMost(most) => found <= most,
+            Self::AtLeast(least) => Some(found >= least),
+            Self::AtMost(most) => Some(found <= most),
+            Self::Reported => None,
         }
     }
 
@@ -413,6 +367,7 @@ impl Target {
         match self {
             Self::AtLeast(least) => format!("≥ {least}"),
             Self::AtMost(most) => format!("≤ {most}"),
+            Self::Reported => "reported".to_owned(),
         }
     }
 }

@@ -7,23 +7,23 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{LaunchSetting, Subject, builtin};
+use kqps_lab::subject::{Definition, LaunchSetting, Subject, builtin, programs};
+use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 use tempfile::TempDir;
 
-use super::Bench;
 use super::data::Data;
+use super::{Bench, path};
 use crate::child::{Running, pinned};
+use crate::program::Carrier;
 
 /// A server before its start. It has one worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Server {
     /// Our echo under an I/O model.
     Echo(&'static str),
-    /// Our echo over TCP.
-    TcpEcho,
-    /// Our echo in TLS.
-    TlsEcho,
+    /// Our echo over connections, at the end of a path.
+    StreamEcho(Carrier, Kind),
     /// The system calls of that echo, and hardly anything else.
     Calls(&'static str),
     Named(Named),
@@ -43,6 +43,8 @@ pub(super) struct Named {
     pub(super) settings: &'static [(&'static str, &'static str)],
     /// What carries queries. The server is started as its file says for that.
     pub(super) transport: Transport,
+    /// The path at whose end it is started.
+    pub(super) path: Kind,
 }
 
 /// The file with a front's process ID. The servers behind it have others.
@@ -71,11 +73,11 @@ impl Up {
         Self { address, pid: echo.pid(), is_whole: true, ready_s: 0.0, held: Held::Echo(echo) }
     }
 
-    /// CPU seconds of an echo so far; 0 for a name server, which the player watches.
-    pub(super) fn cpu_s(&self) -> Result<f64> {
+    /// CPU seconds of an echo so far; `None` for a name server, which kqps watches if it is the player.
+    pub(super) fn cpu_s(&self) -> Result<Option<f64>> {
         match &self.held {
-            Held::Echo(echo) => echo.cpu_s(),
-            Held::Named { .. } => Ok(0.0),
+            Held::Echo(echo) => echo.cpu_s().map(Some),
+            Held::Named { .. } => Ok(None),
         }
     }
 }
@@ -84,59 +86,88 @@ impl Server {
     /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(_) | Self::TcpEcho | Self::TlsEcho | Self::Calls(_) => None,
+            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
         }
     }
 
+    /// The path at whose end it is started.
+    pub(super) fn path(&self) -> Kind {
+        match self {
+            Self::Echo(_) | Self::Calls(_) => Kind::Loopback,
+            Self::StreamEcho(_, path) => *path,
+            Self::Named(named) => named.path,
+        }
+    }
+
+    /// Why it cannot be started on this host; `None` if it can, as far as is known before.
+    pub(super) fn lacks(&self) -> Option<String> {
+        let program = match self {
+            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => None,
+            Self::Named(named) => named.missing_program(),
+        };
+        program
+            .map(|program| format!("{program} is missing; `cargo xtask test --only packages` installs it"))
+            .or_else(|| path::lacks(self.path()))
+    }
+
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
-            Self::Echo(_) | Self::TcpEcho | Self::TlsEcho | Self::Calls(_) => BTreeMap::new(),
+            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => BTreeMap::new(),
             Self::Named(named) => named.settings.iter().copied().collect(),
         }
     }
 
     /// Its name in tables.
     pub(super) fn words(&self) -> String {
-        match self {
+        let name = match self {
             Self::Echo(io) => format!("echo {io}"),
-            Self::TcpEcho => "echo tcp".to_owned(),
-            Self::TlsEcho => "echo tls".to_owned(),
+            Self::StreamEcho(carrier, _) => format!("echo {}", carrier.scheme()),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) if named.transport == Transport::Tcp => format!("{} tcp", named.subject),
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
+        };
+        match self.path() {
+            Kind::Loopback => name,
+            Kind::Veth => format!("{name} over veth"),
         }
     }
 
-    /// Starts it, and waits until it answers.
-    pub(super) fn start(&self, bench: &Bench<'_>) -> Result<Up> {
+    /// Starts it at the end of a path of its kind, and waits until it answers.
+    pub(super) fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
         match self {
             Self::Echo(io) => Ok(Up::echo(bench.kqps.echo(io)?)),
-            Self::TcpEcho => Ok(Up::echo(bench.kqps.tcp_echo()?)),
-            Self::TlsEcho => Ok(Up::echo(bench.kqps.tls_echo()?)),
+            Self::StreamEcho(carrier, _) => Ok(Up::echo(bench.kqps.stream_echo(*carrier, path)?)),
             Self::Calls(io) => {
                 let mut calls =
                     Running::start(pinned(&bench.kqps.subject_cpu.to_string(), bench.calls).arg(io))?;
                 let address = calls.ready()?;
                 Ok(Up::echo((calls, address)))
             }
-            Self::Named(named) => named.start(bench),
+            Self::Named(named) => named.start(bench, path),
         }
     }
 }
 
 impl Named {
-    fn start(&self, bench: &Bench<'_>) -> Result<Up> {
-        let definition = builtin::servers()
-            .into_iter()
-            .find(|definition| definition.name == self.subject)
-            .with_context(|| format!("there is no subject {}", self.subject))?;
+    fn definition(&self) -> Option<Definition> {
+        builtin::servers().into_iter().find(|definition| definition.name == self.subject)
+    }
+
+    /// A program that it needs and this host does not have.
+    fn missing_program(&self) -> Option<String> {
+        self.definition()?.programs.into_iter().find(|program| programs::find(program).is_none())
+    }
+
+    fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
+        let definition =
+            self.definition().with_context(|| format!("there is no subject {}", self.subject))?;
         let zones = self.data.zones(bench)?;
         let own_core = [bench.kqps.subject_cpu];
         let settings = self.settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let folder = tempfile::tempdir_in(bench.scratch)?;
         let setting = LaunchSetting {
-            path: &LaidPath::Loopback,
+            path,
             folder: folder.path(),
             zones: &zones,
             kqps: &bench.kqps.program,

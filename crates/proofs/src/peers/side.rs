@@ -2,13 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_lab::path::LaidPath;
+use kqps_observation::Trial;
 use serde::Serialize;
 
 use super::figure::{Figure, Reported, SUBJECT_CPU};
 use super::foreign::Watch;
+use super::player::Player;
 use super::server::{Server, Up};
-use super::{Bench, dnsperf};
+use super::{Bench, dnsperf, kxdpgun, path, s_time};
+use crate::child::Running;
+use crate::program;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
@@ -18,29 +23,26 @@ pub(super) struct Side {
     pub(super) server: Server,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Player {
-    Kqps,
-    Dnsperf,
-}
-
 /// The figures of one measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Measured {
-    /// Correct answers a second.
+    /// What the player counts a second: correct answers, or handshakes if it makes nothing else.
     pub(super) answered_qps: f64,
-    /// CPU seconds of the player per million answers.
+    /// CPU seconds of the player per million of them.
     pub(super) player_cpu_s_per_million: f64,
-    /// CPU seconds of the server per million answers. Those of a front do not include the servers behind it.
-    pub(super) server_cpu_s_per_million: f64,
+    /// CPU seconds of the server per million of them, if they are known. Those of a front do not include the servers
+    /// behind it.
+    pub(super) server_cpu_s_per_million: Option<f64>,
     /// Proportional memory of the server at the end, bytes, if the player watched it.
     pub(super) server_bytes: Option<u64>,
     /// Seconds from the server's start until it answered.
     pub(super) ready_s: f64,
     /// The median of latency, microseconds, if the player reports it.
     pub(super) latency_p50_us: Option<u64>,
-    /// Cores that other programs used meanwhile; `None` for a front, since the servers behind it would count
-    /// as other programs.
+    /// The rate that the player was given, queries a second, if it was given one.
+    pub(super) given_qps: Option<u32>,
+    /// Cores that other programs used meanwhile; `None` if the server's CPU time is not known, and for a front, since
+    /// the servers behind it would count as other programs.
     pub(super) foreign_cores: Option<f64>,
 }
 
@@ -49,81 +51,142 @@ impl Measured {
         match figure {
             Figure::AnsweredRate => self.answered_qps,
             Figure::PlayerCpu { .. } => self.player_cpu_s_per_million,
-            Figure::ServerCpu { .. } => self.server_cpu_s_per_million,
+            Figure::ServerCpu { .. } => self.server_cpu_s_per_million.unwrap_or(f64::NAN),
             Figure::Memory => self.server_bytes.map_or(f64::NAN, |bytes| bytes as f64),
             Figure::LoadTime => self.ready_s,
             Figure::Latency => self.latency_p50_us.map_or(f64::NAN, |us| us as f64),
         }
     }
-}
 
-/// Starts a server, plays at it, at `rate_qps` queries a second if that is given, and stops it.
-pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> Result<Measured> {
-    let flags = side.flags(bench, rate_qps);
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let queries = side.queries(bench)?;
-    let server = side.server.start(bench)?;
-    let before_s = server.cpu_s()?;
-    let watch = Watch::begin()?;
-    let reported = match side.player {
-        Player::Kqps => kqps(bench, side.server, &flags, &server, &queries)?,
-        Player::Dnsperf => dnsperf::play(bench, &flags, server.address)?,
-    };
-    let server_cpu_s = match &reported.server {
-        Some(seen) => seen.cpu_user_s + seen.cpu_system_s,
-        None => server.cpu_s()? - before_s,
-    };
-    let millions = reported.answered as f64 / 1e6;
-    Ok(Measured {
-        answered_qps: reported.answered_qps,
-        player_cpu_s_per_million: reported.cpu_s / millions,
-        server_cpu_s_per_million: server_cpu_s / millions,
-        server_bytes: reported.server.and_then(|seen| seen.pss_bytes),
-        ready_s: server.ready_s,
-        latency_p50_us: reported.latency_p50_us,
-        foreign_cores: if server.is_whole {
-            Some(watch.foreign_cores(reported.cpu_s + server_cpu_s)?)
-        } else {
-            None
-        },
-    })
-}
-
-/// Plays with one thread. An echo is not watched, since watching would cost the player CPU time.
-fn kqps(bench: &Bench<'_>, server: Server, own: &[&str], up: &Up, queries: &Path) -> Result<Reported> {
-    let duration = format!("{}s", bench.seconds);
-    let mut flags = vec!["-T", "1", "-l", &duration];
-    flags.extend(own);
-    let pid = up.pid.to_string();
-    if server.data().is_some() {
-        flags.extend(["--subject-pid", &pid]);
+    /// The cores that the server used, if it is known as a whole.
+    pub(super) fn server_cores(&self) -> Option<f64> {
+        self.foreign_cores?;
+        self.server_cpu_s_per_million.map(|cpu_s| cpu_s * self.answered_qps / 1e6)
     }
-    let played = bench.kqps.load(up.address, queries, &flags)?;
-    let cpu_s = played.cpu_s;
-    let trial = played.measured()?;
-    ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", server.words(), trial.wrong_rcodes);
-    Ok(Reported {
-        answered: trial.accounts.correct,
-        answered_qps: trial.load.answered_qps,
-        cpu_s,
-        latency_p50_us: trial.latency_us.p50,
-        server: trial.subject,
-    })
+}
+
+/// A side whose server answers.
+struct Ready<'a> {
+    side: Side,
+    path: &'a LaidPath,
+    server: &'a Up,
+    queries: &'a Path,
+}
+
+/// Starts a server, plays at it, at `rate_qps` queries a second if that is given, and stops it. A player that must be
+/// given a rate plays at several, and the best counts.
+pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> Result<Measured> {
+    let queries = side.queries(bench)?;
+    let path = path::lay(side.server.path())?;
+    let server = side.server.start(bench, &path)?;
+    let ready = Ready { side, path: &path, server: &server, queries: &queries };
+    if side.player != Player::Kxdpgun || rate_qps.is_some() {
+        return ready.play(bench, rate_qps);
+    }
+    let first_qps = kxdpgun::first_qps(side.flags);
+    let play = |rate_qps| ready.play(bench, Some(rate_qps));
+    if bench.is_short {
+        return play(first_qps);
+    }
+    kxdpgun::best(first_qps, play, |found: &Measured| found.answered_qps)
+}
+
+impl Ready<'_> {
+    fn play(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Result<Measured> {
+        let flags = self.side.flags(bench, rate_qps);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let before_s = self.server.cpu_s()?;
+        let watch = Watch::begin()?;
+        let reported = match self.side.player {
+            Player::Kqps | Player::KqpsHandshakes(_) => self.kqps(bench, &flags)?,
+            Player::Dnsperf => dnsperf::play(bench, &flags, self.server.address)?,
+            Player::Kxdpgun => kxdpgun::play(bench, self.path, &flags, self.server.address, self.queries)?,
+            Player::OpensslTime => s_time::play(bench, &flags, self.server.address)?,
+        };
+        let server_cpu_s = match &reported.server {
+            Some(seen) => Some(seen.cpu_user_s + seen.cpu_system_s),
+            None => self.server.cpu_s()?.zip(before_s).map(|(after_s, before_s)| after_s - before_s),
+        };
+        let millions = reported.answered as f64 / 1e6;
+        Ok(Measured {
+            answered_qps: reported.answered_qps,
+            player_cpu_s_per_million: reported.cpu_s / millions,
+            server_cpu_s_per_million: server_cpu_s.map(|cpu_s| cpu_s / millions),
+            server_bytes: reported.server.and_then(|seen| seen.pss_bytes),
+            ready_s: self.server.ready_s,
+            latency_p50_us: reported.latency_p50_us,
+            given_qps: rate_qps,
+            foreign_cores: match server_cpu_s {
+                Some(cpu_s) if self.server.is_whole => Some(watch.foreign_cores(reported.cpu_s + cpu_s)?),
+                _ => None,
+            },
+        })
+    }
+
+    /// Plays with one thread. An echo is not watched, since watching would cost the player CPU time.
+    fn kqps(&self, bench: &Bench<'_>, own: &[&str]) -> Result<Reported> {
+        let server = self.side.server;
+        let duration = format!("{}s", bench.seconds);
+        let mut flags = vec!["-T", "1", "-l", &duration];
+        flags.extend(own);
+        let pid = self.server.pid.to_string();
+        if server.data().is_some() {
+            flags.extend(["--subject-pid", &pid]);
+        }
+        let mut command = bench.kqps.load_command(self.server.address, self.queries, &flags);
+        self.path.place_player(&mut command).context("entering a network namespace")?;
+        let played = program::finish(Running::start(&mut command)?)?;
+        let cpu_s = played.cpu_s;
+        let trial = played.measured()?;
+        ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", server.words(), trial.wrong_rcodes);
+        trial.accounts.check()?;
+        if let Some(connections) = &trial.connections {
+            connections.check(&trial.accounts)?;
+        }
+        let (answered, answered_qps) = self.counted(&trial)?;
+        Ok(Reported {
+            answered,
+            answered_qps,
+            cpu_s,
+            latency_p50_us: trial.latency_us.p50,
+            server: trial.subject,
+        })
+    }
+
+    /// What a trial of kqps counts, and its rate a second.
+    fn counted(&self, trial: &Trial) -> Result<(u64, f64)> {
+        let Player::KqpsHandshakes(kind) = self.side.player else {
+            return Ok((trial.accounts.correct, trial.load.answered_qps));
+        };
+        let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
+        let handshakes = &tls.context("the trial has no handshakes")?.handshakes;
+        let made = handshakes.get(kind.word()).copied().unwrap_or(0);
+        Ok((made, made as f64 / trial.load.duration_s))
+    }
 }
 
 impl Side {
-    /// Its flags, with the server's core in place of the placeholder, and with the rate. Both players have
-    /// the same flag for it.
+    /// Its flags, with the server's core in place of the placeholder, and with the rate. All players that take a rate
+    /// have the same flag for it.
     pub(super) fn flags(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Vec<String> {
         let subject_cpu = bench.kqps.subject_cpu.to_string();
         let named = |&flag: &&str| if flag == SUBJECT_CPU { subject_cpu.clone() } else { flag.to_owned() };
         let rate = rate_qps.into_iter().flat_map(|qps| ["-Q".to_owned(), qps.to_string()]);
-        self.flags.iter().map(named).chain(rate).collect()
+        self.player.flags().iter().chain(self.flags).map(named).chain(rate).collect()
+    }
+
+    /// Why it cannot be measured on this host; `None` if it can, as far as is known before.
+    pub(super) fn lacks(&self) -> Option<String> {
+        self.player.lacks().or_else(|| self.server.lacks())
     }
 
     /// The player's query file. An echo gets one without other rcodes than its own, which it could not
     /// return.
     fn queries(&self, bench: &Bench<'_>) -> Result<PathBuf> {
-        self.server.data().map_or_else(|| Ok(bench.queries.to_owned()), |data| data.queries(bench))
+        match self.server.data() {
+            None => Ok(bench.queries.to_owned()),
+            Some(data) if self.player == Player::Kxdpgun => data.bare_queries(bench),
+            Some(data) => data.queries(bench),
+        }
     }
 }

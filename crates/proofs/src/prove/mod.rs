@@ -2,6 +2,7 @@
 //! tests run, so that it cannot break unnoticed.
 
 mod accounts;
+mod connections;
 mod delay;
 mod differential;
 mod disturbed;
@@ -37,6 +38,8 @@ use crate::scratch::Scratch;
 pub enum Proof {
     /// Accounts agree with a relay that makes faults, to the last query
     Accounts,
+    /// Accounts of queries and connections agree with a server that makes faults, over TCP and TLS
+    Connections,
     /// A subject that pauses for a second shows in the quantiles
     Freeze,
     /// A constant delay moves the median by exactly that much
@@ -92,7 +95,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (front, judgement, reproduce)
+    /// Prove only the part of this name (connections, front, judgement, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -201,10 +204,12 @@ fn player_ios() -> Vec<&'static str> {
 /// Proves what the options ask for, one proof after the other. The error is that of the first proof that fails.
 /// `program` is the tested program.
 pub fn run(options: &Options, program: &Path) -> Result<()> {
-    let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
+    let is_one = |proof: &Proof| {
+        matches!(proof, Proof::Connections | Proof::Front | Proof::Judgement | Proof::Reproduce)
+    };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of front, judgement and reproduce have names, those of other proofs have none"
+        "--only: the parts of connections, front, judgement and reproduce have names, those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -225,9 +230,15 @@ pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
     prove_on(&Bench::new(size, program)?, proof)
 }
 
+/// Proves the part of a claim that has this name.
+pub fn prove_part(proof: Proof, part: &str, size: Size, program: &Path) -> Result<()> {
+    prove_on(&Bench { only: Some(part.to_owned()), ..Bench::new(size, program)? }, proof)
+}
+
 fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
     match proof {
         Proof::Accounts => accounts::prove(bench),
+        Proof::Connections => connections::prove(bench),
         Proof::Freeze => freeze::prove(bench),
         Proof::Delay => delay::prove(bench),
         Proof::Starved => starved::prove(bench),

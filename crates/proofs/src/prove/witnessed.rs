@@ -30,6 +30,9 @@ const FIGURES: [Figure; 7] = [
     ("max", |quantiles| quantiles.max),
 ];
 
+/// The median alone.
+const MEDIAN: [Figure; 1] = [FIGURES[1]];
+
 /// The bounds of the latencies of a trial.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -41,8 +44,17 @@ pub(super) struct Known {
 
 /// Compares the latencies of an open loop of one thread with the witness. Returns the bounds.
 pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
+    compare_figures(trial, witness, &FIGURES)
+}
+
+/// Compares the median alone.
+pub(super) fn compare_median(trial: &Trial, witness: &Witness) -> Result<Known> {
+    compare_figures(trial, witness, &MEDIAN)
+}
+
+fn compare_figures(trial: &Trial, witness: &Witness, figures: &[Figure]) -> Result<Known> {
     let known = known(trial, witness)?;
-    for (name, figure) in FIGURES {
+    for &(name, figure) in figures {
         let reported = figure(&trial.latency_us);
         match (figure(&known.least), reported, figure(&known.most)) {
             (None, None, None) => (),

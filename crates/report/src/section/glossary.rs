@@ -132,6 +132,9 @@ fn meaning(code: Code) -> &'static str {
         Code::ListenOverflow => {
             "the queue of connections that the server had not accepted yet was full: the kernel dropped requests."
         }
+        Code::LostSyn => {
+            "requests for connections were lost and sent again: many connections took 1 s or 3 s to be made."
+        }
         Code::UnexplainedLoss => {
             "queries vanished, and no counter says where, while the server was not busy."
         }

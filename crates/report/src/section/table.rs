@@ -126,6 +126,7 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
         Figure::CpuByThread => "by thread",
         Figure::Memory => "memory",
         Figure::MemoryPerRecord => "memory per record",
+        Figure::MemoryPerConnection => "memory per connection",
         Figure::LoadTime => "time to load",
         Figure::ReplySize => "reply size",
         Figure::P99AtHalf => "p99 at half load",
@@ -227,6 +228,7 @@ fn known_figure(figure: Figure, figures: &Figures) -> Option<TableCell> {
             plain(format::bytes(memory.bytes), soft.to_owned())
         }
         Figure::MemoryPerRecord => alone(bytes_of(figures.memory_bytes_per_record?)),
+        Figure::MemoryPerConnection => alone(bytes_of(figures.memory_bytes_per_connection?)),
         Figure::LoadTime => load_time(figures)?,
         Figure::ReplySize => alone(bytes_of(figures.reply_bytes?)),
         Figure::P99AtHalf => time(figures.p99_at_half_us? as f64),

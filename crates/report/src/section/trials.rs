@@ -143,7 +143,12 @@ fn broken(connections: &ConnectionFacts) -> Option<String> {
             .collect::<Vec<_>>()
             .join(", ")
     };
+    let again = match connections.connections_with_retransmitted_syn {
+        0 => String::new(),
+        count => format::count(count),
+    };
     let kinds = [
+        ("connections asked for again (SYN)", again),
         ("connections failed", by_cause(&connections.failed, |_| true)),
         ("connections ended by the server", by_cause(&connections.closed, |cause| cause != "player")),
     ];

@@ -99,7 +99,7 @@ impl<S> Active for Connection<S> {
     }
 
     fn is_idle(&self) -> bool {
-        let is_sent = self.output.is_empty() && !self.stream.has_unsent();
+        let is_sent = self.output.is_empty() && !self.stream.has_unsent() && !self.stream.is_busy();
         !self.queued && is_sent && self.partial.is_empty() && self.streams.is_empty()
     }
 }
@@ -217,6 +217,7 @@ impl<S> Connection<S> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::InvalidData => return Err(End::Tls),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(End::Http),
             Err(_) => return Err(End::Broken),
         }
         Ok(kept)
@@ -243,7 +244,11 @@ impl<S> Connection<S> {
             self.active_ns = now_ns;
             counts.received += 1;
             message[..query.len()].copy_from_slice(query);
-            let client = self.client.map_or(Client::Unix, Client::Tcp);
+            let client = match self.client {
+                Some(address) if self.stream.is_http() => Client::Https(address),
+                Some(address) => Client::Tcp(address),
+                None => Client::Unix,
+            };
             match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
                 Answered::One(bytes) => {
                     counts.answered += 1;
@@ -255,7 +260,12 @@ impl<S> Connection<S> {
                     *transfers += 1;
                     self.streams.push_back(stream);
                 }
-                Answered::None(cause) => counts.drop(cause),
+                Answered::None(cause) => {
+                    counts.drop(cause);
+                    if self.stream.is_http() {
+                        append(output, &[]);
+                    }
+                }
             }
         }
         while output.len() < OUTPUT_MOST {
@@ -285,7 +295,7 @@ impl<S> Connection<S> {
 
     /// Why the connection ends if it makes no progress in time.
     pub(super) fn end_in_time(&self) -> End {
-        if self.stream.has_unsent() { End::Slow } else { self.output.end_in_time() }
+        if self.stream.has_untaken() { End::Slow } else { self.output.end_in_time() }
     }
 
     /// Tries once more to write what is left, then ends the server's direction.

@@ -23,6 +23,8 @@ pub enum End {
     NotDns,
     /// The handshake of TLS failed, or the peer sent something that TLS forbids.
     Tls,
+    /// The client did something that HTTP/2 forbids.
+    Http,
     /// It was idle, and another connection needed its place.
     Displaced,
     /// The client had too many connections.
@@ -34,13 +36,14 @@ pub enum End {
 }
 
 impl End {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Peer,
         Self::Broken,
         Self::Idle,
         Self::Slow,
         Self::NotDns,
         Self::Tls,
+        Self::Http,
         Self::Displaced,
         Self::Client,
         Self::Full,
@@ -55,6 +58,7 @@ impl End {
             Self::Slow => "slow-reader",
             Self::NotDns => "not-dns",
             Self::Tls => "tls",
+            Self::Http => "http",
             Self::Displaced => "displaced",
             Self::Client => "too-many-of-client",
             Self::Full => "too-many",
@@ -89,6 +93,7 @@ impl ConnectionCounts {
             ended: ended.filter(|(_, count)| *count > 0).collect(),
             response_rcodes: BTreeMap::new(),
             handshakes: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
     }
 }
@@ -115,6 +120,9 @@ pub struct TcpReport {
     /// `resumed`, or over QUIC `0-rtt`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handshakes: BTreeMap<String, u64>,
+    /// Requests by HTTP that are no query, by the status that they got, such as `404`. `received` does not count them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, u64>,
 }
 
 impl TcpReport {
@@ -128,6 +136,7 @@ impl TcpReport {
         add_counts(&mut self.ended, other.ended);
         add_counts(&mut self.response_rcodes, other.response_rcodes);
         add_counts(&mut self.handshakes, other.handshakes);
+        add_counts(&mut self.refused, other.refused);
     }
 }
 

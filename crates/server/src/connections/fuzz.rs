@@ -1,4 +1,6 @@
-//! A connection fed with arbitrary bytes, for the fuzz target. It panics if a property does not hold.
+//! A connection fed with arbitrary bytes, for the fuzz targets. It panics if a property does not hold.
+
+mod secure;
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -15,6 +17,8 @@ use super::keeper::KeptConnection as _;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
+
+pub use secure::secure_connection;
 
 /// Answers every query with its own bytes: once, many times, or not at all, as its third and fourth byte say.
 struct Mirror;
@@ -149,19 +153,24 @@ pub fn connection(bytes: &[u8]) {
         }
     }
     let end = rig.finish();
+    agree(stream, &rig.heard, end, &rig.scratch);
+}
 
+/// Checks what a client heard, how the connection ended, and its counts, if the client sent these bytes and then ended
+/// its direction.
+fn agree(stream: &[u8], heard: &[u8], end: End, scratch: &Scratch<Mirror>) {
     let (queries, _, is_dns) = split(stream);
     let mut replies: BTreeMap<&[u8], u64> = BTreeMap::new();
     for query in &queries {
         *replies.entry(query).or_default() += u64::from(messages(query).unwrap_or(0));
     }
-    let (heard, rest, is_whole) = split(&rig.heard);
+    let (heard, rest, is_whole) = split(heard);
     for message in heard {
         let left = replies.get_mut(message).and_then(|left| left.checked_sub(1).map(|less| *left = less));
         assert!(left.is_some(), "no query asked for b\"{}\"", message.escape_ascii());
     }
     assert!(is_whole);
-    let Scratch { counts, transfers, .. } = &rig.scratch;
+    let Scratch { counts, transfers, .. } = scratch;
     let dropped: u64 = counts.dropped().values().sum();
     assert_eq!(counts.received, counts.answered + transfers + dropped);
     if is_dns {

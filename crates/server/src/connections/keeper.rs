@@ -223,6 +223,9 @@ impl<C: KeptConnection> Keeper<C> {
         for handshakes in self.listeners.iter().filter_map(Listener::handshakes) {
             add_counts(&mut report.handshakes, handshakes.by_kind());
         }
+        for refusals in self.listeners.iter().filter_map(Listener::refusals) {
+            add_counts(&mut report.refused, refusals.by_status());
+        }
         report
     }
 }

@@ -8,6 +8,7 @@ use kqps_tls::Acceptor;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
+use super::http::{HttpStream, Refusals};
 use super::stream::Stream;
 use super::tls::{Handshakes, TlsStream};
 use crate::sockets::ListeningSocket;
@@ -22,6 +23,7 @@ pub(super) struct Listener {
 enum Socket {
     Tcp(TcpListener),
     Tls(TcpListener, Acceptor, Arc<Handshakes>),
+    Https(TcpListener, Acceptor, Arc<Handshakes>, Arc<Refusals>),
     Unix(UnixListener),
 }
 
@@ -43,6 +45,10 @@ impl Listener {
             ListeningSocket::Tls(socket, acceptor) => {
                 Socket::Tls(registered(socket, registry, token)?, acceptor, Arc::default())
             }
+            ListeningSocket::Https(socket, acceptor) => {
+                let socket = registered(socket, registry, token)?;
+                Socket::Https(socket, acceptor, Arc::default(), Arc::default())
+            }
             ListeningSocket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
                 let mut socket = UnixListener::from_std(socket);
@@ -59,8 +65,16 @@ impl Listener {
     /// The handshakes of its connections; `None` if they are without TLS.
     pub(super) fn handshakes(&self) -> Option<&Handshakes> {
         match &self.socket {
-            Socket::Tls(_, _, handshakes) => Some(handshakes.as_ref()),
+            Socket::Tls(_, _, handshakes) | Socket::Https(_, _, handshakes, _) => Some(handshakes.as_ref()),
             Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
+    }
+
+    /// The requests of its connections that are no query; `None` if they are without HTTP.
+    pub(super) fn refusals(&self) -> Option<&Refusals> {
+        match &self.socket {
+            Socket::Https(_, _, _, refusals) => Some(refusals.as_ref()),
+            Socket::Tcp(_) | Socket::Tls(..) | Socket::Unix(_) => None,
         }
     }
 
@@ -102,6 +116,11 @@ impl Socket {
                 let (stream, address) = socket.accept()?;
                 let stream = TlsStream::accept(acceptor, stream, handshakes)?;
                 (Stream::Tls(Box::new(stream)), Some(address.ip()))
+            }
+            Self::Https(socket, acceptor, handshakes, refusals) => {
+                let (stream, address) = socket.accept()?;
+                let stream = TlsStream::accept(acceptor, stream, handshakes)?;
+                (Stream::Https(Box::new(HttpStream::new(stream, refusals))), Some(address.ip()))
             }
             Self::Unix(socket) => (Stream::Unix(socket.accept()?.0), None),
         })

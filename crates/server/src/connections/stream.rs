@@ -1,4 +1,4 @@
-//! The bytes of a connection, over TCP, in TLS, or over a Unix socket.
+//! The bytes of a connection, over TCP, in TLS, by HTTP in TLS, or over a Unix socket.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -7,6 +7,7 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use super::http::HttpStream;
 use super::tls::TlsStream;
 
 /// A connected, non-blocking socket.
@@ -15,6 +16,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A TCP connection in TLS.
     Tls(Box<TlsStream>),
+    /// A TCP connection by HTTP/2 in TLS.
+    Https(Box<HttpStream>),
     /// A connection to a Unix socket.
     Unix(UnixStream),
 }
@@ -26,6 +29,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
             Self::Tls(stream) => stream.socket.set_nodelay(true),
+            Self::Https(stream) => stream.tls.socket.set_nodelay(true),
             Self::Unix(_) => Ok(()),
         }
     }
@@ -43,17 +47,40 @@ impl Stream {
 
     /// Whether messages are encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self, Self::Tls(_) | Self::Https(_))
+    }
+
+    /// Whether messages come by HTTP. Each query then has a reply of one message, or an empty one.
+    pub(super) fn is_http(&self) -> bool {
+        matches!(self, Self::Https(_))
+    }
+
+    /// Whether requests are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Https(stream) if stream.is_busy())
     }
 
     /// Whether there may be more to read although the last read was short.
     pub(super) fn may_have_more(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.may_have_more())
+        match self {
+            Self::Tls(stream) => stream.may_have_more(),
+            Self::Https(stream) => stream.may_have_more(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
     }
 
     /// Whether written bytes wait for the kernel.
     pub(super) fn has_unsent(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.has_unsent())
+        match self {
+            Self::Tls(stream) => stream.has_unsent(),
+            Self::Https(stream) => stream.tls.has_unsent(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
+    }
+
+    /// Whether written bytes wait for the kernel, or for the client to take more.
+    pub(super) fn has_untaken(&self) -> bool {
+        self.has_unsent() || matches!(self, Self::Https(stream) if stream.has_responses())
     }
 
     /// Ends one direction, or both.
@@ -61,6 +88,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
             Self::Tls(stream) => stream.shutdown(how),
+            Self::Https(stream) => stream.shutdown(how),
             Self::Unix(stream) => stream.shutdown(how),
         }
     }
@@ -69,6 +97,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream,
             Self::Tls(stream) => &mut stream.socket,
+            Self::Https(stream) => &mut stream.tls.socket,
             Self::Unix(stream) => stream,
         }
     }
@@ -80,6 +109,7 @@ impl Read for Stream {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Tls(stream) => stream.read(buffer),
+            Self::Https(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
         }
     }
@@ -91,6 +121,7 @@ impl Write for Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Tls(stream) => stream.write(bytes),
+            Self::Https(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
         }
     }
@@ -99,6 +130,7 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(stream) => stream.flush(),
+            Self::Https(stream) => stream.flush(),
             Self::Tcp(_) | Self::Unix(_) => Ok(()),
         }
     }

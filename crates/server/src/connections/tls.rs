@@ -96,6 +96,34 @@ impl TlsStream {
         self.socket.shutdown(how)
     }
 
+    /// Waits until bytes of messages have arrived, as far as there are any. Returns false at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        while self.given == self.plain.len() {
+            if self.at_end {
+                return Ok(false);
+            }
+            self.receive()?;
+        }
+        Ok(true)
+    }
+
+    /// Hands all bytes of messages that have arrived to `take`; `None` at the end.
+    pub(super) fn take_plain<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        if !self.fill()? {
+            return Ok(None);
+        }
+        let taken = take(&self.plain[self.given..]);
+        self.plain = Vec::new();
+        self.given = 0;
+        Ok(Some(taken))
+    }
+
+    /// Takes bytes, also while the kernel has not taken the records of earlier ones.
+    pub(super) fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.tls.seal(bytes, &mut self.outgoing).map_err(broken)?;
+        self.push().map(drop)
+    }
+
     /// Reads once from the socket.
     fn receive(&mut self) -> io::Result<()> {
         RECORDS.with_borrow_mut(|records| {
@@ -136,11 +164,8 @@ impl TlsStream {
 
 impl Read for TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.plain.len() {
-            if self.at_end {
-                return Ok(0);
-            }
-            self.receive()?;
+        if !self.fill()? {
+            return Ok(0);
         }
         let waiting = &self.plain[self.given..];
         let bytes = waiting.len().min(buffer.len());

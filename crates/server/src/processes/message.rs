@@ -35,6 +35,7 @@ pub(super) struct QuicDescription {
 pub(super) enum ListenerDescription {
     Tcp(RawFd),
     Tls(RawFd),
+    Https(RawFd),
     Unix(RawFd),
     Quic(RawFd),
 }

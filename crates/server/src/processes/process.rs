@@ -149,6 +149,7 @@ fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result
         Ok(match listener {
             ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
             ListeningSocket::Tls(..) => ListenerDescription::Tls(number),
+            ListeningSocket::Https(..) => ListenerDescription::Https(number),
             ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
             ListeningSocket::Quic(..) => ListenerDescription::Quic(number),
         })

@@ -2,6 +2,7 @@
 
 mod answer;
 mod loaded;
+mod refusal;
 mod settings;
 mod source;
 mod zone_keeper;

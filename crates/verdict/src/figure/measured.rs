@@ -140,6 +140,14 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
     })
 }
 
+/// Connections that were open when the last query was sent, and the subject's resident memory then, bytes: of the trial
+/// with the most. Proportional memory is read later, when the connections are closed.
+pub(super) fn memory_with_connections(trials: &[&Trial]) -> Option<(u64, u64)> {
+    let of_trial =
+        |trial: &&Trial| Some((trial.connections.as_ref()?.open, trial.subject.as_ref()?.rss_bytes));
+    trials.iter().filter_map(of_trial).max().filter(|(_, bytes)| *bytes > 0)
+}
+
 pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
     let records = cell.factors.dataset().records?;
     (records > 0).then(|| memory.bytes as f64 / records as f64)

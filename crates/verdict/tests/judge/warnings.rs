@@ -8,8 +8,8 @@ use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Tria
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
     Code, Effect, Surroundings, Warning, busiest_thread, busiest_to_mean, client_drops, lagging,
-    listen_overflow, no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed,
-    subject_cores, uneven, unexplained_loss, wrong_answers,
+    listen_overflow, lost_syn, no_steady_state, noisy_host, of_trial, player_headroom, player_limited,
+    send_failed, subject_cores, uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{place, starved, subject_busy, thread, trial};
@@ -265,6 +265,27 @@ fn a_listen_queue_that_overflowed_is_the_subjects() {
     assert!(listen_overflow(&full).is_some(), "it listens on a loopback address");
     full.target = "192.0.2.7:53".into();
     assert_eq!(listen_overflow(&full), None, "nothing is known of another host");
+}
+
+#[test]
+fn lost_requests_for_connections_are_named_once() {
+    let mut again = trial(100e3, 0);
+    assert_eq!(lost_syn(&again), None, "it was played without connections");
+    let with = |connections_with_retransmitted_syn| {
+        Some(ConnectionFacts { connections_with_retransmitted_syn, ..ConnectionFacts::default() })
+    };
+    again.connections = with(10);
+    assert_eq!(lost_syn(&again), None, "ten are no sign");
+    again.connections = with(11);
+    let warning = lost_syn(&again).unwrap();
+    assert_eq!((warning.code, warning.effect()), (Code::LostSyn, Effect::DownOne));
+    assert!(warning.advice.starts_with("11 connections were asked for again"), "{warning}");
+    assert!(codes(&again, &pinned()).contains(&Code::LostSyn));
+    // If the listen queue is known to be the cause, one warning says both.
+    again.hosts.first.network.tcp = Some(TcpFacts { listen_overflows: 11, ..TcpFacts::default() });
+    assert_eq!(lost_syn(&again), None);
+    let warning = listen_overflow(&again).unwrap();
+    assert!(warning.advice.contains(" 11 of the player's connections had to ask again"), "{warning}");
 }
 
 #[test]

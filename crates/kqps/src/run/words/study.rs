@@ -139,6 +139,9 @@ fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
         }
         Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
         Figure::MemoryPerRecord => format!("{:.0} B a record", figures.memory_bytes_per_record?),
+        Figure::MemoryPerConnection => {
+            format!("{:.0} B a connection", figures.memory_bytes_per_connection?)
+        }
         Figure::LoadTime => format!("loaded in {:.2} s", figures.load_time_s?.mean),
         Figure::ReplySize => format!("replies of {:.0} B", figures.reply_bytes?),
         Figure::P99AtHalf => format!("p99 {} µs at half load", figures.p99_at_half_us?),

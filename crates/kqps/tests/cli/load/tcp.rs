@@ -52,6 +52,31 @@ fn the_server_that_accepts_the_connections_is_watched() {
 }
 
 #[test]
+fn connections_alone_are_named_so_and_both_sides_count_the_same() {
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
+    let bench = Bench::new();
+    let target = format!("tcp://{}", server.addresses[0]);
+    let mut load = kqps(&["load", &target, "--queries-per-connection", "0", "-q", "20", "-t", "10s", "-d"]);
+    let output = load.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    for wanted in [
+        "  Connections begun:    1000\n",
+        "  Connections made:     1000 (100.00%)\n",
+        "  Connections a second: ",
+        "these are connections that were to be made and closed, and not queries",
+        "1000 of 1000 attempts, 0 before the load; failed: 0; unfinished: 0\n",
+    ] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+    assert!(!out.contains("Queries sent") && !out.contains("Response codes"), "{out}");
+    // The server accepts in turn: when it has answered on one more connection, it has accepted all.
+    assert_eq!(played(&target, &["-q", "10", "-c", "1"]).accounts.correct, 1000);
+    let tcp = server.stop(Signal::Terminate).tcp.unwrap();
+    assert_eq!((tcp.received, tcp.connections), (1000, 1001));
+}
+
+#[test]
 fn a_flag_names_the_transport_as_a_url_does() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
     let address = server.addresses[0].to_string();

@@ -8,6 +8,7 @@ use crate::echo_io;
 use crate::subject::setting::{Declared, Texts};
 use crate::subject::template;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
+use kqps_observation::trial::Transport;
 
 /// The most seconds that a subject may have to become ready or to stop.
 const WITHIN_MAX_S: f64 = 3600.0;
@@ -81,7 +82,9 @@ impl Definition {
     fn check_transports(&self) -> Result<(), Slip> {
         let wrong = |what: &str| Err(("transports".to_owned(), what.to_owned()));
         let mut keys = self.transports.values().map(Texts::keys);
-        let Some(first) = keys.next() else { return wrong("transports: expected udp, tcp or both") };
+        let Some(first) = keys.next() else {
+            return wrong(&format!("transports: expected one at least of {}", Transport::WORDS.join(", ")));
+        };
         if keys.any(|keys| keys != first) {
             return wrong("the transports stand for different texts");
         }

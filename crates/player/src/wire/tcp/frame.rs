@@ -16,7 +16,7 @@ pub(super) fn messages(bytes: &[u8], mut each: impl FnMut(&[u8])) -> &[u8] {
 }
 
 /// The first message in these bytes, without its length; `None` if it is not whole.
-fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+pub(super) fn first_message(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }

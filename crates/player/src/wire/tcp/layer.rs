@@ -1,49 +1,90 @@
-//! What lies between messages and the bytes of a connection: nothing, or TLS. A loop is compiled for each, so that
-//! plain connections pay nothing for the other.
+//! What lies between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for
+//! each, so that plain connections pay nothing for the others.
 
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use kqps_tls::Failure;
 
 use super::frame::messages;
-use crate::connections::TlsCounts;
+use crate::connections::{ConnectionCounts, Ending, TlsCounts};
+use crate::loss::Loss;
+use crate::reply::Cause;
 
 /// What lies between messages and the bytes of one connection.
 pub(crate) trait Layer: Default {
     /// What the connections of a thread share.
     type Shared;
 
+    /// Whether each message has a stream of its own, which can end alone.
+    const HAS_STREAMS: bool = false;
+
     /// The counts that it needs; `None` if it counts nothing.
     fn counts() -> Option<TlsCounts>;
 
     /// Begins, once TCP has connected to the target of this number.
-    fn begin(&mut self, shared: &Self::Shared, target: usize) -> Result<(), Failure>;
+    fn begin(&mut self, shared: &Self::Shared, target: usize) -> Result<(), Fault>;
 
     /// Whether messages can pass.
     fn is_open(&self) -> bool;
 
+    /// Tickets that the target of this number has sent so far.
+    fn tickets(shared: &Self::Shared, target: usize) -> u64;
+
     /// Counts that it has opened, after this time in microseconds.
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>);
 
-    /// Whether it has bytes of its own for the kernel, such as those of a handshake.
+    /// Whether it has something for the kernel beside new messages: bytes of a handshake, or messages that waited for
+    /// it.
     fn has_own_bytes(&self) -> bool;
 
-    /// The bytes for the kernel. If it is open, they are all of `messages`.
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>) -> Result<&'a mut Vec<u8>, Failure>;
+    /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
+    /// for; the others stay.
+    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault>;
 
-    /// Reads once, and calls `each` for every whole message, with the kernel's time of arrival of the last byte that it
-    /// read.
+    /// Reads once, and calls `each` for everything that arrived whole, with the kernel's time of arrival of the last
+    /// byte that it read.
     fn read(
         &mut self,
         socket: &TcpClient,
         buffers: &mut Buffers,
-        each: impl FnMut(&[u8], Option<u64>),
+        each: impl FnMut(Arrived<'_>, Option<u64>),
     ) -> Result<Rest, Broken>;
+
+    /// Calls `each` for every query that was lost alone since the last call, with its key.
+    #[inline]
+    fn each_lost(&mut self, each: impl FnMut(u16, Loss)) {
+        let _ = each;
+    }
+
+    /// Whether the peer has said how many messages it takes at once, if it must.
+    #[inline]
+    fn has_settings(&self) -> bool {
+        true
+    }
+
+    /// Whether further messages may be handed to the connection.
+    #[inline]
+    fn takes_more(&self) -> bool {
+        true
+    }
+
+    /// Whether it must be asked for its bytes although there are no new messages, since streams have waited too long.
+    #[inline]
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        let _ = now_ns;
+        false
+    }
+
+    /// Whether the peer goes away, and has answered all that it will.
+    #[inline]
+    fn has_gone_away(&self) -> bool {
+        false
+    }
 
     /// The last bytes before the connection is closed. `has_failed` is whether the layer failed.
     fn last_bytes(&mut self, has_failed: bool) -> &[u8];
 
     /// Adds what the connections of a thread share to its counts, at the end of a trial.
-    fn finish(shared: &Self::Shared, counts: Option<&mut TlsCounts>);
+    fn finish(shared: &Self::Shared, counts: &mut ConnectionCounts);
 }
 
 /// Room for the bytes of one read, and for the beginning of a reply or record before them.
@@ -54,12 +95,28 @@ pub(crate) struct Buffers {
     pub(super) bytes: Box<[u8]>,
     /// Messages that were decrypted.
     pub(super) plain: Vec<u8>,
+    /// A message with its query's ID.
+    pub(super) message: Vec<u8>,
 }
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; READ_BYTES].into(), plain: Vec::new() }
+        Self { bytes: vec![0; READ_BYTES].into(), plain: Vec::new(), message: Vec::new() }
     }
+}
+
+/// Something that arrived whole.
+#[derive(Debug)]
+pub(crate) enum Arrived<'a> {
+    /// A message, whose ID says which query it answers.
+    Message(&'a [u8]),
+    /// A reply to the query with this key, which is wrong by what carried it.
+    Wrong {
+        /// The query's key.
+        key: u16,
+        /// Why it is wrong.
+        cause: Cause,
+    },
 }
 
 /// What a read found after the last whole reply.
@@ -71,6 +128,8 @@ pub(crate) enum Rest {
     More,
     /// The peer closed its direction.
     End,
+    /// The peer takes no more messages, and has answered all that it will.
+    GoneAway,
 }
 
 /// Why nothing more can be read.
@@ -78,8 +137,52 @@ pub(crate) enum Rest {
 pub(crate) enum Broken {
     /// The socket returned an error.
     Socket,
-    /// TLS failed.
+    /// The layer failed.
+    Layer(Fault),
+}
+
+/// Why a layer failed.
+#[derive(Debug)]
+pub(crate) enum Fault {
     Tls(Failure),
+    /// HTTP/2 failed, and the layer has counted by what.
+    Http,
+}
+
+impl Fault {
+    /// The cause for which queries are lost, if it fails in the making of a connection.
+    pub(super) fn loss(&self) -> Loss {
+        match self {
+            Self::Tls(failure) => Loss::of(failure),
+            Self::Http => Loss::Framing,
+        }
+    }
+
+    /// How it ends a connection.
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            Self::Tls(failure) => Ending::of(failure),
+            Self::Http => Ending::Framing,
+        }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self::Tls(failure)
+    }
+}
+
+impl From<kqps_http::Failure> for Fault {
+    fn from(_: kqps_http::Failure) -> Self {
+        Self::Http
+    }
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self::Layer(fault)
+    }
 }
 
 /// No layer: messages are the bytes of the connection.
@@ -96,13 +199,17 @@ impl Layer for Plain {
         None
     }
 
-    fn begin(&mut self, (): &(), _: usize) -> Result<(), Failure> {
+    fn begin(&mut self, (): &(), _: usize) -> Result<(), Fault> {
         Ok(())
     }
 
     #[inline]
     fn is_open(&self) -> bool {
         true
+    }
+
+    fn tickets((): &(), _: usize) -> u64 {
+        0
     }
 
     fn count_opened(&self, _: u64, _: Option<&mut TlsCounts>) {}
@@ -113,7 +220,7 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>) -> Result<&'a mut Vec<u8>, Failure> {
+    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, _: u64) -> Result<&'a mut Vec<u8>, Fault> {
         Ok(messages)
     }
 
@@ -122,7 +229,7 @@ impl Layer for Plain {
         &mut self,
         socket: &TcpClient,
         buffers: &mut Buffers,
-        mut each: impl FnMut(&[u8], Option<u64>),
+        mut each: impl FnMut(Arrived<'_>, Option<u64>),
     ) -> Result<Rest, Broken> {
         let buffer = &mut buffers.bytes;
         let kept = self.partial.len();
@@ -133,7 +240,7 @@ impl Layer for Plain {
             TcpRead::Bytes { bytes, arrived_ns } => (bytes, arrived_ns),
         };
         let is_full = kept + bytes == buffer.len();
-        let rest = messages(&buffer[..kept + bytes], |reply| each(reply, arrived_ns));
+        let rest = messages(&buffer[..kept + bytes], |reply| each(Arrived::Message(reply), arrived_ns));
         self.partial.clear();
         self.partial.extend_from_slice(rest);
         Ok(if is_full { Rest::More } else { Rest::Nothing })
@@ -143,5 +250,5 @@ impl Layer for Plain {
         &[]
     }
 
-    fn finish((): &(), _: Option<&mut TlsCounts>) {}
+    fn finish((): &(), _: &mut ConnectionCounts) {}
 }

@@ -2,6 +2,7 @@
 //! becomes of the queries of a connection when it ends.
 
 mod making;
+mod writes;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,17 +11,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
-use kqps_tls::Failure;
 
 use super::connection::Connection;
 use super::frame::append;
-use super::layer::{Broken, Buffers, Layer, Rest};
+use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
+use super::ports::Ports;
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
+use crate::share::capacity;
 use crate::state::ThreadState;
 use making::pause_ns;
+use writes::Writes;
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
@@ -31,9 +34,12 @@ const READS_MOST: u32 = 32;
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
 const OUTPUT_MOST: usize = 1 << 16;
 
-/// Places that one call checks for connections whose last queries were lost. With more of them a call would take longer
-/// than a query may be late.
+/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a
+/// call would take longer than a query may be late.
 const CLOSED_AT_ONCE: usize = 4096;
+
+/// How long a connection without queries waits for its server's ticket, nanoseconds.
+const TICKET_WAIT_NS: u64 = 100_000_000;
 
 /// The places for the connections of one thread, with a layer between messages and bytes.
 pub(crate) struct Places<L: Layer> {
@@ -47,7 +53,15 @@ pub(crate) struct Places<L: Layer> {
     /// The place where the next check for connections without further queries begins.
     next_to_close: usize,
     buffers: Buffers,
-    queries_per_connection: Option<u32>,
+    /// What deals ports to connections that are closed again; `None` if the kernel chooses them.
+    ports: Option<Ports>,
+    /// How many queries use a connection, or stand for it, before it is closed.
+    uses_of_connection: Option<u32>,
+    /// Whether connections alone are the load.
+    has_connections_alone: bool,
+    /// Whether such a connection stays open until it has a ticket, with which a later one resumes its session. A server
+    /// that sends none ends this.
+    awaits_tickets: bool,
     close: Close,
     connect_timeout: Duration,
     counts: ConnectionCounts,
@@ -66,6 +80,9 @@ struct Place<L> {
     failures: u32,
     /// When the next attempt may begin; `None` if it may at once.
     paused_until_ns: Option<u64>,
+    /// The ID of the query that stands for the connection that is being made, if connections alone are the load.
+    stands_for: Option<u16>,
+    writes: Writes,
 }
 
 impl<L: Layer> Places<L> {
@@ -77,6 +94,15 @@ impl<L: Layer> Places<L> {
         first: usize,
         flows: usize,
     ) -> io::Result<Self> {
+        let alone = tcp.has_connections_alone();
+        let settle = plan.timeout + plan.drain;
+        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
+        let ports = tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows));
+        let counts = ConnectionCounts {
+            tls: L::counts(),
+            ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
+            ..ConnectionCounts::default()
+        };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
             to: plan.targets[number % plan.targets.len()],
@@ -85,6 +111,8 @@ impl<L: Layer> Places<L> {
             output: Vec::new(),
             failures: 0,
             paused_until_ns: None,
+            stands_for: None,
+            writes: Writes::new(slots),
         };
         Ok(Self {
             places: (first..first + flows).map(place).collect(),
@@ -94,10 +122,13 @@ impl<L: Layer> Places<L> {
             timers: BinaryHeap::new(),
             next_to_close: 0,
             buffers: Buffers::new(),
-            queries_per_connection: tcp.queries_per_connection,
+            ports,
+            uses_of_connection: tcp.uses_of_connection(),
+            has_connections_alone: alone,
+            awaits_tickets: alone && tcp.tls.as_ref().is_some_and(|tls| tls.client.resume),
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
-            counts: ConnectionCounts { tls: L::counts(), ..ConnectionCounts::default() },
+            counts,
         })
     }
 
@@ -112,18 +143,28 @@ impl<L: Layer> Places<L> {
     ) -> io::Result<()> {
         self.counts.handed += burst.len() as u64;
         let place = &mut self.places[flow];
+        if self.has_connections_alone {
+            place.stands_for = burst.first().map(|due| due.key);
+            self.connect(state, flow, now_ns);
+            return Ok(());
+        }
+        let was_idle = state.books.unsettled_of(flow) as usize == burst.len();
+        if let Some(connection) = place.connection.as_mut().filter(|one| was_idle && one.is_open) {
+            connection.idle_at_bytes = Some(connection.written_bytes);
+        }
         for due in burst {
             append(&mut place.output, state.supply.query(due.query).message, due.key);
         }
+        place.writes.handed(burst, now_ns);
         state.books.block(flow, place.output.len() > OUTPUT_MOST);
         let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
         let has_room = place.connection.as_ref().is_some_and(|one| one.is_open && !one.awaits_room);
         if has_room {
-            return self.flush(state, flow, now_ns);
-        }
-        if can_connect {
+            self.flush(state, flow, now_ns)?;
+        } else if can_connect {
             self.connect(state, flow, now_ns);
         }
+        self.places[flow].writes.keep_unwritten(burst);
         Ok(())
     }
 
@@ -132,7 +173,12 @@ impl<L: Layer> Places<L> {
         self.counts.closed[ending.number()] += 1;
         let loss = ending.loss();
         let place = &mut self.places[flow];
-        if ending != Ending::Player {
+        if ending == Ending::GoAway
+            && let Some(connection) = &mut place.connection
+        {
+            connection.part(false);
+        }
+        if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
             if place.failures > 1 {
                 let until_ns = now_ns + pause_ns(place.failures - 2);
@@ -146,46 +192,55 @@ impl<L: Layer> Places<L> {
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         let place = &mut self.places[flow];
-        place.connection = None;
+        if let Some(connection) = place.connection.take() {
+            self.counts.retransmitted += connection.retransmitted();
+        }
         place.output.clear();
+        place.writes.clear();
+        place.stands_for = None;
         state.books.broken(flow, loss, now_ns);
         state.books.block(flow, false);
-        if let Some(queries) = self.queries_per_connection {
-            state.books.allow(flow, queries);
+        if let Some(uses) = self.uses_of_connection {
+            state.books.allow(flow, uses);
         }
     }
 
     /// The layer of a connection failed, which ends the connection or its attempt.
-    fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, failure: &Failure, now_ns: u64) {
-        if let Some(tls) = &mut self.counts.tls {
+    fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, fault: &Fault, now_ns: u64) {
+        if let (Some(tls), Fault::Tls(failure)) = (&mut self.counts.tls, fault) {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
         connection.part(true);
         if connection.is_open {
-            self.ended(state, flow, Ending::of(failure), now_ns);
+            self.ended(state, flow, fault.ending(), now_ns);
         } else {
-            self.failed(state, flow, Loss::of(failure), now_ns);
+            self.failed(state, flow, fault.loss(), now_ns);
         }
     }
 
     /// Writes what the kernel takes.
     #[inline]
     fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let Place { connection: Some(connection), output, .. } = &mut self.places[flow] else {
+        let Place { connection: Some(connection), output, writes, .. } = &mut self.places[flow] else {
             return Ok(());
         };
-        let outgoing = match connection.layer.outgoing(output) {
+        // Queries that waited are written later than this turn began.
+        let at_ns = if writes.has_unwritten() { state.now_ns() } else { now_ns };
+        let outgoing = match connection.layer.outgoing(output, now_ns) {
             Ok(outgoing) => outgoing,
-            Err(failure) => {
-                self.layer_failed(state, flow, &failure, now_ns);
+            Err(fault) => {
+                self.layer_failed(state, flow, &fault, now_ns);
                 return Ok(());
             }
         };
         while !outgoing.is_empty() {
             match connection.socket.write(outgoing) {
                 Ok(0) => break,
-                Ok(taken) => drop(outgoing.drain(..taken)),
+                Ok(taken) => {
+                    connection.written_bytes += taken as u64;
+                    drop(outgoing.drain(..taken));
+                }
                 // What the subject sent before it closed the connection may still be read. The write took the
                 // socket's error, so that a read then finds only the end.
                 Err(error) => {
@@ -195,7 +250,12 @@ impl<L: Layer> Places<L> {
             }
         }
         let waiting = outgoing.len();
-        state.books.block(flow, waiting.max(output.len()) > OUTPUT_MOST);
+        // If records of TLS wait, it is not known which queries are in them.
+        let unwritten = if output.is_empty() && waiting > 0 { u64::MAX } else { output.len() as u64 };
+        writes.written(unwritten, at_ns);
+        connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
+        let is_full = waiting.max(output.len()) > OUTPUT_MOST;
+        state.books.block(flow, is_full || !connection.layer.takes_more());
         let awaits_room = waiting > 0;
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
@@ -236,6 +296,9 @@ impl<L: Layer> Places<L> {
         }
         if ready.writable {
             self.flush(state, flow, now_ns)?;
+            if self.has_connections_alone {
+                self.close_if_spent(state, flow, now_ns)?;
+            }
         }
         if ready.readable {
             self.read(state, flow, None, now_ns)?;
@@ -254,32 +317,46 @@ impl<L: Layer> Places<L> {
     ) -> io::Result<()> {
         let place = &mut self.places[flow];
         let Some(connection) = &mut place.connection else { return Ok(()) };
-        let (mut reads, mut layer_failure) = (0, None);
+        let counts = &mut self.counts;
+        let tickets = self.awaits_tickets.then(|| L::tickets(&self.shared, place.target));
+        let (mut reads, mut fault) = (0, None);
         let ending = loop {
             reads += 1;
             let mut replies = 0;
-            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |reply, arrived_ns| {
+            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |arrived, arrived_ns| {
                 replies += 1;
                 let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
-                state.books.arrived(flow, reply, at_ns);
+                let reply = match arrived {
+                    Arrived::Message(reply) => reply,
+                    Arrived::Wrong { key, cause } => return state.books.wrong(flow, key, cause, at_ns),
+                };
+                let Some((key, latency_ns)) = state.books.replied(flow, reply, at_ns) else { return };
+                counts.write_to_reply.record_us(place.writes.since_us(key, at_ns));
+                if place.writes.is_first(key) {
+                    counts.first_query.record_us(latency_ns / 1000);
+                }
             });
+            connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
             if replies > 0 {
                 place.failures = 0;
             }
             match rest {
                 Ok(Rest::More) if reads < READS_MOST || broken.is_some() => {}
                 Ok(Rest::More | Rest::Nothing) => break broken,
+                Ok(Rest::GoneAway) => break broken.or(Some(Ending::GoAway)),
                 Ok(Rest::End) if broken.is_some() => break broken,
                 Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
-                Ok(Rest::End) => break Some(Ending::Closed),
+                Ok(Rest::End) => break Some(connection.closed_with_open_queries()),
                 Err(Broken::Socket) => break Some(Ending::Reset),
-                Err(Broken::Tls(failure)) => {
-                    layer_failure = Some(failure);
+                Err(Broken::Layer(found)) => {
+                    fault = Some(found);
                     break None;
                 }
             }
         };
-        self.go_on(state, flow, ending, layer_failure.as_ref(), now_ns)
+        connection.has_ticket |=
+            tickets.is_some_and(|before| L::tickets(&self.shared, place.target) > before);
+        self.go_on(state, flow, ending, fault.as_ref(), now_ns)
     }
 
     /// Goes on after a read: the connection has opened, ended, or waits for more.
@@ -289,12 +366,12 @@ impl<L: Layer> Places<L> {
         state: &mut ThreadState<'_>,
         flow: usize,
         ending: Option<Ending>,
-        layer_failure: Option<&Failure>,
+        fault: Option<&Fault>,
         now_ns: u64,
     ) -> io::Result<()> {
         let has_opened = self.open_if_ready(state, flow, now_ns);
-        if let Some(failure) = layer_failure {
-            self.layer_failed(state, flow, failure, now_ns);
+        if let Some(fault) = fault {
+            self.layer_failed(state, flow, fault, now_ns);
             return Ok(());
         }
         let Some(connection) = &self.places[flow].connection else { return Ok(()) };
@@ -314,7 +391,8 @@ impl<L: Layer> Places<L> {
 
     /// Closes a connection that had all of its queries, once their fates are settled.
     fn close_if_spent(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        if state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0 {
+        let is_in_use = state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0;
+        if is_in_use || self.waits_for_ticket(flow, now_ns) {
             return Ok(());
         }
         if let Some(connection) = &mut self.places[flow].connection {
@@ -329,6 +407,14 @@ impl<L: Layer> Places<L> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a connection without queries stays open for its server's ticket.
+    fn waits_for_ticket(&mut self, flow: usize, now_ns: u64) -> bool {
+        let connection = self.places[flow].connection.as_ref().filter(|_| self.awaits_tickets);
+        let Some(connection) = connection.filter(|one| one.is_open && !one.has_ticket) else { return false };
+        self.awaits_tickets = now_ns < connection.opened_ns + TICKET_WAIT_NS;
+        self.awaits_tickets
     }
 
     /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
@@ -346,12 +432,28 @@ impl<L: Layer> Places<L> {
             self.timers.pop();
             self.timer(state, flow, now_ns, is_loading);
         }
-        if self.queries_per_connection.is_some() {
+        if L::HAS_STREAMS || self.uses_of_connection.is_some() {
             for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
                 let flow = self.next_to_close;
                 self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+                if L::HAS_STREAMS {
+                    self.tend_streams(state, flow, now_ns)?;
+                }
                 self.close_if_spent(state, flow, now_ns)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
+    fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let is_due = |one: &mut Connection<L>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
+        if self.places[flow].connection.as_mut().is_some_and(is_due) {
+            self.flush(state, flow, now_ns)?;
+        }
+        let has_gone_away = |one: &Connection<L>| one.is_open && one.layer.has_gone_away();
+        if self.places[flow].connection.as_ref().is_some_and(has_gone_away) {
+            self.ended(state, flow, Ending::GoAway, now_ns);
         }
         Ok(())
     }
@@ -368,7 +470,7 @@ impl<L: Layer> Places<L> {
             }
             None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
                 place.paused_until_ns = None;
-                let is_kept = self.queries_per_connection.is_none();
+                let is_kept = self.uses_of_connection.is_none();
                 if !place.output.is_empty() || (is_kept && is_loading) {
                     self.connect(state, flow, now_ns);
                 }
@@ -385,10 +487,11 @@ impl<L: Layer> Places<L> {
     /// The counts, once the trial is over. Ends all connections.
     pub(super) fn finish(&mut self) -> ConnectionCounts {
         let mut counts = std::mem::take(&mut self.counts);
-        L::finish(&self.shared, counts.tls.as_mut());
+        L::finish(&self.shared, &mut counts);
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
+            counts.retransmitted += connection.retransmitted();
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.
                 let _ = connection.socket.close_by_reset();

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use kqps_kernel::clock::wall_s;
+use kqps_message::rcode;
 use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
+use super::refusal::refuse;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::{Cause, Rcodes};
 
@@ -35,7 +37,7 @@ fn asker(query: &Query<'_>) -> Result<Asker, Cause> {
         Client::Udp(source) => {
             (source.ip().filter(|_| source.port() > 0).ok_or(Cause::PortZero)?, Transport::Udp)
         }
-        Client::Tcp(address) => (address, Transport::Tcp),
+        Client::Tcp(address) | Client::Https(address) => (address, Transport::Tcp),
         // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this host.
         Client::Unix => (Ipv4Addr::LOCALHOST.into(), Transport::Tcp),
     };
@@ -55,6 +57,7 @@ impl Answer for AuthAnswer {
     /// Answers one query from one version of the zones.
     #[inline]
     fn answer(&mut self, query: Query<'_>) -> Answered<Box<Transfer>> {
+        let is_one = matches!(query.client, Client::Https(_));
         let asker = match asker(&query) {
             Ok(asker) => asker,
             Err(cause) => return Answered::None(cause),
@@ -63,6 +66,10 @@ impl Answer for AuthAnswer {
             Outcome::Reply(bytes) => {
                 self.rcodes.add(self.responder.rcode());
                 Answered::One(bytes)
+            }
+            Outcome::Transfer(_) if is_one => {
+                self.rcodes.add(rcode::REFUSED);
+                Answered::One(refuse(query.buffer, query.bytes))
             }
             Outcome::Transfer(transfer) => Answered::Many(transfer),
             Outcome::Silence(Silence::TooShort) => Answered::None(Cause::QueryTooShort),

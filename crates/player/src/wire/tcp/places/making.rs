@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::io;
 
 use kqps_kernel::epoll::{Interest, Ready};
+use kqps_kernel::tcp_client::TcpClient;
 
-use super::Places;
+use super::{Place, Places};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
@@ -33,10 +34,10 @@ impl<L: Layer> Places<L> {
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        if self.queries_per_connection.is_some() {
+        if self.uses_of_connection.is_some() {
             return Ok(());
         }
-        let mut next = 0;
+        let (mut next, mut made_ns) = (0, None);
         while !is_stopped() {
             // A target that answers none of the first attempts will not answer thousands.
             let failed: u64 = self.counts.failed.iter().sum();
@@ -46,7 +47,11 @@ impl<L: Layer> Places<L> {
                 next += 1;
             }
             if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
-                break;
+                let now_ns = state.now_ns();
+                let waited_ns = now_ns.saturating_sub(*made_ns.get_or_insert(now_ns));
+                if self.have_settings() || waited_ns > self.connect_timeout.as_nanos() as u64 {
+                    break;
+                }
             }
             let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
             self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
@@ -60,6 +65,12 @@ impl<L: Layer> Places<L> {
         Ok(())
     }
 
+    /// Whether all peers have said how many messages they take at once.
+    fn have_settings(&self) -> bool {
+        let mut open = self.places.iter().filter_map(|place| place.connection.as_ref());
+        !L::HAS_STREAMS || open.all(|connection| connection.layer.has_settings())
+    }
+
     pub(in super::super) fn unfinished(&self) -> u64 {
         self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
@@ -69,13 +80,17 @@ impl<L: Layer> Places<L> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
-        match Connection::begin(place.to, place.from, state.clock.clock_ns(now_ns)) {
-            Ok(connection) => {
-                if self.epoll.watch(&connection.socket, flow as u64, Interest::Both).is_err() {
+        let begun = match &mut self.ports {
+            Some(ports) => ports.connect(place.to, flow, &mut self.counts.ports_in_use),
+            None => TcpClient::connect(place.to, place.from),
+        };
+        match begun {
+            Ok(socket) => {
+                if self.epoll.watch(&socket, flow as u64, Interest::Both).is_err() {
                     self.failed(state, flow, Loss::Local, now_ns);
                     return;
                 }
-                place.connection = Some(connection);
+                place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns)));
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
                 self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
             }
@@ -83,14 +98,22 @@ impl<L: Layer> Places<L> {
         }
     }
 
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
+    /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
-        let until_ns = now_ns + pause_ns(place.failures);
-        place.failures += 1;
-        place.paused_until_ns = Some(until_ns);
-        self.timers.push(Reverse((until_ns, flow)));
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
+        let has_lost_syn =
+            connecting.is_some_and(|one| one.has_lost_syn(clock_ns.saturating_sub(one.began_ns)));
+        self.counts.lost_syns += u64::from(has_lost_syn);
+        if !self.has_connections_alone {
+            let until_ns = now_ns + pause_ns(place.failures);
+            place.failures += 1;
+            place.paused_until_ns = Some(until_ns);
+            self.timers.push(Reverse((until_ns, flow)));
+        }
         self.clear(state, flow, loss, now_ns);
     }
 
@@ -112,10 +135,12 @@ impl<L: Layer> Places<L> {
             return false;
         }
         let clock_ns = state.clock.clock_ns(now_ns);
+        let took_ns = clock_ns - connection.began_ns;
         connection.connected_ns = Some(clock_ns);
-        self.counts.connect.record_us((clock_ns - connection.began_ns) / 1000);
-        if let Err(failure) = connection.layer.begin(&self.shared, place.target) {
-            self.layer_failed(state, flow, &failure, now_ns);
+        self.counts.connect.record_us(took_ns / 1000);
+        self.counts.lost_syns += u64::from(connection.has_lost_syn(took_ns));
+        if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
+            self.layer_failed(state, flow, &fault, now_ns);
             return false;
         }
         self.open_if_ready(state, flow, now_ns);
@@ -124,12 +149,18 @@ impl<L: Layer> Places<L> {
 
     /// Notes that a connection is open, if its layer just opened. Returns whether it did.
     #[inline]
-    pub(super) fn open_if_ready(&mut self, state: &ThreadState<'_>, flow: usize, now_ns: u64) -> bool {
-        let Some(connection) = &mut self.places[flow].connection else { return false };
+    pub(super) fn open_if_ready(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> bool {
+        let Place { connection: Some(connection), stands_for, .. } = &mut self.places[flow] else {
+            return false;
+        };
         if connection.is_open || !connection.layer.is_open() {
             return false;
         }
         connection.is_open = true;
+        connection.opened_ns = now_ns;
+        if let Some(key) = stands_for.take() {
+            state.books.established(flow, key, now_ns);
+        }
         self.counts.established += 1;
         let clock_ns = state.clock.clock_ns(now_ns);
         let took_ns = clock_ns - connection.connected_ns.unwrap_or(clock_ns);
@@ -141,13 +172,15 @@ impl<L: Layer> Places<L> {
 /// Why an attempt failed.
 fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
+        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+        NetworkUnreachable, TimedOut,
     };
     match error.kind() {
         ConnectionRefused => Loss::Refused,
         ConnectionReset => Loss::Reset,
         HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
         TimedOut => Loss::ConnectTimeout,
+        AddrNotAvailable => Loss::Ports,
         _ => Loss::Local,
     }
 }

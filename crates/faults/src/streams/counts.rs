@@ -1,0 +1,165 @@
+//! The server's counts, and what a player must report that follows from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kqps_observation::Accounts;
+use serde::Serialize;
+
+use super::fault::Fault;
+
+/// The server's own accounts.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Connections that it accepted.
+    pub connections: u64,
+    /// Handshakes of TLS that were completed.
+    pub handshakes: u64,
+    /// Whole queries that it read.
+    pub queries: u64,
+    /// Queries that it answered rightly, and with nothing else.
+    pub right: u64,
+    /// Fault → how often it made it.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Cause → queries without a reply when their connection ended: `time` if the player ended it.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// Cause → connections that it ended.
+    pub closed: BTreeMap<&'static str, u64>,
+    /// Cause → handshakes that it spoiled.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// The offsets at which it cut replies.
+    pub cut_at: BTreeSet<usize>,
+    /// The length of the longest reply that it cut, with its frame, bytes.
+    pub longest_cut: usize,
+    /// Messages that are no queries. Unless 0, the counts are not exact.
+    pub not_queries: u64,
+    /// Connections whose TLS failed although the server did not spoil it. Unless 0, the counts are not exact.
+    pub broken: u64,
+    /// Replies that still waited when their connection ended. Unless 0, the counts are not exact.
+    pub pending: u64,
+    /// Connections that had not ended when the server was stopped. Unless 0, the counts are not exact.
+    pub left: u64,
+    /// The longest time between two rounds of its loop, microseconds. Replies may have been late by up to this time.
+    pub longest_away_us: u64,
+}
+
+/// What the player must report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// The accounts. What never left the player is not among them.
+    pub accounts: Accounts,
+    /// Cause → lost queries.
+    pub lost: BTreeMap<String, u64>,
+    /// Cause → wrong replies.
+    pub wrong: BTreeMap<String, u64>,
+    /// Attempts to connect that reached the server.
+    pub attempts: u64,
+    /// Cause → failed attempts.
+    pub failed: BTreeMap<String, u64>,
+    /// Cause → connections that the server ended. Those that the player ended are not among them.
+    pub closed: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// How often the server made a fault.
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.faults.get(fault.name()).copied().unwrap_or(0)
+    }
+
+    /// Why these counts are not exact, or `None` if they are.
+    pub fn doubt(&self) -> Option<String> {
+        let doubts = [
+            (self.not_queries, "messages were no queries"),
+            (self.broken, "connections broke by themselves"),
+            (self.pending, "replies still waited when their connection ended"),
+            (self.left, "connections had not ended when the server was stopped"),
+        ];
+        let words: Vec<String> = doubts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    /// What a player must report that sent these queries and no others, except one for each spoiled handshake.
+    pub fn expected(&self) -> Expected {
+        let right_after =
+            [Fault::Split, Fault::Join, Fault::Reorder, Fault::Twice, Fault::Empty, Fault::HalfClose];
+        let correct = self.right + right_after.iter().map(|fault| self.of(*fault)).sum::<u64>();
+        let (wrong, late) = (self.of(Fault::WrongQuestion), self.of(Fault::Late));
+        let failed = named(&self.failed);
+        let mut lost = named(&self.lost);
+        for (cause, count) in &failed {
+            *lost.entry(cause.clone()).or_default() += count;
+        }
+        let sent = self.queries + failed.values().sum::<u64>();
+        Expected {
+            accounts: Accounts {
+                intended: sent,
+                sent,
+                correct,
+                wrong,
+                late,
+                lost: lost.values().sum(),
+                duplicate: self.of(Fault::Twice),
+                unsolicited: self.of(Fault::Empty) + self.of(Fault::WrongId),
+                ..Accounts::default()
+            },
+            lost,
+            wrong: if wrong > 0 { [("question".to_owned(), wrong)].into() } else { BTreeMap::new() },
+            attempts: self.connections,
+            failed,
+            closed: named(&self.closed),
+        }
+    }
+
+    pub(super) fn add(&mut self, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => *self.faults.entry(fault.name()).or_default() += 1,
+            None => self.right += 1,
+        }
+    }
+
+    /// Counts queries that are lost by this cause.
+    pub(super) fn lose(&mut self, cause: &'static str, count: u64) {
+        if count > 0 {
+            *self.lost.entry(cause).or_default() += count;
+        }
+    }
+}
+
+fn named(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    counts.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_query_and_every_failed_attempt_has_its_fate() {
+        let mut counts = Counts { queries: 7, connections: 9, ..Counts::default() };
+        for fault in
+            [None, Some(Fault::Twice), Some(Fault::WrongId), Some(Fault::WrongQuestion), Some(Fault::Late)]
+        {
+            counts.add(fault);
+        }
+        counts.add(Some(Fault::Reset));
+        counts.add(Some(Fault::Close));
+        counts.lose("time", 1);
+        counts.lose("reset", 1);
+        counts.lose("closed", 1);
+        counts.failed = [("certificate", 2)].into();
+        let expected = counts.expected();
+        expected.accounts.check().unwrap();
+        let accounts = expected.accounts;
+        assert_eq!(
+            (accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost),
+            (9, 2, 1, 1, 5)
+        );
+        assert_eq!((accounts.duplicate, accounts.unsolicited), (1, 1));
+        assert_eq!((expected.lost["certificate"], expected.attempts), (2, 9));
+        assert_eq!(counts.doubt(), None);
+        assert!(Counts { left: 2, ..counts }.doubt().unwrap().starts_with("2 connections"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What lies between messages and the bytes of a connection, at the server's end: nothing, or TLS.
+
+use kqps_tls::{Failure, ServerTls};
+
+/// Bytes of a message's length.
+const LENGTH: usize = 2;
+
+/// A record that no client sealed. TLS refuses it, and its refusal is an alert.
+const FORGED: [u8; 37] = {
+    let mut record = [0; 37];
+    // Application data, as TLS 1.3 labels all records (RFC 8446, section 5.2), of 32 bytes.
+    record[0] = 23;
+    record[1] = 3;
+    record[2] = 3;
+    record[4] = 32;
+    record
+};
+
+/// The layer of one connection.
+pub(super) struct Layer {
+    /// `None` if messages are the bytes of the connection.
+    tls: Option<ServerTls>,
+    /// Bytes of messages, of which the first `used` were taken.
+    input: Vec<u8>,
+    used: usize,
+}
+
+impl Layer {
+    pub(super) fn new(tls: Option<ServerTls>) -> Self {
+        Self { tls, input: Vec::new(), used: 0 }
+    }
+
+    /// Whether messages are encrypted.
+    pub(super) fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the handshake is complete. Without TLS there is none.
+    pub(super) fn has_shaken_hands(&self) -> bool {
+        self.tls.as_ref().is_some_and(ServerTls::is_established)
+    }
+
+    /// Takes bytes that arrived. Appends what TLS has to send to `outgoing`.
+    pub(super) fn take(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
+        self.input.drain(..self.used);
+        self.used = 0;
+        let Some(tls) = &mut self.tls else {
+            self.input.extend_from_slice(bytes);
+            return Ok(());
+        };
+        let mut records = [tls.kept(), bytes].concat();
+        tls.open(&mut records, &mut self.input, outgoing).map(drop)
+    }
+
+    /// Takes the next whole message.
+    pub(super) fn next_message(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.input[self.used..].split_first_chunk::<LENGTH>()?;
+        let message = rest.get(..usize::from(u16::from_be_bytes(*length)))?.to_vec();
+        self.used += LENGTH + message.len();
+        Some(message)
+    }
+
+    /// The bytes on the wire that carry these bytes of messages.
+    pub(super) fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
+        let Some(tls) = &mut self.tls else { return plain.to_vec() };
+        let mut sealed = Vec::new();
+        // TLS that has failed sends nothing more. Its connection is counted as broken.
+        let _ = tls.seal(plain, &mut sealed);
+        sealed
+    }
+
+    /// The bytes that say that no more messages follow.
+    pub(super) fn notify(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            tls.close(&mut bytes);
+        }
+        bytes
+    }
+
+    /// The bytes of an alert that ends the connection.
+    pub(super) fn alert(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            let mut records = [tls.kept(), &FORGED].concat();
+            let refused = tls.open(&mut records, &mut Vec::new(), &mut bytes);
+            debug_assert!(refused.is_err(), "no client sealed it");
+        }
+        bytes
+    }
+}

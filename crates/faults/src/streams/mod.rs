@@ -1,0 +1,154 @@
+//! A server on connections that misbehaves in known numbers: over TCP, and in TLS.
+//!
+//! Each query, and each handshake, meets one fault at most, drawn from a seed. [`Counts::expected`] has what a player
+//! must report then, to the last query and connection. Three rules make that certain:
+//!
+//! - A connection that the server ends by FIN is read until the player has ended it too, so that no query is missed
+//!   that the player sent before it knew. Faults that end a connection in another way are for players with one
+//!   outstanding query on each connection.
+//! - Faults that leave a query open for good, or answer it late, do not go with those that end connections: the query
+//!   would be lost by time or by the end, whichever comes first.
+//! - Faults of a handshake are for players that make a connection for each query, so that each failed attempt loses
+//!   one.
+//!
+//! One thread does it all, so that the counts need no lock and all events have one order. A new wire, such as HTTP/2,
+//! needs a variant of [`Wire`] and its way from messages to bytes in `layer.rs`.
+
+mod connection;
+mod counts;
+mod engine;
+mod fault;
+mod layer;
+mod outbox;
+mod reply;
+mod shared;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use kqps_kernel::affinity;
+
+use crate::relay::Witness;
+
+pub use counts::{Counts, Expected};
+pub use fault::{Fault, Plan, Stage};
+pub use wire::{Certificates, Wire};
+
+use engine::Engine;
+
+/// The settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// The address that it listens at; port 0 stands for any free one.
+    pub listen: SocketAddr,
+    /// What its connections carry.
+    pub wire: Wire,
+    /// The faults and their shares.
+    pub plan: Plan,
+    /// The seed of the random choice of faults.
+    pub seed: u64,
+    /// Delay of every reply, microseconds.
+    pub delay_us: u64,
+    /// Delay of a reply with [`Fault::Late`], microseconds: more than the player's timeout, less than its drain.
+    pub late_us: u64,
+    /// A time in which it refuses connections.
+    pub refusal: Option<Refusal>,
+    /// The core that it is pinned to; `None` for any.
+    pub cpu: Option<u32>,
+    /// Whether it spins instead of sleeping, so that it answers without the delay of waking up.
+    pub spin: bool,
+    /// Whether it notes the time of each reply, and writes each by a call of its own.
+    pub witness: bool,
+}
+
+/// A time in which the server refuses connections. It begins when a player with kept connections has opened all of
+/// them, so that no connection waits to be accepted, and ends them.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// It begins after this many queries.
+    pub after_queries: u64,
+    /// The number of connections that the player keeps.
+    pub connections: usize,
+    /// How long it lasts.
+    pub lasts: Duration,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            wire: Wire::Tcp,
+            plan: Plan::default(),
+            seed: 1,
+            delay_us: 0,
+            late_us: 1_000_000,
+            refusal: None,
+            cpu: None,
+            spin: false,
+            witness: false,
+        }
+    }
+}
+
+/// A server that runs in a thread of its own. Dropping it stops it.
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(Counts, Witness)>>>,
+}
+
+impl Server {
+    /// Opens its listening socket in the network namespace of the calling thread, and starts to serve. An error if it
+    /// cannot open it.
+    pub fn start(settings: ServerSettings) -> Result<Self> {
+        let cpu = settings.cpu;
+        let engine = Engine::new(settings).context("the server with faults cannot listen")?;
+        let address = engine.address();
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_stopped = Arc::clone(&stop);
+        let work = move || {
+            if let Some(cpu) = cpu {
+                affinity::pin_thread(cpu).with_context(|| format!("cannot pin the server to core {cpu}"))?;
+            }
+            engine.run(&is_stopped).context("the server with faults failed")
+        };
+        let thread = std::thread::Builder::new().name("streams".into()).spawn(work)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// The address that players connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it when its connections have ended, and returns its counts. An error if it failed meanwhile.
+    pub fn stop(self) -> Result<Counts> {
+        self.stop_with_witness().map(|(counts, _)| counts)
+    }
+
+    /// The same with the times of replies, in the order in which queries were read. Without
+    /// [`ServerSettings::witness`] there are none.
+    pub fn stop_with_witness(mut self) -> Result<(Counts, Witness)> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the server was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the server with faults panicked"))?
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The caller dropped it instead of asking for the result.
+            let _ = thread.join();
+        }
+    }
+}

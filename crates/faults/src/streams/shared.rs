@@ -1,0 +1,74 @@
+//! What all connections of the server share, one at a time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fastrand::Rng;
+
+use super::ServerSettings;
+use super::counts::Counts;
+use super::outbox::Left;
+use crate::relay::{Handed, Witness};
+
+/// Bytes of one read.
+const READ_BYTES: usize = 1 << 16;
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) settings: ServerSettings,
+    pub(super) random: Rng,
+    pub(super) counts: Counts,
+    pub(super) buffer: Box<[u8]>,
+    /// When replies left, if the settings ask for that.
+    pub(super) witness: Witness,
+    /// The place of the connection whose turn it is.
+    pub(super) turn_of: usize,
+    /// When a connection has something due, and its place.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    splits: usize,
+}
+
+impl Shared {
+    pub(super) fn new(settings: ServerSettings) -> Self {
+        Self {
+            random: Rng::with_seed(settings.seed),
+            settings,
+            counts: Counts::default(),
+            buffer: vec![0; READ_BYTES].into(),
+            witness: Witness::default(),
+            turn_of: 0,
+            timers: BinaryHeap::new(),
+            splits: 0,
+        }
+    }
+
+    /// Gives the connection whose turn it is another turn at this time.
+    pub(super) fn wake_at(&mut self, due_ns: u64) {
+        self.timers.push(Reverse((due_ns, self.turn_of)));
+    }
+
+    /// When the next connection has something due.
+    pub(super) fn next_due_ns(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((due_ns, _))| *due_ns)
+    }
+
+    /// Takes the place of a connection that has something due by now.
+    pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<usize> {
+        self.next_due_ns().filter(|due_ns| *due_ns <= now_ns)?;
+        self.timers.pop().map(|Reverse((_, place))| place)
+    }
+
+    /// The number of the next reply that leaves in two pieces.
+    pub(super) fn next_split(&mut self) -> usize {
+        self.splits += 1;
+        self.splits - 1
+    }
+}
+
+/// Notes when a reply left.
+pub(super) fn note(witness: &mut Witness, left: &Left) {
+    if left.query >= witness.replies.len() {
+        witness.replies.resize(left.query + 1, None);
+    }
+    witness.replies[left.query] = Some(Handed { before_ns: left.before_ns, after_ns: left.after_ns });
+}

@@ -1,0 +1,68 @@
+//! The reassembly of messages fed with arbitrary bytes, for the fuzz target. It panics if a property does not hold.
+
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+use kqps_kernel::tcp_client::TcpClient;
+
+use super::frame::append;
+use super::layer::{Arrived, Buffers, Layer as _, Plain, Rest};
+
+thread_local! {
+    /// The listening socket of all connections of a thread.
+    static LISTENER: TcpListener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+}
+
+/// The two ends of a connection. The player's end leaves no port in `TIME_WAIT`.
+fn pair() -> (TcpClient, TcpStream) {
+    LISTENER.with(|listener| {
+        let address = listener.local_addr().expect("it is bound");
+        let client = TcpClient::connect(address, None).expect("it listens");
+        client.close_by_reset().expect("a socket");
+        let (peer, _) = listener.accept().expect("a client waits");
+        peer.set_nodelay(true).expect("a socket");
+        (client, peer)
+    })
+}
+
+/// The whole messages of a stream, one after the other.
+fn whole(mut stream: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let [high, low, rest @ ..] = stream {
+        let length = usize::from(*high) << 8 | usize::from(*low);
+        let Some((message, rest)) = rest.split_at_checked(length) else { break };
+        found.push(message);
+        stream = rest;
+    }
+    found
+}
+
+/// Feeds arbitrary bytes in pieces, whose length is the first byte. The player must find the same messages as in the
+/// whole stream, and must write each as it was read.
+pub fn framing(bytes: &[u8]) {
+    let Some((&piece, stream)) = bytes.split_first() else { return };
+    let (client, mut peer) = pair();
+    let (mut layer, mut buffers, mut heard) = (Plain::default(), Buffers::new(), Vec::new());
+    let mut read = || {
+        let hear = |arrived: Arrived<'_>, _| match arrived {
+            Arrived::Message(message) => heard.push(message.to_vec()),
+            Arrived::Wrong { .. } => unreachable!("nothing carries messages but TCP"),
+        };
+        layer.read(&client, &mut buffers, hear).expect("it is open")
+    };
+    for piece in stream.chunks(usize::from(piece).max(1)) {
+        peer.write_all(piece).expect("the player reads");
+        read();
+    }
+    peer.shutdown(Shutdown::Write).expect("it is open");
+    while read() != Rest::End {
+        std::thread::yield_now();
+    }
+    let wanted = whole(stream);
+    assert!(heard.iter().eq(wanted.iter()), "{heard:?} instead of {wanted:?}");
+    for message in heard.iter().filter(|message| message.len() >= 2) {
+        let mut written = Vec::new();
+        append(&mut written, message, u16::from_be_bytes([message[0], message[1]]));
+        assert_eq!(whole(&written), [message]);
+    }
+}

@@ -1,0 +1,356 @@
+//! HTTP/2 between messages and TLS (RFC 8484, RFC 9113). Each message is a request on a stream of its own, with ID 0.
+//! The stream says which query a reply answers, and the reply gets the query's ID before the books see it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kqps_http::{ALPN, ClientSession, Fate, Requests};
+use kqps_kernel::tcp_client::TcpClient;
+use kqps_tls::{Connector, Failure};
+
+use super::frame::first_message;
+use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
+use super::secure::{Decrypted, Secure, rest_of};
+use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts};
+use crate::loss::Loss;
+use crate::reply::Cause;
+
+/// The bytes of a message's length, and of the ID after it.
+const LENGTH_BYTES: usize = 2;
+
+/// What the connections of a thread share.
+pub(crate) struct Shared {
+    connectors: Vec<Connector>,
+    /// The requests to each target.
+    requests: Vec<Rc<RefCell<Requests>>>,
+    counts: Rc<RefCell<HttpCounts>>,
+    /// A request without a response is cancelled after this time, nanoseconds. The books have then settled its query.
+    patience_ns: u64,
+}
+
+impl Shared {
+    pub(super) fn new(connectors: Vec<Connector>, requests: Vec<Requests>, patience_ns: u64) -> Self {
+        let requests = requests.into_iter().map(|requests| Rc::new(RefCell::new(requests))).collect();
+        Self { connectors, requests, counts: Rc::default(), patience_ns }
+    }
+}
+
+/// TLS with HTTP/2 in it, of one connection.
+#[derive(Default)]
+pub(crate) struct Http {
+    secure: Secure,
+    /// `None` until TCP has connected.
+    streams: Option<Streams>,
+    /// Whether the handshake agreed on HTTP/2.
+    is_open: bool,
+}
+
+/// The streams of one connection.
+struct Streams {
+    session: ClientSession,
+    requests: Rc<RefCell<Requests>>,
+    counts: Rc<RefCell<HttpCounts>>,
+    patience_ns: u64,
+    /// Queries that were lost alone, and why.
+    lost: Vec<(u16, Loss)>,
+    /// Messages that wait for a stream, their bytes with lengths, and until when their waits are counted, nanoseconds.
+    waiting: usize,
+    waiting_bytes: usize,
+    waited_until_ns: u64,
+    /// Whether it is counted that the subject goes away.
+    is_away_counted: bool,
+}
+
+impl Layer for Http {
+    type Shared = Shared;
+
+    const HAS_STREAMS: bool = true;
+
+    fn counts() -> Option<TlsCounts> {
+        Some(TlsCounts::default())
+    }
+
+    fn begin(&mut self, shared: &Shared, target: usize) -> Result<(), Fault> {
+        self.secure.begin(&shared.connectors, target)?;
+        self.streams = Some(Streams::new(shared, target)?);
+        Ok(())
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>) {
+        self.secure.count_opened(took_us, counts);
+    }
+
+    #[inline]
+    fn has_own_bytes(&self) -> bool {
+        let may_ask = |streams: &Streams| streams.waiting > 0 || streams.session.is_going_away();
+        self.secure.has_own_bytes() || (self.is_open && self.streams.as_ref().is_some_and(may_ask))
+    }
+
+    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault> {
+        if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) {
+            let asked = streams.ask(messages, now_ns);
+            self.seal()?;
+            asked?;
+        }
+        Ok(self.secure.outgoing_mut())
+    }
+
+    fn read(
+        &mut self,
+        socket: &TcpClient,
+        buffers: &mut Buffers,
+        mut each: impl FnMut(Arrived<'_>, Option<u64>),
+    ) -> Result<Rest, Broken> {
+        let (arrived_ns, opened, is_full) = match self.secure.decrypt(socket, buffers)? {
+            Decrypted::Nothing => return Ok(Rest::Nothing),
+            Decrypted::End => return Ok(Rest::End),
+            Decrypted::Bytes { arrived_ns, opened, is_full } => (arrived_ns, opened, is_full),
+        };
+        if !self.is_open && self.secure.is_open() {
+            if self.secure.protocol() != Some(ALPN) {
+                return Err(Fault::Tls(Failure::Alpn).into());
+            }
+            self.is_open = true;
+        }
+        let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) else {
+            return rest_of(opened, is_full);
+        };
+        let received = streams.receive(buffers, |arrived| each(arrived, arrived_ns));
+        let has_gone_away = streams.has_gone_away();
+        self.seal().map_err(Fault::Tls)?;
+        received?;
+        let rest = rest_of(opened, is_full)?;
+        Ok(if has_gone_away { Rest::GoneAway } else { rest })
+    }
+
+    fn each_lost(&mut self, mut each: impl FnMut(u16, Loss)) {
+        if let Some(streams) = &mut self.streams {
+            streams.lost.drain(..).for_each(|(key, loss)| each(key, loss));
+        }
+    }
+
+    fn tickets(shared: &Shared, target: usize) -> u64 {
+        Secure::tickets(&shared.connectors, target)
+    }
+
+    fn has_settings(&self) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.session.has_settings())
+    }
+
+    fn takes_more(&self) -> bool {
+        self.streams.as_ref().is_none_or(|streams| !streams.session.is_going_away())
+    }
+
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        self.streams.as_mut().is_some_and(|streams| {
+            let oldest_ns = streams.session.oldest_ns();
+            oldest_ns.is_some_and(|asked_ns| asked_ns.saturating_add(streams.patience_ns) < now_ns)
+        })
+    }
+
+    fn has_gone_away(&self) -> bool {
+        self.streams.as_ref().is_some_and(Streams::has_gone_away)
+    }
+
+    fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
+        if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open && !has_failed) {
+            streams.session.close();
+            // A connection whose keys are used up closes without GOAWAY.
+            let _ = self.seal();
+        }
+        self.secure.last_bytes(has_failed)
+    }
+
+    fn finish(shared: &Shared, counts: &mut ConnectionCounts) {
+        Secure::finish(&shared.connectors, counts);
+        counts.http = Some(shared.counts.take());
+    }
+}
+
+impl Http {
+    /// Passes what HTTP/2 framed to TLS.
+    fn seal(&mut self) -> Result<(), Failure> {
+        let Some(streams) = &self.streams else { return Ok(()) };
+        if !streams.session.has_outgoing() {
+            return Ok(());
+        }
+        streams.session.take_outgoing(|bytes| self.secure.seal(bytes))
+    }
+}
+
+impl Streams {
+    fn new(shared: &Shared, target: usize) -> Result<Self, Fault> {
+        Ok(Self {
+            session: ClientSession::new()?,
+            requests: Rc::clone(&shared.requests[target]),
+            counts: Rc::clone(&shared.counts),
+            patience_ns: shared.patience_ns,
+            lost: Vec::new(),
+            waiting: 0,
+            waiting_bytes: 0,
+            waited_until_ns: 0,
+            is_away_counted: false,
+        })
+    }
+
+    /// Whether the subject goes away, and has answered all that it will.
+    fn has_gone_away(&self) -> bool {
+        self.session.is_going_away() && self.session.open() == 0
+    }
+
+    /// Asks the messages that there are streams for, and counts the wait of the others.
+    fn ask(&mut self, messages: &mut Vec<u8>, now_ns: u64) -> Result<(), Fault> {
+        self.session.abandon_before(now_ns.saturating_sub(self.patience_ns));
+        let (mut used, mut asked) = (0, 0);
+        loop {
+            let before = used;
+            while let Some(message) = first_message(&messages[used..]).filter(|_| self.session.has_room()) {
+                if !self.session.ask(key_of(message), message, &mut self.requests.borrow_mut(), now_ns) {
+                    break;
+                }
+                used += LENGTH_BYTES + message.len();
+                asked += 1;
+            }
+            self.session.advance()?;
+            // The library may take the next request only after it has framed the one before.
+            if used == before || used == messages.len() {
+                break;
+            }
+        }
+        messages.drain(..used);
+        self.note_away();
+        if self.session.is_going_away() {
+            self.give_up(messages);
+        }
+        self.count_waits(messages, (asked, used), now_ns);
+        Ok(())
+    }
+
+    /// No stream will be opened for these messages.
+    fn give_up(&mut self, messages: &mut Vec<u8>) {
+        let mut at = 0;
+        while let Some(message) = first_message(&messages[at..]) {
+            self.lost.push((key_of(message), Loss::GoAway));
+            at += LENGTH_BYTES + message.len();
+        }
+        messages.clear();
+    }
+
+    /// Counts the messages that began to wait since the last call, of which the first `asked` do not wait any more, and
+    /// the time of all waits since then.
+    fn count_waits(&mut self, messages: &[u8], (asked, asked_bytes): (usize, usize), now_ns: u64) {
+        let waited_ns = now_ns.saturating_sub(self.waited_until_ns) * self.waiting as u64;
+        self.waited_until_ns = now_ns;
+        let is_idle = self.waiting == 0 && messages.is_empty();
+        if is_idle {
+            return;
+        }
+        let mut waiting = self.waiting.saturating_sub(asked);
+        let mut at = self.waiting_bytes.saturating_sub(asked_bytes).min(messages.len());
+        if messages.is_empty() {
+            waiting = 0;
+        }
+        let before = waiting;
+        while let Some(message) = first_message(&messages[at..]) {
+            waiting += 1;
+            at += LENGTH_BYTES + message.len();
+        }
+        let mut counts = self.counts.borrow_mut();
+        counts.blocked += (waiting - before) as u64;
+        counts.blocked_ns += waited_ns;
+        (self.waiting, self.waiting_bytes) = (waiting, at);
+    }
+
+    /// Counts once that the subject goes away.
+    fn note_away(&mut self) {
+        if let Some(reason) = self.session.away().filter(|_| !self.is_away_counted) {
+            count(&mut self.counts.borrow_mut().goaways, reason);
+            self.is_away_counted = true;
+        }
+    }
+
+    /// Takes the decrypted bytes of a read, and passes on what they settle.
+    fn receive(&mut self, buffers: &mut Buffers, mut each: impl FnMut(Arrived<'_>)) -> Result<(), Fault> {
+        let Self { session, counts, lost, .. } = self;
+        let Buffers { plain, message, .. } = buffers;
+        let received = session.receive(plain, |key, fate| match fate {
+            Fate::Response { status, is_dns, body } => each(judged(key, (status, is_dns), body, message)),
+            Fate::TooLong => each(Arrived::Wrong { key, cause: Cause::TooLong }),
+            Fate::Reset(reason) => {
+                count(&mut counts.borrow_mut().resets, &reason);
+                lost.push((key, Loss::StreamReset));
+            }
+            Fate::GoneAway => lost.push((key, Loss::GoAway)),
+            Fate::Malformed(what) => {
+                count(&mut counts.borrow_mut().failures, &what);
+                lost.push((key, Loss::Framing));
+            }
+        });
+        if let Err(failure) = &received {
+            count(&mut counts.borrow_mut().failures, &failure.to_string());
+        }
+        self.note_away();
+        Ok(received?)
+    }
+}
+
+/// Adds 1 to the count of this name.
+fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
+    match counts.get_mut(name) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(name.to_owned(), 1)),
+    }
+}
+
+/// The key of a message: its ID.
+fn key_of(message: &[u8]) -> u16 {
+    message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id))
+}
+
+/// What a response is to the books: the message with the query's ID, or why it is wrong.
+fn judged<'a>(key: u16, (status, is_dns): (u16, bool), body: &[u8], message: &'a mut Vec<u8>) -> Arrived<'a> {
+    let wrong = |cause| Arrived::Wrong { key, cause };
+    if !(200..300).contains(&status) {
+        return wrong(Cause::Status(status));
+    }
+    if !is_dns {
+        return wrong(Cause::ContentType);
+    }
+    match body.split_first_chunk::<2>() {
+        None => wrong(Cause::Short),
+        Some((&[0, 0], after_id)) => {
+            message.clear();
+            message.extend_from_slice(&key.to_be_bytes());
+            message.extend_from_slice(after_id);
+            Arrived::Message(message)
+        }
+        Some(_) => wrong(Cause::Id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_a_message_or_wrong() {
+        let mut message = Vec::new();
+        let mut of = |status, is_dns, body: &[u8]| match judged(0x0102, (status, is_dns), body, &mut message)
+        {
+            Arrived::Message(message) => Ok(message.to_vec()),
+            Arrived::Wrong { key, cause } => Err((key, cause)),
+        };
+        assert_eq!(of(200, true, &[0, 0, 0x80, 7]), Ok(vec![1, 2, 0x80, 7]));
+        assert_eq!(of(206, true, &[0, 0]), Ok(vec![1, 2]));
+        assert_eq!(of(304, true, &[0, 0]), Err((0x0102, Cause::Status(304))));
+        assert_eq!(of(200, false, &[0, 0]), Err((0x0102, Cause::ContentType)));
+        assert_eq!(of(200, true, &[1, 2, 3]), Err((0x0102, Cause::Id)));
+        assert_eq!(of(200, true, &[0]), Err((0x0102, Cause::Short)));
+    }
+}

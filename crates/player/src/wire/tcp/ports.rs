@@ -1,0 +1,208 @@
+//! Pairs of a source address and a port for connections that are closed and opened again. The player deals the ports of
+//! each address in turn, so that a pair rests for as long as possible before it is used again, and the kernel need not
+//! search for it. Threads that share an address have ports of their own.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
+
+use kqps_kernel::ephemeral;
+use kqps_kernel::tcp_client::TcpClient;
+
+use crate::plan::Plan;
+use crate::share::share_of;
+
+/// The most pairs that one attempt tries. A few in a row may belong to other programs.
+const TRIES: u32 = 16;
+
+/// One port of so many is left to other programs: the kernel gives them none that a program has bound to.
+const LEFT_OF: usize = 8;
+
+/// The pairs of one thread.
+pub(super) struct Ports {
+    /// The ports of every address, of all threads.
+    all: Box<[u16]>,
+    sources: Box<[Source]>,
+}
+
+/// One source address, and the ports of it that belong to the thread.
+struct Source {
+    address: IpAddr,
+    /// Their indices.
+    ports: Range<usize>,
+    /// The index of the next one.
+    next: usize,
+}
+
+impl Ports {
+    /// The pairs of the thread that has these of a plan's flows. It begins at a random port, since the pairs of an
+    /// earlier trial may still be in `TIME_WAIT`.
+    pub(super) fn new(plan: &Plan, flows: Range<usize>) -> Self {
+        let mut all = ephemeral::ports();
+        all.truncate(all.len() - all.len() / LEFT_OF);
+        Self::of(all, plan, flows)
+    }
+
+    fn of(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
+        let addresses = plan.local.map_or(1, |local| local.count());
+        let count = addresses.min(flows.len() as u128) as usize;
+        let source = |number: usize| {
+            let (turn, users) = turn(plan, number, addresses);
+            let share = share_of(all.len() as u64, users, turn);
+            let ports = share.start as usize..share.end as usize;
+            let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
+            Source { address: address(plan, number), ports, next }
+        };
+        let sources = flows.take(count).map(source).collect();
+        Self { all: all.into(), sources }
+    }
+
+    /// How many ports of each address are dealt, by all threads together.
+    pub(super) fn of_each_address(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none.
+    fn next(&mut self, flow: usize) -> Option<SocketAddr> {
+        let count = self.sources.len();
+        let source = &mut self.sources[flow % count];
+        if source.ports.is_empty() {
+            return None;
+        }
+        let port = self.all[source.next];
+        source.next = if source.next + 1 == source.ports.end { source.ports.start } else { source.next + 1 };
+        Some(SocketAddr::new(source.address, port))
+    }
+
+    /// Begins to connect a flow from its next pair that is not in use, and counts those that are. Fails with
+    /// [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
+    pub(super) fn connect(&mut self, to: SocketAddr, flow: usize, in_use: &mut u64) -> io::Result<TcpClient> {
+        for _ in 0..TRIES {
+            let Some(from) = self.next(flow) else { break };
+            match TcpClient::connect_from(to, from)? {
+                Some(client) => return Ok(client),
+                None => *in_use += 1,
+            }
+        }
+        Err(io::ErrorKind::AddrNotAvailable.into())
+    }
+}
+
+/// The source address of flow `number`; the unspecified one lets the kernel choose the address, and not the port.
+fn address(plan: &Plan, number: usize) -> IpAddr {
+    match plan.local {
+        Some(local) => local.of_socket(number),
+        None if plan.targets[0].is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
+        None => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Which of the threads that use the address of flow `number` is that flow's own, from 0, and how many use it.
+fn turn(plan: &Plan, number: usize, addresses: u128) -> (usize, usize) {
+    if addresses >= plan.flows() as u128 {
+        return (0, 1);
+    }
+    let (mut turn, mut users) = (0, 0);
+    for thread in 0..plan.threads {
+        let flows = share_of(plan.flows() as u64, plan.threads, thread);
+        if flows.contains(&(number as u64)) {
+            turn = users;
+        }
+        users += usize::from(uses(&flows, number, addresses));
+    }
+    (turn, users)
+}
+
+/// Whether one of these flows has the same address as flow `number`.
+fn uses(flows: &Range<u64>, number: usize, addresses: u128) -> bool {
+    let (wanted, first) = (number as u128 % addresses, u128::from(flows.start) % addresses);
+    let steps = if wanted >= first { wanted - first } else { addresses - (first - wanted) };
+    u128::from(flows.start) + steps < u128::from(flows.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::plan::tests::{plan, tcp};
+
+    /// A plan with these sources for this many connections of this many threads.
+    fn planned(sources: Option<&str>, connections: usize, threads: usize) -> Plan {
+        let target = SocketAddr::from(([127, 0, 0, 1], 53));
+        let local = sources.map(|sources| sources.parse().unwrap());
+        Plan { wire: tcp(connections), local, threads, ..plan(target) }
+    }
+
+    /// The pairs of each thread, as dealt to its flows in turn, `rounds` times.
+    fn dealt(plan: &Plan, ports: Range<u16>, rounds: usize) -> Vec<Vec<SocketAddr>> {
+        let of_thread = |thread: usize| {
+            let share = share_of(plan.flows() as u64, plan.threads, thread);
+            let flows = share.start as usize..share.end as usize;
+            let mut dealer = Ports::of(ports.clone().collect(), plan, flows.clone());
+            let flows = (0..rounds).flat_map(|_| 0..flows.len()).collect::<Vec<_>>();
+            flows.into_iter().filter_map(|flow| dealer.next(flow)).collect()
+        };
+        (0..plan.threads).map(of_thread).collect()
+    }
+
+    #[test]
+    fn every_pair_is_dealt_once_before_any_is_dealt_twice() {
+        // Two flows share one address, or have one each.
+        for (sources, addresses, rounds) in [(None, 1, 15), (Some("127.1.0.0/29"), 2, 30)] {
+            let plan = planned(sources, 2, 1);
+            let pairs = dealt(&plan, 1000..1030, rounds * 3).remove(0);
+            let whole = addresses * 30;
+            for round in pairs.chunks(whole) {
+                assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), whole, "{sources:?}");
+            }
+            assert_eq!(pairs.len(), whole * 3, "{sources:?}");
+        }
+    }
+
+    #[test]
+    fn threads_have_no_pair_in_common_and_use_all_ports() {
+        for (sources, connections, threads, addresses) in [
+            (None, 6, 3, 1),
+            (Some("127.1.0.9"), 7, 2, 1),
+            // Two addresses, and flows of both in each thread.
+            (Some("127.1.0.0/31"), 9, 3, 2),
+            // Six addresses for eight flows of two threads: two addresses are used by both.
+            (Some("127.1.0.0/29"), 8, 2, 6),
+            (Some("127.1.0.0/16"), 8, 4, 8),
+        ] {
+            let plan = planned(sources, connections, threads);
+            let pairs = dealt(&plan, 1000..1100, 100);
+            let distinct: Vec<BTreeSet<_>> = pairs.iter().map(|pairs| pairs.iter().collect()).collect();
+            let all: BTreeSet<_> = distinct.iter().flatten().collect();
+            assert_eq!(all.len(), distinct.iter().map(BTreeSet::len).sum::<usize>(), "{sources:?}");
+            assert_eq!(all.len(), addresses * 100, "{sources:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_passed_over_and_none_left_is_an_error() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        // 127.0.54.1: no other test uses it.
+        let taken = TcpListener::bind("127.0.54.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let plan = planned(Some("127.0.54.1"), 1, 1);
+        let mut in_use = 0;
+        let error = Ports::of(vec![port], &plan, 0..1).connect(to, 0, &mut in_use).unwrap_err();
+        assert_eq!((error.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
+        let none = Ports::of(Vec::new(), &plan, 0..1).connect(to, 0, &mut in_use).unwrap_err();
+        assert_eq!((none.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
+
+        drop(taken);
+        let mut ports = Ports::of(vec![port], &plan, 0..1);
+        let first = ports.connect(to, 0, &mut in_use).unwrap();
+        let (_, peer) = server.accept().unwrap();
+        assert_eq!(peer, SocketAddr::from(([127, 0, 54, 1], port)));
+        // While the first connection lasts, the pair is in use.
+        assert!(ports.connect(to, 0, &mut in_use).is_err());
+        assert_eq!(in_use, 32);
+        drop(first);
+    }
+}

@@ -1,0 +1,70 @@
+//! Latency over connections: if a server delays every reply by a fixed time, the median moves by that time. The server
+//! notes when it handed each reply to the kernel, and is the witness.
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_faults::streams::{Server, ServerSettings};
+
+use super::super::{Bench, QUERIES, Size, witnessed};
+use super::bounded::sums;
+use super::wire::{Kind, Wired};
+
+const DELAYS_US: [u64; 2] = [1_000, 20_000];
+
+/// The largest difference between the delay and the move of the median, microseconds.
+const WITHIN_US: u64 = 50;
+
+/// Compares every trial with the server's observations, and in the whole form each delay with none.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    for kind in Kind::ALL {
+        let wired = Wired::new(bench, kind)?;
+        for delay_us in DELAYS_US {
+            let name = kind.name();
+            at(bench, &wired, delay_us).with_context(|| format!("{name}, a delay of {delay_us} µs"))?;
+        }
+    }
+    Ok(())
+}
+
+fn at(bench: &Bench, wired: &Wired, delay_us: u64) -> Result<()> {
+    if bench.size == Size::Small {
+        return median_us(bench, wired, delay_us).map(drop);
+    }
+    // Before and after every delay, since a host's own latency drifts.
+    let before_us = median_us(bench, wired, 0)?;
+    let delayed_us = median_us(bench, wired, delay_us)?;
+    let after_us = median_us(bench, wired, 0)?;
+    let none_us = u64::midpoint(before_us, after_us);
+    let (moved_us, name) = (delayed_us.saturating_sub(none_us), wired.kind.name());
+    eprintln!("{name}: {delay_us} µs moves p50 by {moved_us} µs, from {before_us} and {after_us} µs");
+    ensure!(moved_us.abs_diff(delay_us) <= WITHIN_US, "p50 moves by {moved_us} µs");
+    Ok(())
+}
+
+/// The median of a trial at a server with this delay.
+fn median_us(bench: &Bench, wired: &Wired, delay_us: u64) -> Result<u64> {
+    let server = Server::start(ServerSettings {
+        wire: wired.wire.clone(),
+        delay_us,
+        cpu: Some(bench.kqps.subject_cpu),
+        spin: true,
+        witness: true,
+        ..ServerSettings::default()
+    })?;
+    let file = bench.queries(QUERIES)?;
+    let duration = bench.choose("500ms", "5s");
+    // One connection, so that queries are read in the order of the schedule. The player sends all of them, however
+    // late.
+    let flags = ["-c", "1", "-T", "1", "-Q", "2k", "-l", duration, "-t", "10s", "--lag", "10s"];
+    let trial = bench.kqps.trial(server.address(), &file, &wired.flags(&flags))?;
+    let (counts, witness) = server.stop_with_witness()?;
+    sums(&trial)?;
+    ensure!(counts.doubt().is_none(), "the server's counts are in doubt: {counts:?}");
+    // Replies that one read takes have the time of the last of them, so only the median is known well.
+    let known = witnessed::compare_median(&trial, &witness)?;
+    let p50_us = trial.latency_us.p50.context("there is a p50")?;
+    let (least_us, most_us) = known.least.p50.zip(known.most.p50).context("the server knows it too")?;
+    let name = wired.kind.name();
+    eprintln!("{name}: with {delay_us} µs p50 is {p50_us} µs, and the server saw {least_us} to {most_us} µs");
+    ensure!(least_us >= delay_us, "the server did not delay");
+    Ok(p50_us)
+}

@@ -1,0 +1,42 @@
+//! A server that is killed in the middle of a trial: the trial goes on to its end, and every query has its fate.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::process::Signal;
+
+use super::super::Bench;
+use super::bounded::{self, count, sums};
+use super::wire::Kind;
+use crate::child::Running;
+use crate::program::finish;
+
+/// Kills an echo under kept connections, and under a connection for each query, over each wire.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    for kind in Kind::ALL {
+        for more in [&["-c", "8"][..], &["-c", "32", "--queries-per-connection", "1", "--close", "rst"]] {
+            killed(bench, kind, more).with_context(|| format!("{}, {}", kind.name(), more.join(" ")))?;
+        }
+    }
+    Ok(())
+}
+
+fn killed(bench: &Bench, kind: Kind, more: &[&str]) -> Result<()> {
+    let (trial_s, length) = bench.choose((1.5, "1500ms"), (10.0, "10s"));
+    let (echo, address, wire) = kind.echo(bench)?;
+    let file = bench.queries(10_000)?;
+    let flags = [wire, more, &["-T", "1", "-q", "50", "-l", length, "-t", "300ms"]].concat();
+    let player = Running::start(&mut bounded::command(bench, &[], address, &file, &flags))?;
+    std::thread::sleep(Duration::from_secs_f64(trial_s / 2.0));
+    echo.signal(Signal::Kill)?;
+    echo.wait(Duration::from_secs(10))?;
+    let trial = finish(player)?.measured()?;
+    let connections = sums(&trial)?;
+    let accounts = &trial.accounts;
+    ensure!(accounts.correct > 0 && accounts.lost > 0, "it was not killed in the middle: {accounts:?}");
+    let refused = count(&connections.failed, "refused");
+    ensure!(refused > 0 && count(&trial.lost_causes, "refused") > 0, "nothing was refused: {connections:?}");
+    ensure!(connections.open == 0, "connections of a dead server are open: {connections:?}");
+    eprintln!("{}: killed: {} correct, lost {:?}", kind.name(), accounts.correct, trial.lost_causes);
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! A server that ends all connections and refuses others for a while. What reached it agrees with its counts, and what
+//! did not reach it is lost by `refused`.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use kqps_faults::streams::{Refusal, ServerSettings};
+use kqps_kernel::namespace;
+use kqps_skips::{Capability, skip};
+
+use super::super::Bench;
+use super::bounded::{self, as_a_server_sees, count, sums};
+use super::network;
+use super::wire::{Kind, Wired};
+use crate::child::Running;
+use crate::program::finish;
+
+/// Kept connections of the player.
+const CONNECTIONS: usize = 16;
+
+/// Refuses once in each trial, for longer than the player's first pauses.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    for kind in Kind::ALL {
+        over(bench, &Wired::new(bench, kind)?)?;
+    }
+    Ok(())
+}
+
+fn over(bench: &Bench, wired: &Wired) -> Result<()> {
+    let queries = bench.choose(10_000, 100_000);
+    let network = network::private();
+    if let Err(reason) = &network {
+        skip(Capability::Networks, format!("the kernel's own count of refused attempts: {reason}"));
+    }
+    let network = network.ok();
+    let settings = ServerSettings {
+        wire: wired.wire.clone(),
+        refusal: Some(Refusal {
+            after_queries: u64::from(queries) / 4,
+            connections: CONNECTIONS,
+            lasts: Duration::from_millis(200),
+        }),
+        cpu: Some(bench.kqps.subject_cpu),
+        ..ServerSettings::default()
+    };
+    let server = network::serve(network.as_ref(), settings)?;
+    let connections = CONNECTIONS.to_string();
+    let flags = ["-c", &connections, "-q", "500", "-n", "1", "-t", "2s", "--lag", "1m", "--check", "answers"];
+    let flags = wired.flags(&flags);
+    let file = bench.queries_with_answers(queries)?;
+    let mut command = bounded::command(bench, &[], server.address(), &file, &flags);
+    if let Some(network) = &network {
+        namespace::enter(&mut command, network)?;
+    }
+    let trial = finish(Running::start(&mut command)?)?.measured()?;
+    let counts = server.stop()?;
+    let seen = sums(&trial)?;
+    if let Some(doubt) = counts.doubt() {
+        bail!("the server's counts are in doubt: {doubt}");
+    }
+    let truth = counts.expected();
+    let (refused, lost) = (count(&seen.failed, "refused"), count(&trial.lost_causes, "refused"));
+    let mut other_causes = as_a_server_sees(&trial.lost_causes);
+    other_causes.remove("refused");
+    ensure!(refused > 0, "no attempt was refused: {seen:?}");
+    ensure!(
+        lost == trial.accounts.sent - counts.queries && other_causes == truth.lost,
+        "lost: {:?} of {}, and the server read {} and counted {:?}",
+        trial.lost_causes,
+        trial.accounts.sent,
+        counts.queries,
+        truth.lost
+    );
+    ensure!(
+        seen.attempts - refused == counts.connections
+            && seen.failed.len() == 1
+            && as_a_server_sees(&seen.closed) == truth.closed,
+        "the server accepted {} and closed {:?}: {seen:?}",
+        counts.connections,
+        truth.closed
+    );
+    ensure!(trial.accounts.correct == truth.accounts.correct, "correct: {:?}, {truth:?}", trial.accounts);
+    if let Some(network) = &network {
+        let by_kernel = network::attempt_fails(network)?;
+        ensure!(by_kernel == refused, "{refused} attempts were refused, and the kernel counted {by_kernel}");
+    }
+    let name = wired.kind.name();
+    eprintln!("{name}: {refused} attempts refused, {lost} queries lost by that, {} agree", counts.queries);
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! A connection by HTTP/2 in TLS (RFC 8484). What is read are the queries of requests, and what is written are their
+//! replies in the same order, each after its length as over TCP: the connection need not know of streams. A length of 0
+//! stands for a query that gets no reply. The limits of connections hold for it as for any other. A request that is no
+//! query gets a status and is counted.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use kqps_http::{Failure, Peer, ServerSession, Taken, Values};
+use kqps_message::header::Header;
+use kqps_message::{question, record};
+
+use super::frame::{LENGTH_BYTES, append, first_message};
+use super::tls::TlsStream;
+
+/// The statuses of requests that are no query.
+const STATUSES: [u16; 6] = [400, 404, 405, 413, 415, 503];
+
+thread_local! {
+    /// Header fields and bodies of the replies of all connections of a thread.
+    static VALUES: RefCell<Values> = RefCell::default();
+}
+
+/// The requests that were no query, of the connections of one listening socket, by status.
+#[derive(Debug, Default)]
+pub(super) struct Refusals([AtomicU64; STATUSES.len()]);
+
+impl Refusals {
+    fn count(&self, status: u16) {
+        if let Some(at) = STATUSES.iter().position(|known| *known == status) {
+            self.0[at].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The counts by status, without zeros.
+    pub(super) fn by_status(&self) -> BTreeMap<String, u64> {
+        let counts =
+            STATUSES.iter().zip(&self.0).map(|(status, count)| (status.to_string(), count.load(Relaxed)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// A connection by HTTP/2 in TLS.
+pub struct HttpStream {
+    pub(super) tls: TlsStream,
+    session: ServerSession,
+    /// Queries after their lengths, of which the first `given` bytes were read.
+    queries: Vec<u8>,
+    given: usize,
+    /// Whether the client sends no more.
+    at_end: bool,
+    refusals: Arc<Refusals>,
+}
+
+impl HttpStream {
+    pub(super) fn new(tls: TlsStream, refusals: &Arc<Refusals>) -> Self {
+        Self {
+            tls,
+            session: ServerSession::default(),
+            queries: Vec::new(),
+            given: 0,
+            at_end: false,
+            refusals: Arc::clone(refusals),
+        }
+    }
+
+    /// Whether more can be read although the last read was short.
+    pub(super) fn may_have_more(&self) -> bool {
+        self.at_end || self.given < self.queries.len() || self.tls.may_have_more()
+    }
+
+    /// Whether requests are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.session.is_busy()
+    }
+
+    /// Whether replies wait for the client to take more.
+    pub(super) fn has_responses(&self) -> bool {
+        self.session.has_responses()
+    }
+
+    /// Sends GOAWAY and `close_notify`, as far as there is room, and ends the server's direction.
+    pub(super) fn shutdown(&mut self, how: Shutdown) -> io::Result<()> {
+        self.session.close();
+        // A client that does not take it needs no word of the end.
+        let _ = self.send();
+        self.tls.shutdown(how)
+    }
+
+    /// Takes the requests that have arrived, and sends what HTTP/2 has to say to them.
+    fn receive(&mut self) -> io::Result<()> {
+        let Self { session, queries, refusals, .. } = self;
+        let received = self.tls.take_plain(|bytes| {
+            session.receive(bytes, |taken| match taken {
+                Taken::Query(query) => append(queries, query),
+                Taken::Refused(status) => refusals.count(status),
+            })
+        })?;
+        let sent = self.send();
+        self.at_end = match received.transpose().map_err(broken)? {
+            None | Some(Peer::Closed) => true,
+            Some(Peer::Open) => false,
+        };
+        sent
+    }
+
+    /// Passes what HTTP/2 framed to TLS.
+    fn send(&mut self) -> io::Result<()> {
+        let Self { session, tls, .. } = self;
+        if session.has_outgoing() { session.take_outgoing(|bytes| tls.queue(bytes)) } else { Ok(()) }
+    }
+}
+
+impl Read for HttpStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.queries.len() {
+            if self.at_end {
+                return Ok(0);
+            }
+            if self.tls.has_unsent() {
+                // The client must read before it is read from. What it has sent stays in the socket.
+                return Err(ErrorKind::Interrupted.into());
+            }
+            self.receive()?;
+        }
+        let waiting = &self.queries[self.given..];
+        let bytes = waiting.len().min(buffer.len());
+        buffer[..bytes].copy_from_slice(&waiting[..bytes]);
+        self.given += bytes;
+        if self.given == self.queries.len() {
+            self.queries = Vec::new();
+            self.given = 0;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Write for HttpStream {
+    /// Takes whole replies while the kernel took the records of all earlier ones.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        let mut taken = 0;
+        VALUES.with_borrow_mut(|values| {
+            while let Some(reply) = first_message(&bytes[taken..]) {
+                taken += LENGTH_BYTES + reply.len();
+                let reply = Some(reply).filter(|reply| !reply.is_empty());
+                self.session.reply(reply, reply.and_then(max_age_s), values);
+            }
+        });
+        self.session.flush();
+        self.send()?;
+        Ok(taken)
+    }
+
+    /// Passes records to the kernel; an error while it has no room for all.
+    fn flush(&mut self) -> io::Result<()> {
+        self.tls.flush()
+    }
+}
+
+/// How long a reply may be kept, seconds: the smallest TTL of its answer (RFC 8484, section 5.1). `None` without an
+/// answer.
+fn max_age_s(reply: &[u8]) -> Option<u32> {
+    let answers = Header::of(reply)?.answers();
+    let mut at = question::end(reply)?;
+    let mut least_s = None;
+    for _ in 0..answers {
+        let record = record::read(reply, at)?;
+        at = record.end;
+        least_s = Some(least_s.map_or(record.ttl_s, |least_s: u32| least_s.min(record.ttl_s)));
+    }
+    least_s
+}
+
+/// The error of a connection whose HTTP/2 failed. Its kind sets it apart from errors of the socket and of TLS.
+#[allow(clippy::needless_pass_by_value)] // `map_err` hands it over
+fn broken(failure: Failure) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_may_be_kept_as_long_as_its_shortest_record() {
+        let record = |ttl: [u8; 4]| [&b"\0\x00\x01\x00\x01"[..], &ttl, b"\x00\x01x"].concat();
+        let reply = |count: u8, records: &[Vec<u8>]| {
+            [&[0, 0, 0x80, 0, 0, 1, 0, count, 0, 0, 0, 0][..], b"\x01a\0\x00\x01\x00\x01", &records.concat()]
+                .concat()
+        };
+        let (hour, minute) = (record([0, 0, 0x0e, 0x10]), record([0, 0, 0, 60]));
+        assert_eq!(max_age_s(&reply(2, &[hour.clone(), minute.clone()])), Some(60));
+        assert_eq!(max_age_s(&reply(1, &[hour.clone(), minute])), Some(3600));
+        assert_eq!(max_age_s(&reply(0, std::slice::from_ref(&hour))), None);
+        assert_eq!(max_age_s(&reply(2, &[hour])), None, "it cannot be read");
+    }
+
+    #[test]
+    fn refusals_are_counted_by_status() {
+        let refusals = Refusals::default();
+        for status in [404, 415, 404] {
+            refusals.count(status);
+        }
+        assert_eq!(refusals.by_status(), [("404".to_owned(), 2), ("415".to_owned(), 1)].into());
+    }
+}

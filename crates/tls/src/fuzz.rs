@@ -1,0 +1,107 @@
+//! Both ends of a connection fed with arbitrary bytes, for the fuzz targets. They panic if a property does not hold.
+
+use std::sync::OnceLock;
+
+use crate::certificate::{KeyType, make};
+use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
+use crate::connection::{ClientTls, ServerTls, Side, Tls};
+use crate::server::Acceptor;
+
+const NAME: &str = "fuzz.test";
+
+/// Bits of the first byte: whether a handshake comes first, and whether the bytes are then messages that the other end
+/// seals. The rest is the length of pieces.
+const AFTER_A_HANDSHAKE: u8 = 0x80;
+const SEALED: u8 = 0x40;
+
+/// What makes the two ends.
+struct Makers {
+    connector: Connector,
+    acceptor: Acceptor,
+}
+
+fn makers() -> &'static Makers {
+    static MAKERS: OnceLock<Makers> = OnceLock::new();
+    MAKERS.get_or_init(|| {
+        let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
+        let settings = ClientSettings {
+            trust: Trust::Ca(made.ca),
+            resume: false,
+            suites: Vec::new(),
+            groups: Vec::new(),
+        };
+        let client = Client::new(&settings).expect("a client");
+        let connector = client.connector(server_name(NAME).expect("a name"), 0);
+        Makers { connector, acceptor: Acceptor::new(&made.identity).expect("a server") }
+    })
+}
+
+/// Two ends, after their handshake if `is_established`.
+fn ends(is_established: bool) -> (ClientTls, ServerTls) {
+    let Makers { connector, acceptor } = makers();
+    let mut to_server = Vec::new();
+    let mut client = connector.connect(&mut to_server).expect("a client has a first message");
+    let mut server = acceptor.accept().expect("a server waits");
+    while is_established && !to_server.is_empty() {
+        let mut to_client = Vec::new();
+        assert_eq!(
+            fed(&mut server, &std::mem::take(&mut to_server), 1 << 14, &mut to_client),
+            Some(Vec::new())
+        );
+        assert_eq!(fed(&mut client, &to_client, 1 << 14, &mut to_server), Some(Vec::new()));
+    }
+    (client, server)
+}
+
+/// Feeds bytes in pieces. Returns the bytes of messages; `None` if TLS failed, after which it must take nothing more.
+fn fed<S: Side>(tls: &mut Tls<S>, bytes: &[u8], piece: usize, outgoing: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    for piece in bytes.chunks(piece.max(1)) {
+        let mut records = [tls.kept(), piece].concat();
+        match tls.open(&mut records, &mut plain, outgoing) {
+            Ok(_) => assert!(tls.kept().len() <= records.len()),
+            Err(failure) => {
+                assert!(!failure.to_string().is_empty());
+                assert!(tls.open(&mut [], &mut Vec::new(), outgoing).is_err());
+                assert!(tls.seal(b"a message", outgoing).is_err());
+                return None;
+            }
+        }
+    }
+    Some(plain)
+}
+
+/// Feeds one end, whose messages come from the other.
+fn feed<S: Side, O: Side>(tls: &mut Tls<S>, other: &mut Tls<O>, choice: u8, bytes: &[u8]) {
+    let (piece, mut outgoing) = (usize::from(choice & !(AFTER_A_HANDSHAKE | SEALED)), Vec::new());
+    if choice & AFTER_A_HANDSHAKE != 0 && choice & SEALED != 0 {
+        let mut sealed = Vec::new();
+        for message in bytes.chunks(piece.max(1)) {
+            other.seal(message, &mut sealed).expect("the handshake is complete");
+        }
+        assert_eq!(
+            fed(tls, &sealed, 2 * piece + 1, &mut outgoing).as_deref(),
+            Some(bytes),
+            "messages arrive whole"
+        );
+        return;
+    }
+    let was_established = tls.is_established();
+    let plain = fed(tls, bytes, piece, &mut outgoing);
+    assert!(plain.is_none_or(|plain| plain.is_empty()), "nobody sealed a message");
+    assert_eq!(tls.is_established(), was_established, "nobody has the keys of this end");
+}
+
+/// Feeds a client. The first byte says how; see the constants of this module.
+pub fn client(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let (mut client, mut server) = ends(choice & AFTER_A_HANDSHAKE != 0);
+    feed(&mut client, &mut server, choice, bytes);
+}
+
+/// Feeds a server likewise.
+pub fn server(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let (mut client, mut server) = ends(choice & AFTER_A_HANDSHAKE != 0);
+    feed(&mut server, &mut client, choice, bytes);
+}

@@ -1,0 +1,5 @@
+//! The target `secure_connection` for cargo-fuzz.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kqps_fuzz::secure_connection(bytes));
