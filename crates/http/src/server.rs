@@ -296,7 +296,7 @@ fn query_of(head: &Parts, query: &mut Vec<u8>) -> Result<IsWhole, StatusCode> {
     if head.method != http::Method::GET {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let fields = head.uri.query().unwrap_or_default().split('&');
+    let mut fields = head.uri.query().unwrap_or_default().split('&');
     let text = fields.find_map(|field| field.strip_prefix("dns=")).ok_or(StatusCode::BAD_REQUEST)?;
     query.clear();
     URL_SAFE_NO_PAD.decode_vec(text, query).map_err(|_| StatusCode::BAD_REQUEST)?;

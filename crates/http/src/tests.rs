@@ -3,7 +3,8 @@
 mod frames;
 
 use frames::{
-    DATA, GOAWAY, MAX_CONCURRENT_STREAMS, PREFACE, RST_STREAM, frame, kinds, request, response, settings,
+    DATA, GOAWAY, MAX_CONCURRENT_STREAMS, PREFACE, RST_STREAM, SETTINGS, frame, kinds, request, response,
+    settings,
 };
 
 use crate::{BadTarget, ClientSession, Fate, Method, PATH, Peer, Requests, ServerSession, Taken, Values};
@@ -212,7 +213,9 @@ fn a_server_takes_post_and_get_of_dns_messages() {
 fn asked(count: u16) -> ClientSession {
     let mut client = ClientSession::new().unwrap();
     let mut how = Requests::new(Method::Post, "dns.test", PATH).unwrap();
-    assert!(receive(&mut client, &settings(&[])).is_empty());
+    // A stream has the client's window once the server has acknowledged it.
+    let acknowledged = frame(SETTINGS, 1, 0, &[]);
+    assert!(receive(&mut client, &[settings(&[]), acknowledged].concat()).is_empty());
     for key in 0..count {
         assert!(client.has_room() && client.ask(key, &query(key, 30), &mut how, u64::from(key)));
     }

@@ -15,7 +15,6 @@ const WORK_MOST: Duration = Duration::from_millis(10);
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps serve echo
   kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
   kqps serve echo --listen https://127.0.0.1:8443 --cert-type rsa
   kqps serve echo --listen quic://127.0.0.1:8853 --early-data

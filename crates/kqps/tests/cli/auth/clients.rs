@@ -11,17 +11,18 @@ use crate::serve::running::Running;
 /// The clients, each with its Debian package.
 const CLIENTS: [(&str, &str); 2] = [("kdig", "knot-dnsutils"), ("dig", "bind9-dnsutils")];
 
-/// The flags of a client for each transport.
-const TRANSPORTS: [(&str, &str); 3] = [("udp", "+notcp"), ("tcp", "+tcp"), ("tls", "+tls")];
+/// The flags of a client for each transport. UDP is the usual one, and `+notcp` would keep kdig from asking again.
+const TRANSPORTS: [(&str, &str); 3] = [("udp", "+noignore"), ("tcp", "+tcp"), ("tls", "+tls")];
 
-/// The lines of a client's answer, sorted; an error if it cannot be started.
+/// The records in a client's answer, sorted; an error if it cannot be started.
 fn lines(client: &str, port: u16, flag: &str, question: [&str; 2]) -> std::io::Result<Vec<String>> {
     let mut command = Command::new(client);
     command.args(["@127.0.0.1", "-p", &port.to_string(), "+short", flag]).args(question);
     let output = command.output()?;
     let words = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{client} {flag}: {words}{}", String::from_utf8_lossy(&output.stderr));
-    let mut lines: Vec<String> = words.lines().map(str::to_owned).collect();
+    let mut lines: Vec<String> =
+        words.lines().filter(|line| !line.is_empty() && !line.starts_with(';')).map(str::to_owned).collect();
     lines.sort();
     Ok(lines)
 }

@@ -95,7 +95,11 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
             "connections = [\"kept\"]\n\"player.transport\" = [\"udp\", \"tcp\"]",
             "`player.connections` varies, and sets nothing in cells over udp",
         ),
-        ("\"player.window\" = 100", "\"player.transport\" = \"tsl\"", "one of udp, tcp, tls, found `tsl`"),
+        (
+            "\"player.window\" = 100",
+            "\"player.transport\" = \"tsl\"",
+            "one of udp, tcp, tls, https, found `tsl`",
+        ),
         (
             fixed,
             "fixed = { \"player.transport\" = \"tcp\", \"player.resume\" = false }",
