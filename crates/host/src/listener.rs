@@ -62,7 +62,10 @@ enum Kind {
 
 impl Kind {
     fn of(transport: Transport) -> Self {
-        if transport == Transport::Udp { Self::Udp } else { Self::Tcp }
+        match transport {
+            Transport::Udp | Transport::Quic => Self::Udp,
+            Transport::Tcp | Transport::Tls | Transport::Https => Self::Tcp,
+        }
     }
 
     /// The names of its tables in `/proc/net`, IPv4 first.

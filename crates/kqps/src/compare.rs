@@ -116,11 +116,11 @@ struct LiveArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
-    /// Have at most this many connections open at once to a --target over TCP or TLS (default: 8)
+    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
     #[arg(long, value_name = "COUNT", value_parser = parse_connections, conflicts_with = "runs", help_heading = "Load")]
     connections: Option<u32>,
 
-    /// Close each connection to a --target over TCP or TLS after this many queries (default: keep it)
+    /// Close each connection to a --target after this many queries, except over UDP (default: keep it)
     #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, conflicts_with = "runs", help_heading = "Load")]
     queries_per_connection: Option<u32>,
 
@@ -134,7 +134,7 @@ struct LiveArgs {
     #[arg(long, conflicts_with_all = ["runs", "ca"], help_heading = "Subjects")]
     insecure: bool,
 
-    /// The name of each --target over TLS in its certificate (default: the target as typed)
+    /// The name of each --target in its certificate, if it has one (default: the target as typed)
     #[arg(long, value_name = "NAME", conflicts_with = "runs", help_heading = "Subjects")]
     server_name: Option<String>,
 

@@ -256,8 +256,9 @@ mod tests {
 
     #[test]
     fn each_side_has_the_transport_that_its_words_name() {
-        sides_over(Transport::Tcp);
-        sides_over(Transport::Tls);
+        for transport in [Transport::Tcp, Transport::Tls, Transport::Https, Transport::Quic] {
+            sides_over(transport);
+        }
     }
 
     fn sides_over(transport: Transport) {

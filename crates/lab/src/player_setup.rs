@@ -160,6 +160,7 @@ mod tests {
             PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
@@ -177,6 +178,7 @@ mod tests {
             queries_per_connection,
             outstanding: 10,
             close: Close::Fin,
+            early_data: false,
             tls: None,
             http: None,
         }
@@ -200,6 +202,12 @@ mod tests {
         let WireSetup::Connected(of_tls) = tls(tls_setup()) else { panic!() };
         let http = Some(HttpSetup { method, path: path.into() });
         WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
+    }
+
+    fn quic(early_data: bool) -> WireSetup {
+        let of_tcp = connections(Some(0));
+        let tls = Some(tls_setup());
+        WireSetup::Connected(ConnectionSetup { transport: Transport::Quic, early_data, tls, ..of_tcp })
     }
 
     fn tls_setup() -> TlsSetup {
@@ -319,6 +327,18 @@ mod tests {
         cell.factors.set(name::PLAYER_TRANSPORT, "tls").unwrap();
         let WireSetup::Connected(usual) = PlayerSetup::of(&cell).wire else { panic!() };
         assert!(usual.tls.unwrap().resume);
+    }
+
+    #[test]
+    fn a_plan_over_quic_has_connections_early_data_and_tls() {
+        let setup = PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS };
+        let made = plan(&setup, RequestedPace::Closed, &[1], &[0]).unwrap();
+        assert!(made.has_connections_alone());
+        let Wire::Quic(quic) = made.wire else { panic!("{:?}", made.wire) };
+        assert_eq!((quic.connections, quic.outstanding, quic.early_data), (64, 10, true));
+        assert_eq!(quic.connect_timeout, Duration::from_millis(250));
+        assert_eq!(quic.tls.client.trust, Trust::Ca("the issuer".into()));
+        assert_eq!(quic.tls.names, ["127.0.0.1"]);
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn no_echo_there(transport: Transport) -> String {
         Transport::Tcp => "--tcp --listen ADDR:PORT",
         Transport::Tls => "--listen tls://ADDR:PORT --cert FILE --key FILE",
         Transport::Https => "--listen https://ADDR:PORT --cert FILE --key FILE",
+        Transport::Quic => "--listen quic://ADDR:PORT --cert FILE --key FILE",
     };
     format!(
         "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best \

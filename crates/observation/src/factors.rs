@@ -13,11 +13,12 @@
 //! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next three |
 //! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
-//! | `player.close` | `fin`, `rst` | how the player closes connections |
+//! | `player.close` | `fin`, `rst` | how the player closes connections; not for QUIC |
 //! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
 //! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
 //! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
 //! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
+//! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT); for QUIC |
 //! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
 //! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |

@@ -84,15 +84,6 @@ impl Wire {
             Self::Quic(_) => Transport::Quic,
         }
     }
-
-    /// Queries after which a connection is closed; `None` if it is kept, and without connections.
-    fn queries_per_connection(&self) -> Option<u32> {
-        match self {
-            Self::Udp(_) => None,
-            Self::Tcp(tcp) => tcp.queries_per_connection,
-            Self::Quic(quic) => quic.queries_per_connection,
-        }
-    }
 }
 
 /// The part of a plan that only UDP needs.
@@ -143,6 +134,18 @@ impl TcpPlan {
     }
 }
 
+impl QuicPlan {
+    /// Whether connections alone are the load.
+    pub fn has_connections_alone(&self) -> bool {
+        self.queries_per_connection == Some(0)
+    }
+
+    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
+    pub fn uses_of_connection(&self) -> Option<u32> {
+        self.queries_per_connection.map(|queries| queries.max(1))
+    }
+}
+
 /// The part of a plan that only QUIC needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,7 +154,7 @@ pub struct QuicPlan {
     /// port of its own. At least one per thread and per target is used.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
-    /// before the trial begins, all others when a query needs them.
+    /// before the trial begins, all others when a query needs them. With 0, connections alone are the load, as over TCP.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, 1 to 65,536.
     pub outstanding: u32,
@@ -211,7 +214,11 @@ impl Plan {
 
     /// Whether connections alone are the load: each query stands for a connection, and none is sent.
     pub fn has_connections_alone(&self) -> bool {
-        self.wire.queries_per_connection() == Some(0)
+        match &self.wire {
+            Wire::Udp(_) => false,
+            Wire::Tcp(tcp) => tcp.has_connections_alone(),
+            Wire::Quic(quic) => quic.has_connections_alone(),
+        }
     }
 
     /// Whether queries leave on a schedule.

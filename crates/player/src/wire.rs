@@ -2,6 +2,7 @@
 //! gets its part of it.
 
 pub mod quic;
+mod stamps;
 pub mod tcp;
 pub mod udp;
 
@@ -28,7 +29,11 @@ pub(crate) enum Opened {
     },
     /// With TLS or without it.
     Tcp(Option<Arc<Client>>),
-    Quic { client: Arc<Client>, sockets: Vec<UdpSocket>, notes: Vec<String> },
+    Quic {
+        client: Arc<Client>,
+        sockets: Vec<UdpSocket>,
+        notes: Vec<String>,
+    },
 }
 
 /// A thread's part of the wire.
@@ -60,6 +65,7 @@ impl Opened {
                 Ok(Self::Tcp(tcp::client(tcp)?.map(Arc::new)))
             }
             Wire::Quic(quic) => {
+                tcp::check_descriptors(plan)?;
                 let client = Arc::new(quic::client(quic)?);
                 let Sockets { all: sockets, notes } = quic::bind(plan, quic)?;
                 Ok(Self::Quic { client, sockets, notes })

@@ -1,6 +1,7 @@
 //! HTTP/2: what a server does to a connection, to a stream or to a response is in the accounts, with its cause. The
 //! server's frames are written by hand (RFC 9113, RFC 7541).
 
+mod connected;
 mod stream;
 mod support;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use connected::{counts, played};
 use kqps_http::Method;
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, HttpFacts};
@@ -20,7 +22,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, counts, played, query, reply};
+use stream::{Server, query, reply};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 const NAME: &str = "dns.test";

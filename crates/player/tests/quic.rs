@@ -131,7 +131,7 @@ fn kept(connections: usize, ca: &str) -> QuicPlan {
         outstanding: 1 << 16,
         connect_timeout: Duration::from_secs(5),
         buffer_bytes: None,
-        tls: TlsPlan { names: vec![NAME.into()], client },
+        tls: TlsPlan { names: vec![NAME.into()], client, http: None },
         early_data: false,
         congestion: Congestion::Fixed,
     }
@@ -171,7 +171,11 @@ fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
         let facts = quic(&connections);
         assert!(facts.datagrams_sent > 0 && facts.datagrams_received > 0 && facts.failures.is_empty(), "{facts:?}");
         assert_eq!((facts.retries, facts.early_offered, facts.early_queries), (0, 0, 0));
-        assert!(trial.histograms.contains_key("handshake full"));
+        for (name, is_there) in
+            [("handshake full", true), ("first query", true), ("write to reply", true), ("connect", false)]
+        {
+            assert_eq!(trial.histograms.contains_key(name), is_there, "{name}");
+        }
     }
 }
 
@@ -188,6 +192,27 @@ fn connections_resume_if_they_may() {
         // The first connection at each of the four places has no ticket, and others may end before theirs arrives.
         assert_eq!(by_kind(&connections)[1] > 50, resume, "{connections:?}");
     }
+}
+
+#[test]
+fn connections_alone_are_made_and_closed_without_a_query() {
+    let made = made();
+    for resume in [true, false] {
+        let server = server(&made, false, |_, _, _| panic!("no query is sent"));
+        let mut alone = QuicPlan { queries_per_connection: Some(0), ..kept(4, &made.ca) };
+        alone.tls.client.resume = resume;
+        let (trial, connections) = played(100, &plan(server.address, alone));
+        assert_eq!((trial.accounts.correct, connections.alone), (100, true), "{:?}", trial.accounts);
+        assert_eq!((connections.attempts, connections.established, connections.before_load), (100, 100, 0));
+        assert_eq!(connections.closed, counts([("player", 100)]));
+        // The first connection at each of the four places has no ticket.
+        assert_eq!(by_kind(&connections)[1] > 50, resume, "{connections:?}");
+    }
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let alone = QuicPlan { queries_per_connection: Some(0), ..kept(4, &made.ca) };
+    let (trial, connections) = played(20, &plan(closed, alone));
+    assert_eq!((trial.accounts.lost, connections.attempts), (20, 20), "{connections:?}");
+    assert_eq!(trial.lost_causes, counts([("refused", 20)]));
 }
 
 #[test]

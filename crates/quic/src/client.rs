@@ -245,6 +245,11 @@ impl Client {
         self.counts
     }
 
+    /// The counts of the tickets of the target with this number.
+    pub fn tickets_of(&self, target: usize) -> TicketCounts {
+        self.targets[target].connector.tickets()
+    }
+
     /// The counts of tickets, of all targets.
     pub fn tickets(&self) -> TicketCounts {
         let mut sum = TicketCounts::default();

@@ -144,6 +144,12 @@ impl Connector {
     }
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Client").field("resume", &self.resume).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Connector {
     /// Shows nothing of the tickets.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

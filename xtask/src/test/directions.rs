@@ -47,6 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-message",
             "kqps-kernel",
             "kqps-tls",
+            "kqps-http",
+            "kqps-quic",
             "kqps-host",
             "kqps-observation",
             "kqps-player",

@@ -46,11 +46,7 @@ pub(super) fn chosen(
             check(pid)?;
             Ok(SubjectWatched::of_processes(vec![pid], targets[0].ip()))
         }
-        Choice::Auto => {
-            let is_of_datagrams = matches!(transport, Transport::Udp | Transport::Quic);
-            let sockets = if is_of_datagrams { Transport::Udp } else { Transport::Tcp };
-            Ok(SubjectWatched::found(targets, sockets))
-        }
+        Choice::Auto => Ok(SubjectWatched::found(targets, transport)),
     }
 }
 

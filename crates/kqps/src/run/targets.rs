@@ -192,8 +192,8 @@ impl ConnectionUse {
         }
         match self.trust.given().filter(|_| !has(Transport::is_encrypted)) {
             Some(flag) => Err(bad_input(format!(
-                "{flag} is for servers over tls that run already, such as tls://127.0.0.1:8853; a subject that kqps \
-                 starts gets a certificate of the run"
+                "{flag} is for servers over tls, https or quic that run already, such as tls://127.0.0.1:8853; a subject \
+                 that kqps starts gets a certificate of the run"
             ))),
             None => Ok(()),
         }

@@ -20,7 +20,6 @@ Examples:
   kqps serve auth --zone bench.test=bench.zone
   kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
   kqps serve auth --zone bench.zone --listen https://127.0.0.1:8443
-  kqps serve auth --zone bench.zone --listen quic://127.0.0.1:8853
   kqps serve auth --zone bench.zone --transfers --cookies --unix /run/kqps.sock";
 
 /// Answer from zones: an authoritative name server

@@ -16,8 +16,7 @@ const WORK_MOST: Duration = Duration::from_millis(10);
 const EXAMPLES: &str = "\
 Examples:
   kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
-  kqps serve echo --listen https://127.0.0.1:8443 --cert-type rsa
-  kqps serve echo --listen quic://127.0.0.1:8853 --early-data
+  kqps serve echo --listen quic://127.0.0.1:8853 --cert-type rsa
   kqps serve echo --sockets reuseport --threads 2 --cpus 2,3 --steer cpu
   kqps serve echo --work 2us --for 10m";
 

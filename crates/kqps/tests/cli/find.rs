@@ -84,10 +84,17 @@ fn a_search_over_tcp_has_the_ceiling_of_tcp() {
 }
 
 #[test]
-fn a_search_over_tls_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own() {
-    let server = Running::start(&["--listen", "127.0.0.1:0", "--listen", "tls://127.0.0.1:0"]);
+fn an_encrypted_search_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own() {
+    for word in ["tls", "https", "quic"] {
+        searched_over(Transport::of_word(word).unwrap());
+    }
+}
+
+fn searched_over(transport: Transport) {
+    let word = transport.word();
+    let server = Running::start(&["--listen", "127.0.0.1:0", "--listen", &format!("{word}://127.0.0.1:0")]);
     let bench = Bench::new();
-    let target = format!("tls://{}", server.ready["tls"][0].as_str().unwrap());
+    let target = format!("{word}://{}", server.ready[word][0].as_str().unwrap());
     let mut find = kqps(&["find", &target, "-c", "4", "--goal", "quick", "--max", "1.5k", "--width", "20%"]);
     find.args(["-t", "500ms", "--lag", "10s", "--ca", server.ready["ca"].as_str().unwrap(), "--out"]);
     find.arg(bench.folder.path().join("kept")).args(["--resume", "no", "-d"]).arg(bench.queries());
@@ -95,13 +102,13 @@ fn a_search_over_tls_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own() 
     assert!(!err.contains("could not be measured"), "{err}");
     let run = Store::read(&bench.folder.path().join("kept/run.sqlite")).unwrap();
     let [echo, subject] = &run.cells[..] else { panic!("{err}") };
-    assert_eq!((echo.name.as_str(), echo.role), ("echo tls", Role::EchoCeiling));
+    assert_eq!((echo.name.as_str(), echo.role), (&*format!("echo {word}"), Role::EchoCeiling));
     for cell in [echo, subject] {
-        assert_eq!((cell.factors.transport(), cell.factors.player().resume), (Transport::Tls, Some(false)));
+        assert_eq!((cell.factors.transport(), cell.factors.player().resume), (transport, Some(false)));
     }
     assert_eq!(subject.factors.word("player.tls_trust"), Some("ca"));
     for trial in run.trials.iter().map(|one| one.measured().unwrap()) {
-        assert!(trial.transport == Transport::Tls && trial.accounts.correct > 0, "{out}");
+        assert!(trial.transport == transport && trial.accounts.correct > 0, "{out}");
         let tls = trial.connections.as_ref().unwrap().tls.as_ref().unwrap();
         assert!(tls.trust == "ca" && tls.failures.is_empty(), "{:?}", tls.failures);
     }

@@ -327,7 +327,7 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", folder, "-Q", "1"], "is a directory"),
         (&["load", target, "-d", "/nonexistent", "-Q", "1"], "No such file"),
         (&["load", "192.0.2.1", "-d", good, "-Q", "1"], "--allow-target 192.0.2.1"),
-        (&["load", "https://127.0.0.1", "-d", good, "-Q", "1"], "over udp, tcp, tls and quic, not over https"),
+        (&["load", "gopher://127.0.0.1", "-d", good, "-Q", "1"], "expected udp, tcp, tls, https or quic"),
         (&["find", target, "-d", good, "--goal", "best"], "quick"),
     ];
     for (arguments, wanted) in cases {

@@ -210,21 +210,30 @@ show = ["median", "cpu", "ceiling-share", "memory-per-connection"]
 "#;
 
 #[test]
-fn a_study_over_tls_has_certificates_of_its_own_and_ceilings_over_tls() {
-    let lab = Lab::new(OVER_TLS);
+fn an_encrypted_study_has_certificates_of_its_own_and_ceilings_over_its_transport() {
+    for transport in [Transport::Tls, Transport::Https, Transport::Quic] {
+        studied_over(transport);
+    }
+}
+
+fn studied_over(transport: Transport) {
+    let word = transport.word();
+    let of_transport = format!("\"player.transport\" = \"{word}\"");
+    let lab = Lab::new(&OVER_TLS.replace("\"player.transport\" = \"tls\"", &of_transport));
     let output = lab.run(&["--out", &lab.out().display().to_string()]);
     let run = lab.stored();
     assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
     assert_eq!(run.cells.len(), 8, "a ceiling of the player and an echo for each of both ways");
     for (index, cell) in run.cells.iter().enumerate() {
-        assert!(cell.role == Role::Subject || cell.name.contains(" over tls, "), "{}", cell.name);
+        let over = format!(" over {word}, ");
+        assert!(cell.role == Role::Subject || cell.name.contains(&over), "{}", cell.name);
         let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
         assert!(of_cell().all(|trial| trial.failure().is_none()), "{}: {:?}", cell.name, of_cell().next());
         let measured: Vec<_> = of_cell().filter_map(|trial| trial.measured()).collect();
         assert!(measured.iter().any(|trial| trial.accounts.correct > 0), "{}: no figure", cell.name);
         let is_kept = cell.factors.player().queries_per_connection.is_none();
         for trial in measured {
-            assert_eq!((trial.transport, trial.accounts.wrong), (Transport::Tls, 0), "{}", cell.name);
+            assert_eq!((trial.transport, trial.accounts.wrong), (transport, 0), "{}", cell.name);
             let connections = trial.connections.as_ref().unwrap();
             assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
             let tls = connections.tls.as_ref().unwrap();

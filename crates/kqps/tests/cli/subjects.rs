@@ -266,28 +266,33 @@ fn each_that_answers_over_tcp_keeps_many_connections_for_many_queries() {
     }
 }
 
-/// The probe asks for the zone in TLS, and accepts certificates of the run's issuer alone.
+/// The subjects that answer over each encrypted transport.
+const ENCRYPTED: [(Transport, &[&str]); 3] = [
+    (Transport::Tls, &["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"]),
+    (Transport::Https, &["bind", "unbound", "dnsdist", "echo", "kqps-auth"]),
+    (Transport::Quic, &["echo", "kqps-auth"]),
+];
+
+/// The probe asks for the zone over the transport, and accepts certificates of the run's issuer alone.
 #[test]
-fn each_that_answers_over_tls_has_the_certificate_that_it_is_given() {
+fn each_that_answers_encrypted_has_the_certificate_that_it_is_given() {
     let types = [CertificateType::EcdsaP256, CertificateType::Rsa2048];
     let certificates = Certificates::make(types).unwrap();
     let mut rig = Rig::new();
     for definition in installed() {
-        if definition.check_transport(Transport::Tls).is_err() {
-            assert!(
-                !["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"]
-                    .contains(&definition.name.as_str())
-            );
-            continue;
-        }
-        for certificate in types.map(|one| certificates.of(one)) {
-            let over = Over { transport: Transport::Tls, certificate };
-            let started = rig.start_over(over, &definition, 2, &Settings::new());
-            let mut started = started.unwrap_or_else(|error| {
-                panic!("{} over tls: {error}\n{}", definition.title, error.output().join("\n"))
-            });
-            assert_eq!(started.subject.ended(), None);
-            started.stop(&definition);
+        for (transport, names) in ENCRYPTED {
+            let answers = definition.check_transport(transport).is_ok();
+            assert_eq!(answers, names.contains(&definition.name.as_str()), "{}", definition.title);
+            for certificate in types.map(|one| certificates.of(one)).into_iter().filter(|_| answers) {
+                let started =
+                    rig.start_over(Over { transport, certificate }, &definition, 2, &Settings::new());
+                let mut started = started.unwrap_or_else(|error| {
+                    let (title, word) = (&definition.title, transport.word());
+                    panic!("{title} over {word}: {error}\n{}", error.output().join("\n"))
+                });
+                assert_eq!(started.subject.ended(), None);
+                started.stop(&definition);
+            }
         }
     }
     let echo = builtin::echo();

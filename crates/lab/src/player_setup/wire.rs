@@ -1,4 +1,4 @@
-//! How a cell's queries travel: by datagrams, or on connections, in TLS or without it.
+//! How a cell's queries travel: by datagrams, or on connections, encrypted or not.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use kqps_http::{Method, PATH, authority};
 use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice, name};
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{HttpPlan, OUTSTANDING_MOST};
-use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_quic::Congestion;
 use kqps_tls::{ClientSettings, Trust};
 
 /// How a cell's queries travel.
@@ -36,8 +37,11 @@ pub struct ConnectionSetup {
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection.
     pub outstanding: u32,
-    /// How the player closes connections.
+    /// How the player closes connections. Over QUIC it has no effect.
     pub close: Close,
+    /// Whether queries leave with the first packets of resumed connections. Over other transports than QUIC it has no
+    /// effect.
+    pub early_data: bool,
     /// TLS; `None` over a transport that is not encrypted.
     pub tls: Option<TlsSetup>,
     /// HTTP; `None` over a transport without it.
@@ -134,6 +138,7 @@ impl ConnectionSetup {
                 Some(CloseChoice::Rst) => Close::Rst,
                 Some(CloseChoice::Fin) | None => Close::Fin,
             },
+            early_data: player.early_data.unwrap_or(false),
             tls: transport.is_encrypted().then(|| TlsSetup::of(player)),
             http: (transport == Transport::Https).then(|| HttpSetup::of(player)),
         }
@@ -147,6 +152,7 @@ impl ConnectionSetup {
             queries_per_connection: self.queries_per_connection,
             outstanding_per_connection: Some(self.outstanding),
             close: (self.close == Close::Rst).then_some(CloseChoice::Rst),
+            early_data: self.early_data.then_some(true),
             ..of_all
         };
         let of_http = match &self.http {
@@ -181,6 +187,16 @@ impl ConnectionSetup {
                 close: self.close,
                 connect_timeout: timeout,
                 tls: self.tls.as_ref().map(|tls| tls.plan(targets, ca, self.http.as_ref())).transpose()?,
+            })),
+            Transport::Quic => Ok(Wire::Quic(QuicPlan {
+                connections: self.connections as usize,
+                queries_per_connection: self.queries_per_connection,
+                outstanding: self.outstanding,
+                connect_timeout: timeout,
+                buffer_bytes: None,
+                tls: self.tls.as_ref().ok_or("quic has no connections without TLS")?.plan(targets, ca, None)?,
+                early_data: self.early_data,
+                congestion: Congestion::default(),
             })),
         }
     }

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 29] = [
+pub const COMMON: [&str; 30] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -34,6 +34,7 @@ pub const COMMON: [&str; 29] = [
     name::PLAYER_RESUME,
     name::PLAYER_TLS_GROUP,
     name::PLAYER_TLS_SUITE,
+    name::PLAYER_EARLY_DATA,
     name::SUBJECT_CERTIFICATE,
     name::DATASET_NAMES,
     name::DATASET_RECIPE,

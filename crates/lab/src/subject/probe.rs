@@ -2,6 +2,7 @@
 //! reply is good enough. A server that answers over UDP may not listen on TCP yet.
 
 mod encrypted;
+mod quic;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -45,6 +46,8 @@ enum Way {
     Tls(encrypted::Server),
     /// By a request over a new connection each time.
     Https(encrypted::Server),
+    /// On a stream of a new connection over QUIC each time.
+    Quic(quic::Server),
 }
 
 impl Probe {
@@ -77,6 +80,7 @@ impl Probe {
             Way::Tcp(target) => by_connection(*target, &self.query),
             Way::Tls(server) => server.ask_in_tls(&self.query),
             Way::Https(server) => server.ask_by_http(&self.query),
+            Way::Quic(server) => server.ask(&self.query),
         };
         match reply {
             Ok(reply) => self.rate(&reply),

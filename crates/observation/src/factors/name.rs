@@ -41,6 +41,8 @@ pub const PLAYER_TLS_SUITE: &str = "player.tls_suite";
 pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 /// The name in the certificate of a server that runs already.
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
+/// Whether the player sends early data over QUIC.
+pub const PLAYER_EARLY_DATA: &str = "player.early_data";
 /// How the player asks by HTTP.
 pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
 /// The path that the player asks by HTTP.
@@ -112,12 +114,15 @@ pub const LISTENERS: &str = "listeners";
 pub fn is_for(name: &str, transport: Transport) -> bool {
     match name {
         PLAYER_IO | PLAYER_SOCKETS => !transport.has_connections(),
-        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING | PLAYER_CLOSE => {
+        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING => {
             transport.has_connections()
         }
+        // QUIC closes connections in one way.
+        PLAYER_CLOSE => transport.has_connections() && transport != Transport::Quic,
         PLAYER_RESUME | PLAYER_TLS_GROUP | PLAYER_TLS_SUITE | PLAYER_TLS_TRUST | PLAYER_TLS_NAME
         | SUBJECT_CERTIFICATE => transport.is_encrypted(),
         PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
+        PLAYER_EARLY_DATA => transport == Transport::Quic,
         _ => true,
     }
 }

@@ -76,6 +76,9 @@ impl Values {
                     Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);
             }
             name::PLAYER_RESUME => player.resume = Some(wanted.one_of(&["true", "false"], [true, false])?),
+            name::PLAYER_EARLY_DATA => {
+                player.early_data = Some(wanted.one_of(&["true", "false"], [true, false])?);
+            }
             name::PLAYER_TLS_GROUP => player.tls_group = Some(word.to_owned()),
             name::PLAYER_TLS_SUITE => player.tls_suite = Some(word.to_owned()),
             name::PLAYER_TLS_TRUST => {

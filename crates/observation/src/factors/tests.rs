@@ -25,6 +25,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         ("player.burst", "32"),
         ("player.close", "rst"),
         ("player.connections", "64"),
+        ("player.early_data", "true"),
         ("player.http_method", "get"),
         ("player.http_path", "/dns"),
         ("player.io", "mmsg"),
@@ -65,6 +66,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         tls_suite: Some("TLS_AES_128_GCM_SHA256".into()),
         tls_trust: Some(TrustChoice::Anyone),
         tls_name: Some("dns.test".into()),
+        early_data: Some(true),
         http_method: Some(MethodChoice::Get),
         http_path: Some("/dns".into()),
     };
@@ -130,7 +132,9 @@ fn values_that_are_set_are_read_again_from_their_words() {
 fn settings_of_another_transport_do_not_fit() {
     let of = |transport: &str| {
         let words = [
+            ("player.close", "rst"),
             ("player.connections", "4"),
+            ("player.early_data", "true"),
             ("player.io", "mmsg"),
             ("player.resume", "false"),
             ("player.sockets", "8"),
@@ -142,9 +146,10 @@ fn settings_of_another_transport_do_not_fit() {
         let fitting = read(&words).unwrap().fitting();
         (fitting.transport(), fitting.words().keys().cloned().collect::<Vec<_>>())
     };
-    let tcp = ["player.connections", "player.transport", "player.window", "sockets"];
+    let tcp = ["player.close", "player.connections", "player.transport", "player.window", "sockets"];
     assert_eq!(of("tcp"), (Transport::Tcp, tcp.map(str::to_owned).to_vec()));
     let tls = [
+        "player.close",
         "player.connections",
         "player.resume",
         "player.transport",
@@ -153,6 +158,16 @@ fn settings_of_another_transport_do_not_fit() {
         "subject.certificate",
     ];
     assert_eq!(of("tls"), (Transport::Tls, tls.map(str::to_owned).to_vec()));
+    let quic = [
+        "player.connections",
+        "player.early_data",
+        "player.resume",
+        "player.transport",
+        "player.window",
+        "sockets",
+        "subject.certificate",
+    ];
+    assert_eq!(of("quic"), (Transport::Quic, quic.map(str::to_owned).to_vec()));
     let udp = ["player.io", "player.sockets", "player.transport", "player.window", "sockets"];
     assert_eq!(of("udp"), (Transport::Udp, udp.map(str::to_owned).to_vec()));
     assert_eq!(Factors::default().transport(), Transport::Udp);
@@ -170,6 +185,7 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("player.sources", "127.0.0.0/7", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
         ("player.close", "end", "one of fin, rst"),
         ("player.resume", "yes", "one of true, false"),
+        ("player.early_data", "yes", "one of true, false"),
         ("subject.certificate", "rsa", "one of ecdsa-p256, rsa-2048"),
         ("player.connections", "0", "a number from 1 on"),
         ("player.queries_per_connection", "-1", "a number from 0 on"),

@@ -47,7 +47,7 @@ pub struct PlayerFactors {
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, at least 1.
     pub outstanding_per_connection: Option<u32>,
-    /// How the player closes connections.
+    /// How the player closes connections; not for QUIC.
     pub close: Option<CloseChoice>,
     /// Whether connections resume the sessions of earlier ones; for encrypted transports, as are the next four.
     pub resume: Option<bool>,
@@ -60,6 +60,8 @@ pub struct PlayerFactors {
     pub tls_trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
     pub tls_name: Option<String>,
+    /// Whether queries leave with the first packets of resumed connections; for QUIC.
+    pub early_data: Option<bool>,
     /// How the player asks; for HTTPS, as is the next one.
     pub http_method: Option<MethodChoice>,
     /// The path of its requests; `None` for the usual one.
@@ -190,6 +192,7 @@ impl PlayerFactors {
             self.tls_suite.clone().map(|suite| (name::PLAYER_TLS_SUITE, suite)),
             self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
             self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
+            self.early_data.map(|early_data| (name::PLAYER_EARLY_DATA, early_data.to_string())),
             self.http_method.map(|method| (name::PLAYER_HTTP_METHOD, method.word().to_owned())),
             self.http_path.clone().map(|path| (name::PLAYER_HTTP_PATH, path)),
         ];

@@ -153,6 +153,13 @@ fn one_query_of_a_flow_is_lost_alone() {
     state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
     state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
     assert_eq!((state.books.waiting(), state.books.unsettled_of(0)), (3, 2), "it holds its place");
+    let open = [0, 1].map(|number| state.books.open_query(0, keys[number]));
+    assert_eq!(open, [Some(sent[0].1.query), None]);
+    // A reply that comes after its query was lost belongs to no query.
+    let mut reply = state.supply.query(sent[1].1.query).message.to_vec();
+    reply[2] |= 0x80;
+    assert_eq!(state.books.answered(0, keys[1], &reply, 3_000_000), None);
+    assert_eq!(state.books.tally.accounts.unsolicited, 1);
     state.books.wrong(0, keys[0], Cause::Status(503), 4_000_000);
     state.books.expire(SECOND_NS + 1_000_000);
     assert_eq!(state.books.waiting(), 1);
@@ -217,28 +224,4 @@ fn many_flows_expire_in_turn_and_fit_the_memory() {
     }
     // The query went to flow 10, whose turn was just over.
     assert_eq!(calls, (FLOWS + 10) / 4096);
-}
-
-#[test]
-fn one_query_of_a_flow_is_lost_for_its_own_cause() {
-    let fixture = Fixture::new();
-    let tables = [Inflight::new(16, 7)];
-    let mut state = fixture.with_tables(tables.into_iter(), u64::MAX, Arrivals::Even, None);
-    let sent = send_all(&mut state, 2_000_000);
-    let count = sent.len() as u64;
-    let waiting = state.books.waiting();
-    let key = sent[0].1.key;
-    assert_eq!(state.books.open_query(0, key), Some(sent[0].1.query));
-    state.books.lost(0, key, Loss::StreamReset, 3_000_000);
-    state.books.lost(0, key, Loss::StreamReset, 3_000_000);
-    assert_eq!((state.books.open_query(0, key), state.books.tally.accounts.lost), (None, 1));
-    assert_eq!(state.books.tally.lost_by[Loss::StreamReset.number()], 1);
-    assert_eq!(state.books.waiting(), waiting, "it holds its place until its timeout");
-    let mut reply = state.supply.query(sent[1].1.query).message.to_vec();
-    reply[2] |= 0x80;
-    state.books.misnumbered(0, sent[1].1.key, &reply, 3_000_000);
-    assert_eq!((state.books.tally.accounts.wrong, state.books.tally.wrong_causes[Cause::Id.number()]), (1, 1));
-    state.books.expire(4 * SECOND_NS);
-    let accounts = state.books.tally.accounts;
-    assert_eq!((accounts.lost, state.books.waiting()), (count - 1, 0), "{accounts:?}");
 }

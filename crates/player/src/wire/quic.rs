@@ -1,7 +1,7 @@
 //! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a
 //! connection, with a socket and a port that it keeps: servers tell connections apart by both. Kept ones are opened
 //! before the trial begins. All others are opened when a query is handed to their place, and closed after their number
-//! of queries.
+//! of queries. If connections alone are the load, a query stands for a connection, and settles when that is open.
 
 mod epoll;
 mod places;
@@ -9,7 +9,6 @@ mod places;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_kernel::limits;
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
@@ -37,8 +36,6 @@ pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
 /// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost.
 pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
-    // If this fails, binding fails below with a better reason.
-    let _ = limits::raise_open_files();
     let bytes = quic.buffer_bytes.unwrap_or(BUFFER_BYTES);
     let options = UdpOptions {
         recv_buffer: Some(bytes),
@@ -101,8 +98,8 @@ pub(super) fn play(
         .collect();
     let client = kqps_quic::Client::new(connectors?, sockets.len(), tickets, quic.congestion);
     state.books.limit_unsettled(quic.outstanding);
-    if let Some(queries) = quic.queries_per_connection {
-        (0..sockets.len()).for_each(|flow| state.books.allow(flow, queries));
+    if let Some(uses) = quic.uses_of_connection() {
+        (0..sockets.len()).for_each(|flow| state.books.allow(flow, uses));
     }
     let places = Places::new((plan, quic), client, first, sockets).map_err(failed)?;
     let thread = PlayerThread::new(plan, plan.burst, places, state, signals);

@@ -79,7 +79,7 @@ fn what_cannot_be_done_says_what_to_write() {
     let queries = bench.queries();
     let load = ["-s", &bench.echo.address, "-l", "1", "-d", queries.to_str().unwrap()];
     for (flags, wanted) in [
-        (&["-m", "doh"][..], "over udp, tcp, tls and quic, not over doh"),
+        (&["-m", "dnscrypt"][..], "expected udp, tcp, tls, https or quic"),
         (&["--io", "mmsg", "-m", "tcp"], "--io is for udp"),
         (&["-x", "4000", "-m", "tcp"], "-x is for udp"),
         (&["--close", "rst"], "UDP has no connections"),

@@ -1,7 +1,6 @@
 //! `kqps load` over QUIC: at the echo, where both sides count the same, and at a server that is not kqps.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::Stdio;
 
 use kqps_kernel::process::Signal;
 use kqps_observation::trial::Transport;
@@ -70,6 +69,17 @@ fn both_sides_count_the_same_queries_connections_and_handshakes() {
 }
 
 #[test]
+fn connections_alone_are_made_and_closed() {
+    let (server, url, ca) = server(&[]);
+    let trial = played(&url, &["--ca", &ca, "-q", "16", "--queries-per-connection", "0"]);
+    assert_eq!(trial.accounts.correct, 1000, "{:?}", trial.accounts);
+    let connections = trial.connections.as_ref().unwrap();
+    assert_eq!((connections.alone, connections.established), (true, 1000));
+    let report = stopped(server).counts;
+    assert_eq!((report.received, report.connections), (0, 1000));
+}
+
+#[test]
 fn early_data_is_taken_by_servers_that_are_asked_to() {
     for flags in [&["--early-data"][..], &[]] {
         let (server, url, ca) = server(flags);
@@ -121,7 +131,7 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
     let refused = |arguments: &[&str]| words(&kqps(arguments).output().unwrap()).1;
     assert!(refused(&["load", "127.0.0.1", "--early-data"]).contains("--early-data is about QUIC"));
     let front = ["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "quic://127.0.0.1:0"];
-    assert!(refused(&front).contains("a front takes no connections over QUIC"));
+    assert!(refused(&front).contains("a front takes no connections in TLS or over QUIC"));
     assert!(refused(&["serve", "echo", "--early-data"]).contains("it needs --listen quic://"));
 }
 
@@ -139,7 +149,6 @@ fn a_server_by_aioquic_counts_the_same() {
     for is_retrying in [false, true] {
         let Some(mut command) = script("doq_server.py", "aioquic") else { return };
         command.args([&cert, &key]).args(is_retrying.then_some("--retry"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut peer = command.spawn().unwrap();
         let mut lines = BufReader::new(peer.stdout.take().unwrap());
         let mut line = String::new();

@@ -98,7 +98,7 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
         (
             "\"player.window\" = 100",
             "\"player.transport\" = \"tsl\"",
-            "one of udp, tcp, tls, https, found `tsl`",
+            "one of udp, tcp, tls, https, quic, found `tsl`",
         ),
         (
             fixed,
@@ -109,6 +109,11 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
             fixed,
             "fixed = { \"player.transport\" = \"tcp\", \"subject.certificate\" = \"rsa-2048\" }",
             "`subject.certificate` sets nothing over tcp",
+        ),
+        (
+            fixed,
+            "fixed = { \"player.transport\" = \"quic\", \"player.close\" = \"rst\" }",
+            "experiment `tcp`: `player.close` sets nothing over quic",
         ),
         (
             "\"spread\"",

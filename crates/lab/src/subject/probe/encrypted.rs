@@ -10,11 +10,11 @@ use kqps_tls::{Client, ClientSettings, ClientTls, Connector, TlsError, Trust};
 
 use super::PATIENCE;
 
-/// The kind of errors of TLS and HTTP themselves, which no socket has.
+/// The kind of errors of TLS, HTTP and QUIC themselves, which no socket has.
 pub(super) const FAILED: io::ErrorKind = io::ErrorKind::InvalidData;
 
 /// The longest wait for the next bytes of a handshake, which costs a server more than a reply.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Bytes that are read at once: more than a record has (RFC 8446, section 5.2).
 const READ_BYTES: usize = 1 << 15;
@@ -30,9 +30,7 @@ impl Server {
     /// Accepts certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
     pub(super) fn new(target: SocketAddr, ca: Option<&str>, alpn: &[u8]) -> io::Result<Self> {
         let connector = || -> Result<Connector, TlsError> {
-            let trust = ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned()));
-            let settings = ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() };
-            let client = Client::new(&settings)?.speaking(alpn);
+            let client = Client::new(&settings(ca))?.speaking(alpn);
             Ok(client.connector(server_name(&target.ip().to_string())?, 1))
         };
         Ok(Self { target, connector: Box::new(connector().map_err(io::Error::other)?) })
@@ -76,13 +74,21 @@ impl Server {
     }
 }
 
+/// TLS that accepts certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
+pub(super) fn settings(ca: Option<&str>) -> ClientSettings {
+    let trust = ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned()));
+    ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() }
+}
+
+/// A reply with the ID of its query, which travels with ID 0.
+pub(super) fn with_id_of(query: &[u8], reply: &[u8]) -> Vec<u8> {
+    [&query[..2], reply.get(2..).unwrap_or_default()].concat()
+}
+
 /// The reply to a query in what became of its request.
 fn reply_of(query: &[u8], fate: &Fate<'_>) -> io::Result<Vec<u8>> {
     match fate {
-        Fate::Response { status: 200..300, is_dns: true, body } => {
-            let after_id = body.get(2..).unwrap_or_default();
-            Ok([&query[..2], after_id].concat())
-        }
+        Fate::Response { status: 200..300, is_dns: true, body } => Ok(with_id_of(query, body)),
         Fate::Response { status, .. } => Err(failed(format!("it answered a request with status {status}"))),
         other => Err(failed(format!("it did not answer a request: {other:?}"))),
     }
@@ -142,6 +148,6 @@ fn first_message(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 #[allow(clippy::needless_pass_by_value)] // `map_err` hands it over
-fn failed(failure: impl ToString) -> io::Error {
+pub(super) fn failed(failure: impl ToString) -> io::Error {
     io::Error::new(FAILED, failure.to_string())
 }

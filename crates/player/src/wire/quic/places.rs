@@ -21,7 +21,10 @@ use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::plan::{Plan, QuicPlan};
+use crate::reply::Cause;
+use crate::share::capacity;
 use crate::state::ThreadState;
+use crate::wire::stamps::Stamps;
 use making::pause_ns;
 
 /// Descriptors that one look returns at most.
@@ -42,6 +45,9 @@ const WAITING_MOST: usize = 1024;
 /// may be late.
 const CHECKED_AT_ONCE: usize = 4096;
 
+/// How long a connection without queries waits for its server's ticket, nanoseconds.
+const TICKET_WAIT_NS: u64 = 100_000_000;
+
 /// The places for the connections of one thread.
 pub(crate) struct Places<'a> {
     places: Box<[Place]>,
@@ -59,7 +65,13 @@ pub(crate) struct Places<'a> {
     outbox: Outbox,
     /// Packets on their way from the client to the outbox.
     packets: Vec<u8>,
-    queries_per_connection: Option<u32>,
+    /// How many queries use a connection, or stand for it, before it is closed.
+    uses_of_connection: Option<u32>,
+    /// Whether connections alone are the load.
+    has_connections_alone: bool,
+    /// Whether such a connection stays open until it has a ticket, with which a later one resumes its session. A server
+    /// that sends none ends this.
+    awaits_tickets: bool,
     connect_timeout_ns: u64,
     /// A query without a reply is lost after this time.
     settle_ns: u64,
@@ -78,6 +90,14 @@ struct Place {
     began_ns: u64,
     /// Whether the handshake is complete.
     is_open: bool,
+    /// When it was.
+    opened_ns: u64,
+    /// Whether a ticket for a later connection arrived.
+    has_ticket: bool,
+    /// The ID of the query that stands for the connection that is being made, if connections alone are the load.
+    stands_for: Option<u16>,
+    /// When queries were handed to the connection.
+    stamps: Stamps,
     /// Keys of queries that were handed to the place and wait for a stream.
     waiting: VecDeque<u16>,
     /// Since when queries wait although the connection is open.
@@ -96,6 +116,9 @@ impl<'a> Places<'a> {
         first: usize,
         sockets: &'a [UdpSocket],
     ) -> io::Result<Self> {
+        let alone = quic.has_connections_alone();
+        let settle = plan.timeout + plan.drain;
+        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
         let place = |number: usize| {
             let target = number % plan.targets.len();
             let to = plan.targets[target];
@@ -105,6 +128,10 @@ impl<'a> Places<'a> {
                 address: to.into(),
                 began_ns: 0,
                 is_open: false,
+                opened_ns: 0,
+                has_ticket: false,
+                stands_for: None,
+                stamps: Stamps::new(slots),
                 waiting: VecDeque::new(),
                 blocked_since_ns: None,
                 failures: 0,
@@ -126,9 +153,11 @@ impl<'a> Places<'a> {
             received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
             outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
             packets: Vec::new(),
-            queries_per_connection: quic.queries_per_connection,
+            uses_of_connection: quic.uses_of_connection(),
+            has_connections_alone: alone,
+            awaits_tickets: alone && quic.tls.client.resume,
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
-            settle_ns: (plan.timeout + plan.drain).as_nanos() as u64,
+            settle_ns: settle.as_nanos() as u64,
             counts: ConnectionCounts::default(),
             tls: TlsCounts::default(),
             quic: QuicCounts::default(),
@@ -140,9 +169,15 @@ impl<'a> Places<'a> {
     #[inline]
     pub(super) fn hand(&mut self, state: &mut ThreadState<'_>, flow: usize, burst: &[Due], now_ns: u64) {
         self.counts.handed += burst.len() as u64;
+        if self.has_connections_alone {
+            self.places[flow].stands_for = burst.first().map(|due| due.key);
+            self.connect(state, flow, now_ns);
+            return;
+        }
         let clock_ns = state.clock.clock_ns(now_ns);
         let Self { client, places, quic, .. } = self;
         let place = &mut places[flow];
+        place.stamps.handed(burst, now_ns);
         for due in burst {
             let query = state.supply.query(due.query).message;
             if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
@@ -174,6 +209,7 @@ impl<'a> Places<'a> {
                     break;
                 }
                 quic.early_queries += u64::from(!place.is_open);
+                place.stamps.stamp(key, now_ns);
             }
             place.waiting.pop_front();
         }
@@ -277,6 +313,8 @@ impl<'a> Places<'a> {
         state: &mut ThreadState<'_>,
         flow: usize,
     ) -> io::Result<()> {
+        let target = self.places[flow].target;
+        let tickets = self.awaits_tickets.then(|| self.client.tickets_of(target).received);
         for _ in 0..READS_MOST {
             let received = batch.recv(&self.sockets[flow], Wait::No);
             let now_ns = state.now_ns();
@@ -306,6 +344,9 @@ impl<'a> Places<'a> {
                 break;
             }
         }
+        if tickets.is_some_and(|before| self.client.tickets_of(target).received > before) {
+            self.places[flow].has_ticket = true;
+        }
         let now_ns = state.now_ns();
         self.flush(state, flow, now_ns);
         self.close_if_spent(state, flow, now_ns);
@@ -315,7 +356,7 @@ impl<'a> Places<'a> {
     /// Takes what happened on a place's connection. What arrived did so at `at_ns`.
     fn happened(&mut self, state: &mut ThreadState<'_>, flow: usize, at_ns: u64, now_ns: u64) {
         let (mut opened, mut ended) = (None, None);
-        let Self { client, places, quic, .. } = self;
+        let Self { client, places, quic, counts, .. } = self;
         let place = &mut places[flow];
         client.poll(flow, state.clock.clock_ns(now_ns), |event| match event {
             ClientEvent::Opened { session, early } => opened = Some((session, early)),
@@ -326,10 +367,13 @@ impl<'a> Places<'a> {
             ClientEvent::Reply(key, reply) => {
                 place.failures = 0;
                 // RFC 9250, section 4.2.1: the ID of every message is 0.
-                if header::id(reply).is_none_or(|id| id == 0) {
-                    state.books.answered(flow, key, reply, at_ns);
-                } else {
-                    state.books.misnumbered(flow, key, reply, at_ns);
+                if header::id(reply).is_some_and(|id| id != 0) {
+                    state.books.wrong(flow, key, Cause::Id, at_ns);
+                } else if let Some(latency_ns) = state.books.answered(flow, key, reply, at_ns) {
+                    counts.write_to_reply.record_us(place.stamps.since_us(key, at_ns));
+                    if place.stamps.is_first(key) {
+                        counts.first_query.record_us(latency_ns / 1000);
+                    }
                 }
             }
             ClientEvent::Failed(key, code) => {
@@ -341,7 +385,7 @@ impl<'a> Places<'a> {
         });
         let has_opened = opened.is_some();
         if let Some((session, early)) = opened {
-            self.opened(&session, early, flow, state.clock.clock_ns(now_ns));
+            self.opened(state, flow, (&session, early), now_ns);
         }
         if let Some(end) = ended {
             return self.ended_by(state, flow, &end, now_ns);
@@ -352,10 +396,21 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn opened(&mut self, session: &Session, early: EarlyData, flow: usize, clock_ns: u64) {
+    fn opened(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        (session, early): (&Session, EarlyData),
+        now_ns: u64,
+    ) {
+        let clock_ns = state.clock.clock_ns(now_ns);
         self.counts.established += 1;
         let place = &mut self.places[flow];
         place.is_open = true;
+        place.opened_ns = clock_ns;
+        if let Some(key) = place.stands_for.take() {
+            state.books.established(flow, key, now_ns);
+        }
         self.tls.opened(session, clock_ns.saturating_sub(place.began_ns) / 1000);
         match early {
             EarlyData::NotOffered => {}
@@ -400,7 +455,7 @@ impl<'a> Places<'a> {
         self.counts.closed[ending.number()] += 1;
         let clock_ns = state.clock.clock_ns(now_ns);
         let place = &mut self.places[flow];
-        if ending != Ending::Player {
+        if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
             if place.failures > 1 {
                 place.paused_until_ns = Some(clock_ns + pause_ns(place.failures - 2));
@@ -415,10 +470,12 @@ impl<'a> Places<'a> {
         let place = &mut self.places[flow];
         place.is_open = false;
         place.waiting.clear();
+        place.stamps.clear();
+        place.stands_for = None;
         self.note_blocked(state, flow, state.clock.clock_ns(now_ns));
         state.books.broken(flow, loss, now_ns);
-        if let Some(queries) = self.queries_per_connection {
-            state.books.allow(flow, queries);
+        if let Some(uses) = self.uses_of_connection {
+            state.books.allow(flow, uses);
         }
         self.schedule(flow);
     }
@@ -429,9 +486,22 @@ impl<'a> Places<'a> {
             return;
         }
         let clock_ns = state.clock.clock_ns(now_ns);
+        if self.waits_for_ticket(flow, clock_ns) {
+            return;
+        }
         self.client.close(flow, clock_ns);
         self.pass_on(flow, clock_ns);
         self.ended(state, flow, Ending::Player, now_ns);
+    }
+
+    /// Whether a connection without queries stays open for its server's ticket.
+    fn waits_for_ticket(&mut self, flow: usize, clock_ns: u64) -> bool {
+        let place = &self.places[flow];
+        if self.awaits_tickets && !place.has_ticket {
+            self.awaits_tickets = clock_ns < place.opened_ns + TICKET_WAIT_NS;
+            return self.awaits_tickets;
+        }
+        false
     }
 
     /// Checks places in turn: closes connections whose last queries were lost, and gives up streams whose queries were.

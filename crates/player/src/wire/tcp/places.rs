@@ -331,8 +331,8 @@ impl<L: Layer> Places<L> {
                     Arrived::Wrong { key, cause } => return state.books.wrong(flow, key, cause, at_ns),
                 };
                 let Some((key, latency_ns)) = state.books.replied(flow, reply, at_ns) else { return };
-                counts.write_to_reply.record_us(place.writes.since_us(key, at_ns));
-                if place.writes.is_first(key) {
+                counts.write_to_reply.record_us(place.writes.stamps.since_us(key, at_ns));
+                if place.writes.stamps.is_first(key) {
                     counts.first_query.record_us(latency_ns / 1000);
                 }
             });

@@ -28,7 +28,7 @@ impl Places<'_> {
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        if self.queries_per_connection.is_some() {
+        if self.uses_of_connection.is_some() {
             return Ok(());
         }
         let mut next = 0;
@@ -66,6 +66,7 @@ impl Places<'_> {
         place.paused_until_ns = None;
         place.began_ns = clock_ns;
         place.is_open = false;
+        place.has_ticket = false;
         self.counts.attempts += 1;
         match self.client.connect(flow, place.target, place.to, clock_ns) {
             Ok(()) => {
@@ -79,12 +80,15 @@ impl Places<'_> {
         }
     }
 
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while.
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
+    /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         self.counts.failed[loss.number()] += 1;
-        let place = &mut self.places[flow];
-        place.paused_until_ns = Some(state.clock.clock_ns(now_ns) + pause_ns(place.failures));
-        place.failures += 1;
+        if !self.has_connections_alone {
+            let place = &mut self.places[flow];
+            place.paused_until_ns = Some(state.clock.clock_ns(now_ns) + pause_ns(place.failures));
+            place.failures += 1;
+        }
         self.clear(state, flow, loss, now_ns);
     }
 
@@ -116,7 +120,7 @@ impl Places<'_> {
             }
         } else if place.paused_until_ns.is_some_and(|until_ns| until_ns <= clock_ns) {
             place.paused_until_ns = None;
-            let is_kept = self.queries_per_connection.is_none();
+            let is_kept = self.uses_of_connection.is_none();
             if !place.waiting.is_empty() || (is_kept && is_loading) {
                 self.connect(state, flow, now_ns);
             }

@@ -4,61 +4,38 @@
 use std::collections::VecDeque;
 
 use crate::books::Due;
+use crate::wire::stamps::Stamps;
 
 /// The bytes of the length before each message.
 const LENGTH_BYTES: u64 = 2;
 
 /// The queries of one connection after the other.
 pub(super) struct Writes {
-    /// Microseconds since the start of the trial, modulo 2^32, by slot. There are as many slots as the books have, a
-    /// power of two, so that unsettled queries have slots of their own.
-    times_us: Box<[u32]>,
+    pub(super) stamps: Stamps,
     /// Bytes of the queries that were handed to the present connection.
     handed_bytes: u64,
     /// How many of them have not been written.
     unwritten_bytes: u64,
     /// Where the queries that have not been written end among the bytes handed, and their IDs.
     unwritten: VecDeque<(u64, u16)>,
-    first: First,
-}
-
-/// The first query of the present connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum First {
-    /// There was none yet.
-    None,
-    /// The query with this ID, without a reply.
-    Open(u16),
-    /// It has its reply, or gets none.
-    Over,
 }
 
 impl Writes {
     /// Room for as many unsettled queries as a flow of the books has, a power of two.
     pub(super) fn new(slots: usize) -> Self {
         Self {
-            times_us: vec![0; slots].into(),
+            stamps: Stamps::new(slots),
             handed_bytes: 0,
             unwritten_bytes: 0,
             unwritten: VecDeque::new(),
-            first: First::None,
         }
     }
 
     /// Notes queries that are handed over at `now_ns`, before they are written.
     #[inline]
     pub(super) fn handed(&mut self, burst: &[Due], now_ns: u64) {
-        match (self.first, burst.first()) {
-            (First::None, Some(due)) => self.first = First::Open(due.key),
-            // The first query was lost, and its ID is another query's.
-            (First::Open(first), _) if burst.iter().any(|due| due.key == first) => self.first = First::Over,
-            _ => {}
-        }
-        let mut bytes = 0;
-        for due in burst {
-            self.stamp(due.key, now_ns);
-            bytes += length(due);
-        }
+        self.stamps.handed(burst, now_ns);
+        let bytes = burst.iter().map(length).sum::<u64>();
         self.handed_bytes += bytes;
         self.unwritten_bytes += bytes;
     }
@@ -94,43 +71,15 @@ impl Writes {
             && end <= written
         {
             self.unwritten.pop_front();
-            self.stamp(key, at_ns);
+            self.stamps.stamp(key, at_ns);
         }
-    }
-
-    /// How long before `at_ns` the query with this ID was written, microseconds.
-    #[inline]
-    pub(super) fn since_us(&self, key: u16, at_ns: u64) -> u64 {
-        let since_us = ((at_ns / 1000) as u32).wrapping_sub(self.times_us[self.slot(key)]);
-        // The clocks of the kernel and the player may differ by a little.
-        (since_us as i32).max(0) as u64
-    }
-
-    /// Whether this ID is that of the connection's first query. It is so once.
-    #[inline]
-    pub(super) fn is_first(&mut self, key: u16) -> bool {
-        let is_first = self.first == First::Open(key);
-        if is_first {
-            self.first = First::Over;
-        }
-        is_first
     }
 
     /// Begins again, for another connection.
     pub(super) fn clear(&mut self) {
-        (self.handed_bytes, self.unwritten_bytes, self.first) = (0, 0, First::None);
+        (self.handed_bytes, self.unwritten_bytes) = (0, 0);
+        self.stamps.clear();
         self.unwritten.clear();
-    }
-
-    #[inline]
-    fn stamp(&mut self, key: u16, at_ns: u64) {
-        let slot = self.slot(key);
-        self.times_us[slot] = (at_ns / 1000) as u32;
-    }
-
-    #[inline]
-    fn slot(&self, key: u16) -> usize {
-        usize::from(key) & (self.times_us.len() - 1)
     }
 }
 
@@ -160,16 +109,16 @@ mod tests {
         writes.handed(&burst(&[20]), 2_000_000);
         writes.keep_unwritten(&burst(&[20]));
         writes.written(10, 3_000_000);
-        assert_eq!([1, 2, 3].map(|key| writes.since_us(key, 4_000_000)), [3_000, 1_000, 1_000]);
+        assert_eq!([1, 2, 3].map(|key| writes.stamps.since_us(key, 4_000_000)), [3_000, 1_000, 1_000]);
         assert_eq!(
-            writes.since_us(20, 4_000_000),
+            writes.stamps.since_us(20, 4_000_000),
             2_000,
             "it was handed over at 2 ms and has not been written"
         );
         writes.written(0, 3_500_000);
-        assert_eq!(writes.since_us(20, 4_000_000), 500);
+        assert_eq!(writes.stamps.since_us(20, 4_000_000), 500);
         assert!(!writes.has_unwritten());
-        assert_eq!(writes.since_us(20, 3_400_000), 0);
+        assert_eq!(writes.stamps.since_us(20, 3_400_000), 0);
     }
 
     #[test]
@@ -183,23 +132,10 @@ mod tests {
         writes.written(20, 5_000_000);
         writes.written(u64::MAX, 6_000_000);
         writes.written(0, 7_000_000);
-        assert_eq!([1, 2].map(|key| writes.since_us(key, 9_000_000)), [2_000, 2_000]);
+        assert_eq!([1, 2].map(|key| writes.stamps.since_us(key, 9_000_000)), [2_000, 2_000]);
         writes.handed(&burst(&[3]), 8_000_000);
         writes.clear();
         writes.keep_unwritten(&burst(&[3]));
         assert!(!writes.has_unwritten(), "the connection has ended");
-    }
-
-    #[test]
-    fn a_connection_has_one_first_query() {
-        let mut writes = Writes::new(16);
-        assert!(!writes.is_first(0));
-        writes.handed(&burst(&[7, 8]), 0);
-        writes.handed(&burst(&[9]), 0);
-        assert!(!writes.is_first(8) && writes.is_first(7) && !writes.is_first(7));
-        writes.clear();
-        writes.handed(&burst(&[7]), 0);
-        writes.handed(&burst(&[7]), 0);
-        assert!(!writes.is_first(7), "the first one is lost");
     }
 }
