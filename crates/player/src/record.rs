@@ -1,6 +1,8 @@
 //! Joins the threads' counts and the observations around them into one record.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod connections;
+
+use std::collections::BTreeMap;
 
 use kqps_dataset::Dataset;
 use kqps_host::ledger::{Evidence, ledger};
@@ -12,16 +14,15 @@ use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
     UNSENT_WINDOW,
 };
-use kqps_observation::{
-    Accounts, ConnectionFacts, HttpFacts, Ledger, NonEmpty, QuicFacts, SCHEMA, SessionFacts, TlsFacts, Trial,
-};
-use kqps_tls::{Kind, Session, Trust};
+use kqps_observation::{Accounts, Ledger, NonEmpty, SCHEMA, Trial};
+use kqps_tls::Kind;
 
-use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
+use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
-use crate::plan::{Close, HttpPlan, LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
+use crate::plan::{Close, LoadPlan, Plan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
+use connections::connection_facts;
 
 /// What a thread returns when it ends.
 #[derive(Debug)]
@@ -155,13 +156,6 @@ fn dataset(played: &Dataset) -> DatasetFacts {
     }
 }
 
-fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
-    match &plan.wire {
-        Wire::Udp(_) | Wire::Tcp(_) => None,
-        Wire::Quic(quic) => Some(quic),
-    }
-}
-
 /// The connections of all threads; `None` without connections.
 fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
     let all = played.results.iter().filter_map(|result| result.connections.as_ref());
@@ -170,98 +164,6 @@ fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
         sum.add(counts);
         Some(sum)
     })
-}
-
-fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
-    ConnectionFacts {
-        alone: plan.has_connections_alone(),
-        attempts: counts.attempts,
-        established: counts.established,
-        before_load: counts.before_load,
-        failed: by_name(Loss::NAMES.into_iter().map(String::from).zip(counts.failed)),
-        unfinished: counts.unfinished,
-        closed: by_name(Ending::NAMES.into_iter().map(String::from).zip(counts.closed)),
-        open: counts.open,
-        handed: counts.handed,
-        connect_us: counts.connect.quantiles(),
-        first_query_us: counts.first_query.quantiles(),
-        write_to_reply_us: counts.write_to_reply.quantiles(),
-        retransmitted: counts.retransmitted,
-        connections_with_retransmitted_syn: counts.lost_syns,
-        ports_in_use: counts.ports_in_use,
-        tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),
-        http: counts
-            .http
-            .as_ref()
-            .zip(plan.tls().and_then(|tls| tls.http.as_ref()))
-            .map(|(counts, plan)| http_facts(counts, plan)),
-        quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
-    }
-}
-
-fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
-    let paths: BTreeSet<&String> = plan.paths.iter().collect();
-    HttpFacts {
-        method: plan.method.name().into(),
-        paths: paths.into_iter().cloned().collect(),
-        blocked: counts.blocked,
-        blocked_s: counts.blocked_ns as f64 / 1e9,
-        goaways: counts.goaways.clone(),
-        resets: counts.resets.clone(),
-        failures: counts.failures.clone(),
-    }
-}
-
-fn quic_facts(counts: &QuicCounts, plan: &QuicPlan) -> QuicFacts {
-    QuicFacts {
-        congestion: plan.congestion.word().into(),
-        blocked_queries: counts.blocked_queries,
-        blocked_us: counts.blocked_ns / 1000,
-        retries: counts.client.retries,
-        tokens_received: counts.client.tokens_received,
-        early_offered: counts.early_accepted + counts.early_rejected,
-        early_accepted: counts.early_accepted,
-        early_rejected: counts.early_rejected,
-        early_queries: counts.early_queries,
-        early_queries_again: counts.early_queries_again,
-        datagrams_sent: counts.client.datagrams_sent,
-        datagrams_received: counts.client.datagrams_received,
-        packets_sent: counts.client.packets_sent,
-        packets_lost: counts.client.packets_lost,
-        failures: counts.failures.clone(),
-    }
-}
-
-fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
-    let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
-    let mut sessions: Vec<SessionFacts> =
-        counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.connections));
-    TlsFacts {
-        trust: match plan.client.trust {
-            Trust::System => "system",
-            Trust::Ca(_) => "ca",
-            Trust::Anyone => "anyone",
-        }
-        .into(),
-        resume: plan.client.resume,
-        handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
-        handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
-        sessions,
-        tickets_received: counts.tickets.received,
-        tickets_offered: counts.tickets.offered,
-        failures: counts.failures.clone(),
-    }
-}
-
-fn session_facts(session: &Session, connections: u64) -> SessionFacts {
-    SessionFacts {
-        version: session.version.into(),
-        suite: session.suite.to_string(),
-        group: session.group.map(|group| group.to_string()),
-        certificate: session.certificate.map(Into::into),
-        connections,
-    }
 }
 
 /// All histograms by name. Those of connections are left out if there are none.

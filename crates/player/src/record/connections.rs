@@ -1,0 +1,110 @@
+//! The facts of connections, and of what is on them: TLS, HTTP and QUIC.
+
+use std::collections::BTreeSet;
+
+use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts};
+use kqps_tls::{Kind, Session, Trust};
+
+use super::by_name;
+use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
+use crate::loss::Loss;
+use crate::plan::{HttpPlan, Plan, QuicPlan, TlsPlan, Wire};
+
+pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
+    ConnectionFacts {
+        alone: plan.has_connections_alone(),
+        attempts: counts.attempts,
+        established: counts.established,
+        before_load: counts.before_load,
+        failed: by_name(Loss::NAMES.into_iter().map(String::from).zip(counts.failed)),
+        unfinished: counts.unfinished,
+        closed: by_name(Ending::NAMES.into_iter().map(String::from).zip(counts.closed)),
+        open: counts.open,
+        handed: counts.handed,
+        connect_us: counts.connect.quantiles(),
+        first_query_us: counts.first_query.quantiles(),
+        write_to_reply_us: counts.write_to_reply.quantiles(),
+        retransmitted: counts.retransmitted,
+        connections_with_retransmitted_syn: counts.lost_syns,
+        ports_in_use: counts.ports_in_use,
+        tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),
+        http: counts
+            .http
+            .as_ref()
+            .zip(plan.tls().and_then(|tls| tls.http.as_ref()))
+            .map(|(counts, plan)| http_facts(counts, plan)),
+        quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
+    }
+}
+
+fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
+    let paths: BTreeSet<&String> = plan.paths.iter().collect();
+    HttpFacts {
+        method: plan.method.name().into(),
+        paths: paths.into_iter().cloned().collect(),
+        blocked: counts.blocked,
+        blocked_s: counts.blocked_ns as f64 / 1e9,
+        goaways: counts.goaways.clone(),
+        resets: counts.resets.clone(),
+        failures: counts.failures.clone(),
+    }
+}
+
+fn quic_facts(counts: &QuicCounts, plan: &QuicPlan) -> QuicFacts {
+    QuicFacts {
+        congestion: plan.congestion.word().into(),
+        blocked_queries: counts.blocked_queries,
+        blocked_us: counts.blocked_ns / 1000,
+        retries: counts.client.retries,
+        tokens_received: counts.client.tokens_received,
+        early_offered: counts.early_accepted + counts.early_rejected,
+        early_accepted: counts.early_accepted,
+        early_rejected: counts.early_rejected,
+        early_queries: counts.early_queries,
+        early_queries_again: counts.early_queries_again,
+        datagrams_sent: counts.client.datagrams_sent,
+        datagrams_received: counts.client.datagrams_received,
+        packets_sent: counts.client.packets_sent,
+        packets_lost: counts.client.packets_lost,
+        failures: counts.failures.clone(),
+    }
+}
+
+fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
+    let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
+    let mut sessions: Vec<SessionFacts> =
+        counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.connections));
+    TlsFacts {
+        trust: match plan.client.trust {
+            Trust::System => "system",
+            Trust::Ca(_) => "ca",
+            Trust::Anyone => "anyone",
+        }
+        .into(),
+        resume: plan.client.resume,
+        handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
+        handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
+        sessions,
+        tickets_received: counts.tickets.received,
+        tickets_offered: counts.tickets.offered,
+        failures: counts.failures.clone(),
+    }
+}
+
+fn session_facts(session: &Session, connections: u64) -> SessionFacts {
+    SessionFacts {
+        version: session.version.into(),
+        suite: session.suite.to_string(),
+        group: session.group.map(|group| group.to_string()),
+        certificate: session.certificate.map(Into::into),
+        connections,
+    }
+}
+
+fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
+    match &plan.wire {
+        Wire::Udp(_) | Wire::Tcp(_) => None,
+        Wire::Quic(quic) => Some(quic),
+    }
+}
