@@ -29,12 +29,12 @@ pub struct ConnectionFacts {
     /// How many of `established` were made before the load began, as kept connections are.
     pub before_load: u64,
     /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, `ports` if no port of the
-    /// source address was free, or `local` if this host had no descriptor or memory left; in records older than `ports`,
-    /// also if it had no port left. With TLS also `closed` if the subject closed the connection in the handshake,
-    /// `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is no common
-    /// application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if it closed the
-    /// connection in the handshake, `version` if there is no common version, `transport` if it did something that QUIC
-    /// forbids, and `framing` if it broke a rule of RFC 9250.
+    /// source address was free, or `local` if this host had no descriptor or memory left; in records older than
+    /// `ports`, also if it had no port left. With TLS also `closed` if the subject closed the connection in the
+    /// handshake, `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is
+    /// no common application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if
+    /// it closed the connection in the handshake, `version` if there is no common version, `transport` if it did
+    /// something that QUIC forbids, and `framing` if it broke a rule of RFC 9250.
     pub failed: BTreeMap<String, u64>,
     /// Attempts that were neither made nor failed when the trial ended.
     pub unfinished: u64,
@@ -50,7 +50,8 @@ pub struct ConnectionFacts {
     pub open: u64,
     /// Queries handed to connections.
     pub handed: u64,
-    /// Time from an attempt to its connection; with TLS, to that of TCP. Empty with QUIC, whose handshake begins at once.
+    /// Time from an attempt to its connection; with TLS, to that of TCP. Empty with QUIC, whose handshake begins at
+    /// once.
     pub connect_us: Quantiles,
     /// Time from when the first query of a connection was due to its reply. Queries without a correct reply are neither
     /// in this nor in the next figure. Both are empty in records older than the fields.

@@ -54,16 +54,16 @@ pub struct Trial {
     /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
-    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, over HTTP and QUIC also `id`, and
-    /// over HTTP `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
+    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, over HTTP and QUIC also `id`,
+    /// and over HTTP `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
     pub send_failed_causes: BTreeMap<String, u64>,
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// Cause → lost queries: `time` if the reply did not come in time; `goaway` or `stream-reset` if the subject ended the
-    /// query's stream; another cause of [`ConnectionFacts::closed`] if the connection ended first; a cause of
+    /// Cause → lost queries: `time` if the reply did not come in time; `goaway` or `stream-reset` if the subject ended
+    /// the query's stream; another cause of [`ConnectionFacts::closed`] if the connection ended first; a cause of
     /// [`ConnectionFacts::failed`] if there was no connection. Sums to `accounts.lost`. Empty in records older than the
     /// field, whose queries were all lost by time.
     #[serde(default)]

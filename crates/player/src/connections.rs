@@ -52,7 +52,8 @@ pub struct ConnectionCounts {
 /// The counts of TLS of one thread's connections.
 #[derive(Debug, Default)]
 pub struct TlsCounts {
-    /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on, or over QUIC from the attempt.
+    /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on, or over QUIC from the
+    /// attempt.
     pub handshakes: [Histogram; Kind::NAMES.len()],
     /// What handshakes agreed on, with the number of those that did, whatever their kind.
     pub sessions: Vec<(Session, u64)>,

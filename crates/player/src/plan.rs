@@ -134,27 +134,16 @@ impl TcpPlan {
     }
 }
 
-impl QuicPlan {
-    /// Whether connections alone are the load.
-    pub fn has_connections_alone(&self) -> bool {
-        self.queries_per_connection == Some(0)
-    }
-
-    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
-    pub fn uses_of_connection(&self) -> Option<u32> {
-        self.queries_per_connection.map(|queries| queries.max(1))
-    }
-}
-
 /// The part of a plan that only QUIC needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicPlan {
-    /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. Each has a socket with a
-    /// port of its own. At least one per thread and per target is used.
+    /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. Each has a socket with
+    /// a port of its own. At least one per thread and per target is used.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
-    /// before the trial begins, all others when a query needs them. With 0, connections alone are the load, as over TCP.
+    /// before the trial begins, all others when a query needs them. With 0, connections alone are the load, as over
+    /// TCP.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, 1 to 65,536.
     pub outstanding: u32,
@@ -168,6 +157,18 @@ pub struct QuicPlan {
     pub early_data: bool,
     /// How many bytes may be on their way at once.
     pub congestion: Congestion,
+}
+
+impl QuicPlan {
+    /// Whether connections alone are the load.
+    pub fn has_connections_alone(&self) -> bool {
+        self.queries_per_connection == Some(0)
+    }
+
+    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
+    pub fn uses_of_connection(&self) -> Option<u32> {
+        self.queries_per_connection.map(|queries| queries.max(1))
+    }
 }
 
 /// The part of a plan that only TLS needs.

@@ -1,5 +1,5 @@
-//! The connections of one thread of a client. Each has a slot, whose number the caller chose, and a stream for each query
-//! (RFC 9250, section 4.2), which the caller knows by a key of its own.
+//! The connections of one thread of a client. Each has a slot, whose number the caller chose, and a stream for each
+//! query (RFC 9250, section 4.2), which the caller knows by a key of its own.
 
 mod connection;
 mod streams;
@@ -117,7 +117,8 @@ impl ClientCounts {
 }
 
 impl Client {
-    /// A client with `slots` slots, for the targets of these connectors. Each target's tokens are kept, `tokens` at most.
+    /// A client with `slots` slots, for the targets of these connectors. Each target's tokens are kept, `tokens` at
+    /// most.
     pub fn new(connectors: Vec<Connector>, slots: usize, tokens: usize, congestion: Congestion) -> Self {
         let transport = Arc::new(transport(congestion, 0, IDLE));
         let names = u32::try_from(connectors.len()).unwrap_or(u32::MAX);
@@ -139,8 +140,8 @@ impl Client {
         }
     }
 
-    /// Begins a connection to the target of this number in a free slot. Fails, with the reason, if the address cannot be
-    /// that of a server.
+    /// Begins a connection to the target of this number in a free slot. Fails, with the reason, if the address cannot
+    /// be that of a server.
     pub fn connect(&mut self, slot: usize, target: usize, to: SocketAddr, now_ns: u64) -> Result<(), String> {
         let Target { config, name, .. } = &self.targets[target];
         let connected = self.endpoint.connect(self.clock.at(now_ns), config.clone(), to, name);
@@ -155,8 +156,9 @@ impl Client {
         self.slots[slot].is_some()
     }
 
-    /// Hands a query to a connection, on a stream of its own and with the ID 0. Returns whether it took the query. Before
-    /// its handshake is complete it takes only early data, and after that as many queries as the server allows streams.
+    /// Hands a query to a connection, on a stream of its own and with the ID 0. Returns whether it took the query.
+    /// Before its handshake is complete it takes only early data, and after that as many queries as the server allows
+    /// streams.
     #[inline]
     pub fn hand(&mut self, slot: usize, key: u16, query: &[u8], now_ns: u64) -> bool {
         let Some(connection) = &mut self.slots[slot] else { return false };
@@ -191,8 +193,8 @@ impl Client {
         connection.poll(clock.at(now_ns), &mut each);
     }
 
-    /// Writes the next datagrams of a connection to `buffer`, at most `most` of equal length and perhaps a shorter one at
-    /// the end. Returns the length of each; `None` if there are none.
+    /// Writes the next datagrams of a connection to `buffer`, at most `most` of equal length and perhaps a shorter one
+    /// at the end. Returns the length of each; `None` if there are none.
     #[inline]
     pub fn transmit(&mut self, slot: usize, most: usize, buffer: &mut Vec<u8>, now_ns: u64) -> Option<usize> {
         buffer.clear();

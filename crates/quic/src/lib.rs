@@ -1,5 +1,6 @@
-//! DNS over QUIC (RFC 9250) without sockets: datagrams in, messages out, and back. It holds what player and server share:
-//! the transport by quinn-proto, its handshakes by rustls, one stream for each query, and why a connection ended.
+//! DNS over QUIC (RFC 9250) without sockets: datagrams in, messages out, and back. It holds what player and server
+//! share: the transport by quinn-proto, its handshakes by rustls, one stream for each query, and why a connection
+//! ended.
 //!
 //! For: datagrams that a loop receives and sends itself. Not for: sockets, waiting, or deciding an answer.
 //!

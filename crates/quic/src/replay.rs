@@ -6,8 +6,8 @@ use kqps_message::rtype;
 /// The opcode QUERY (RFC 1035, section 4.1.1).
 const QUERY: u8 = 0;
 
-/// Whether a query changes nothing at the server, however often it arrives: it has the opcode QUERY and asks for no zone
-/// transfer.
+/// Whether a query changes nothing at the server, however often it arrives: it has the opcode QUERY and asks for no
+/// zone transfer.
 pub fn may_be_replayed(query: &[u8]) -> bool {
     let Some(header) = Header::of(query) else { return false };
     header.opcode() == QUERY && !matches!(qtype(query), Some(rtype::AXFR | rtype::IXFR))

@@ -1,5 +1,5 @@
-//! The connections of one worker of a server. A query arrives on a stream of its own, and its reply leaves on it (RFC 9250,
-//! section 4.2).
+//! The connections of one worker of a server. A query arrives on a stream of its own, and its reply leaves on it (RFC
+//! 9250, section 4.2).
 
 mod connection;
 
@@ -100,8 +100,8 @@ pub struct Server<R: Responder> {
 }
 
 impl<R: Responder> Server<R> {
-    /// A server whose connections end after `idle` without a packet. It speaks QUIC as `acceptor` speaks TLS, which must
-    /// be [`Acceptor::over_quic`].
+    /// A server whose connections end after `idle` without a packet. It speaks QUIC as `acceptor` speaks TLS, which
+    /// must be [`Acceptor::over_quic`].
     pub fn new(acceptor: &Acceptor, idle: Duration, congestion: Congestion) -> Self {
         let mut config = ServerConfig::with_crypto(Arc::new(ServerCrypto::new(Arc::clone(acceptor.config()))));
         config.transport_config(Arc::new(transport(congestion, STREAMS, idle)));

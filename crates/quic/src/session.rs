@@ -1,5 +1,5 @@
-//! The handshake of a connection by rustls (RFC 9001). quinn-proto has an adapter for it, which hides what was agreed on
-//! and why TLS failed; this one shows both.
+//! The handshake of a connection by rustls (RFC 9001). quinn-proto has an adapter for it, which hides what was agreed
+//! on and why TLS failed; this one shows both.
 
 use std::any::Any;
 use std::io::Cursor;

@@ -47,8 +47,8 @@ impl FromStr for Congestion {
 /// A fixed window in bytes. quinn-proto does not pace what leaves within a window above 4 GiB.
 const WINDOW_BYTES: u64 = 1 << 33;
 
-/// The round trip that is assumed before the first is measured, as in a local network: what gets no answer is sent again
-/// after three of them.
+/// The round trip that is assumed before the first is measured, as in a local network: what gets no answer is sent
+/// again after three of them.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
 /// Bytes of a connection ID.
@@ -57,8 +57,8 @@ const CONNECTION_ID_BYTES: usize = 8;
 /// Bytes of the messages of one connection that may wait for their acknowledgement.
 const SEND_WINDOW_BYTES: u64 = 4 << 20;
 
-/// The settings of a connection whose peer may have this many streams open. Packets have at most 1,200 bytes, since they
-/// pass every path, and no larger ones are tried.
+/// The settings of a connection whose peer may have this many streams open. Packets have at most 1,200 bytes, since
+/// they pass every path, and no larger ones are tried.
 pub(crate) fn transport(congestion: Congestion, streams: u32, idle: Duration) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport

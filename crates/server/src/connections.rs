@@ -1,9 +1,9 @@
 //! DNS over TCP (RFC 7766), beside UDP on the same addresses, in TLS (RFC 7858) and by HTTP (RFC 8484) at addresses of
-//! their own, and with the same framing over Unix sockets; and over QUIC (RFC 9250) at addresses of its own. One thread in
-//! each process serves all connections but those over QUIC, which one for each worker serves; events say which of them
-//! can go on. The number of connections is limited in total and per client, and so is the memory of each connection. A
-//! connection without progress is closed, whether it sends nothing, sends byte by byte, does not read its replies, or has
-//! vanished.
+//! their own, and with the same framing over Unix sockets; and over QUIC (RFC 9250) at addresses of its own. One thread
+//! in each process serves all connections but those over QUIC, which one for each worker serves; events say which of
+//! them can go on. The number of connections is limited in total and per client, and so is the memory of each
+//! connection. A connection without progress is closed, whether it sends nothing, sends byte by byte, does not read its
+//! replies, or has vanished.
 //!
 //! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
 //! once for many clients.

@@ -74,8 +74,8 @@ impl Client {
         Self::of_versions(ALPN, DEFAULT_VERSIONS, settings)
     }
 
-    /// A client over QUIC (RFC 9250), which has no TLS but 1.3. With `sends_early_data` its connections may send queries
-    /// before their handshake is complete, if a ticket allows it.
+    /// A client over QUIC (RFC 9250), which has no TLS but 1.3. With `sends_early_data` its connections may send
+    /// queries before their handshake is complete, if a ticket allows it.
     pub fn over_quic(settings: &ClientSettings, sends_early_data: bool) -> Result<Self, TlsError> {
         let mut client = Self::of_versions(ALPN_QUIC, &[&TLS13], settings)?;
         client.config.enable_early_data = sends_early_data;

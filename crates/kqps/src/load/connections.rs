@@ -44,9 +44,9 @@ pub(crate) struct ConnectionArgs {
     ///
     /// Kept connections are opened before the load begins. With this flag a connection is opened when a query needs it,
     /// and its making is part of that query's latency. With 0 the load is connections and no queries: one is opened
-    /// whenever a query would be due, and closed once it is made, over TLS and QUIC after the handshake. -Q is then connections
-    /// a second, -q how many are being made at once, and -n how often each line of the query file stands for one. At
-    /// most -c are open at once (default: as many as -q, or 256 for each thread).
+    /// whenever a query would be due, and closed once it is made, over TLS and QUIC after the handshake. -Q is then
+    /// connections a second, -q how many are being made at once, and -n how often each line of the query file stands
+    /// for one. At most -c are open at once (default: as many as -q, or 256 for each thread).
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(0..=1_000_000_000))]
     queries_per_connection: Option<u32>,
 

@@ -237,7 +237,9 @@ fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Fami
                 parse_transport(scheme).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
             let (rest, path) = match transport {
                 Transport::Https => split_path(rest),
-                Transport::Udp | Transport::Tcp | Transport::Tls | Transport::Quic => (rest.trim_end_matches('/'), None),
+                Transport::Udp | Transport::Tcp | Transport::Tls | Transport::Quic => {
+                    (rest.trim_end_matches('/'), None)
+                }
             };
             (rest, path, Some(transport))
         }

@@ -8,9 +8,7 @@ use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{
-    ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts, Trial,
-};
+use kqps_observation::{ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};

@@ -31,8 +31,8 @@ const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 pub(crate) struct TargetArgs {
     /// Measure a server that runs already, here or elsewhere: udp://, tcp://, tls://, https:// or quic://ADDR:PORT
     ///
-    /// It may be given again. kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without a
-    /// scheme is played at over UDP.
+    /// It may be given again. kqps neither starts nor stops it, and asks it the queries of -d FILE. An address without
+    /// a scheme is played at over UDP.
     #[arg(
         long,
         value_name = "URL",
@@ -59,7 +59,8 @@ pub(crate) struct TargetArgs {
     /// Measure the player's ceiling with this echo, which runs on the host of the --target
     ///
     /// Start it there: kqps serve echo --io segment --listen ADDR:PORT; for servers over TCP with --tcp, over TLS with
-    /// --listen tls://ADDR:PORT (or https:// or quic://) and a certificate that --ca accepts. kqps measures it over each transport of the servers.
+    /// --listen tls://ADDR:PORT (or https:// or quic://) and a certificate that --ca accepts. kqps measures it over
+    /// each transport of the servers.
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
@@ -192,8 +193,8 @@ impl ConnectionUse {
         }
         match self.trust.given().filter(|_| !has(Transport::is_encrypted)) {
             Some(flag) => Err(bad_input(format!(
-                "{flag} is for servers over tls, https or quic that run already, such as tls://127.0.0.1:8853; a subject \
-                 that kqps starts gets a certificate of the run"
+                "{flag} is for servers over tls, https or quic that run already, such as tls://127.0.0.1:8853; \
+                 a subject that kqps starts gets a certificate of the run"
             ))),
             None => Ok(()),
         }

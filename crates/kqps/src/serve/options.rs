@@ -16,8 +16,8 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 pub(super) struct Serving {
     /// Listen here: ADDR:PORT, or tls://ADDR:PORT, https:// or quic:// for connections in them (repeatable)
     ///
-    /// Port 0 picks a free one. The usual port of HTTPS is 443, and of QUIC 853. A server also listens for plain datagrams.
-    /// If all addresses are for TLS, HTTPS or QUIC, it does so at the first of them, at a free port.
+    /// Port 0 picks a free one. The usual port of HTTPS is 443, and of QUIC 853. A server also listens for plain
+    /// datagrams. If all addresses are for TLS, HTTPS or QUIC, it does so at the first of them, at a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
@@ -93,9 +93,10 @@ fn parse_place(text: &str) -> Result<Place, String> {
         Some(("tls", address)) => parse_listen(address).map(Place::Tls),
         Some(("https", address)) => parse_with_port(address, kqps_http::PORT).map(Place::Https),
         Some(("quic", address)) => parse_with_port(address, kqps_quic::PORT).map(Place::Quic),
-        Some(_) => Err("expected ADDR:PORT, udp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or \
-                        quic://ADDR[:PORT]"
-            .into()),
+        Some(_) => {
+            let others = "udp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+            Err(format!("expected ADDR:PORT, {others}"))
+        }
     }
 }
 
@@ -142,9 +143,8 @@ enum Steer {
 }
 
 impl Serving {
-    /// The addresses at which a server has connections that are encrypted, in messages.
-    pub(super) const ENCRYPTED: &str =
-        "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+    /// The flags that give a server encrypted connections, as messages name them.
+    pub(super) const ENCRYPTED: &str = "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
 
     /// Whether an address for TLS was given, with HTTP or without it, or one for QUIC.
     pub(super) fn has_tls(&self) -> bool {
@@ -165,7 +165,8 @@ impl Serving {
         self.listen.iter().take(1).map(|place| SocketAddr::new(place.address().ip(), 0)).collect()
     }
 
-    /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have them.
+    /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have
+    /// them.
     pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
         let tls = self.addresses(|place| matches!(place, Place::Tls(_)));
         let https = self.addresses(|place| matches!(place, Place::Https(_)));

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use kqps_skips::{Capability, skip};
 
-/// A script of `tests/python`, to be run with this module, which it imports; `None` if the environment lacks that, which
-/// is reported as a skip.
+/// A script of `tests/python`, to be run with this module, which it imports; `None` if the environment lacks that,
+/// which is reported as a skip.
 #[track_caller]
 pub(crate) fn script(name: &str, module: &str) -> Option<Command> {
     let python = target_directory().join("venv/bin/python");

@@ -17,8 +17,8 @@ use crate::frames::{LENGTH_BYTES, append, first_message};
 use crate::replay::may_be_replayed;
 use crate::session::Agreed;
 
-/// The option edns-tcp-keepalive (RFC 7828), which means nothing over QUIC (RFC 9250, section 5.5.2), and the bytes of an
-/// option's code and length.
+/// The option edns-tcp-keepalive (RFC 7828), which means nothing over QUIC (RFC 9250, section 5.5.2), and the bytes of
+/// an option's code and length.
 const KEEPALIVE: u16 = 11;
 const OPTION_BYTES: usize = 4;
 
