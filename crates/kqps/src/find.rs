@@ -56,7 +56,6 @@ const USUAL_IO: &str = "mmsg";
 const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
-  kqps find tcp://127.0.0.1:5300 -d bench.queries --connections 8
   kqps find tls://127.0.0.1:8853 -d bench.queries --ca ca.pem
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
