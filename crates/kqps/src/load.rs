@@ -51,8 +51,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 const EXAMPLES: &str = "\
 Examples:
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
-  kqps load quic://127.0.0.1:8853 -d bench.queries -q 500 --ca ca.pem --json
-  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -n 1 -S 1s --cpus 0
+  kqps load tcp://127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
+  kqps load https://127.0.0.1:8443 -d bench.queries -q 500 --ca ca.pem
   kqps load 192.0.2.1 --allow-target 192.0.2.1 -d bench.queries -Q 10k -t 250ms";
 
 /// Play queries at a target and account for each
