@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kqps_tls::{Connector, Session, TicketCounts};
-use quinn_proto::{
-    ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache,
-};
+use quinn_proto::{ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache};
 
 use crate::clock::Clock;
 use crate::code;

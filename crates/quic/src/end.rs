@@ -70,7 +70,9 @@ impl fmt::Display for End {
                 Some(name) => write!(formatter, "closed with {code:#x} ({name})"),
                 None => write!(formatter, "closed with {code:#x}"),
             },
-            Self::Closed { code, by_application: false } => write!(formatter, "closed by QUIC with {code:#x}"),
+            Self::Closed { code, by_application: false } => {
+                write!(formatter, "closed by QUIC with {code:#x}")
+            }
             Self::Reset => formatter.write_str("stateless reset"),
             Self::Tls(failure) => failure.fmt(formatter),
             Self::Version => formatter.write_str("no common version of QUIC"),

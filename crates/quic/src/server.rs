@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use kqps_tls::{Acceptor, Kind};
 use quinn_proto::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointEvent, Incoming, ServerConfig, Transmit,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointEvent, Incoming, ServerConfig,
+    Transmit,
 };
 
 use crate::clock::Clock;
@@ -103,7 +104,8 @@ impl<R: Responder> Server<R> {
     /// A server whose connections end after `idle` without a packet. It speaks QUIC as `acceptor` speaks TLS, which
     /// must be [`Acceptor::over_quic`].
     pub fn new(acceptor: &Acceptor, idle: Duration, congestion: Congestion) -> Self {
-        let mut config = ServerConfig::with_crypto(Arc::new(ServerCrypto::new(Arc::clone(acceptor.config()))));
+        let mut config =
+            ServerConfig::with_crypto(Arc::new(ServerCrypto::new(Arc::clone(acceptor.config()))));
         config.transport_config(Arc::new(transport(congestion, STREAMS, idle)));
         Self {
             endpoint: Endpoint::new(Arc::new(endpoint()), Some(Arc::new(config)), false, None),

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use kqps_tls::{Failure, Session};
-use quinn_proto::crypto::ServerConfig as _;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
@@ -46,7 +45,7 @@ impl Agreed {
 
 /// The suite that protects the first packets (RFC 9001, section 5.2).
 fn initial_suite() -> Option<Suite> {
-    TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite())
+    TLS13_AES_128_GCM_SHA256.tls13().and_then(rustls::Tls13CipherSuite::quic_suite)
 }
 
 fn suite() -> Suite {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use kqps_message::header::id;
 use kqps_quic::{
-    Admission, Client, ClientEvent, Congestion, EarlyData, End, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent,
+    Admission, Client, ClientEvent, Congestion, EarlyData, End, Reply, Responder, SEGMENTS_MOST, Server,
+    ServerEvent,
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::client::server_name;
@@ -83,8 +84,12 @@ fn made() -> Made {
 }
 
 fn client(ca: &str, early: bool) -> Client {
-    let settings =
-        ClientSettings { trust: Trust::Ca(ca.to_owned()), resume: true, suites: Vec::new(), groups: Vec::new() };
+    let settings = ClientSettings {
+        trust: Trust::Ca(ca.to_owned()),
+        resume: true,
+        suites: Vec::new(),
+        groups: Vec::new(),
+    };
     let tls = kqps_tls::Client::over_quic(&settings, early).unwrap();
     let connector = tls.connector(server_name(NAME).unwrap(), 8);
     Client::new(vec![connector], SLOTS, 4, Congestion::Fixed)
@@ -92,7 +97,7 @@ fn client(ca: &str, early: bool) -> Client {
 
 fn server(made: &Made, early: bool) -> Server<Echo> {
     let acceptor = Acceptor::over_quic(&made.identity, early).unwrap();
-    Server::new(&acceptor, Duration::from_secs(60), Congestion::Fixed)
+    Server::new(&acceptor, Duration::from_mins(1), Congestion::Fixed)
 }
 
 fn address(slot: usize) -> SocketAddr {
@@ -160,7 +165,9 @@ impl Rig {
                 ClientEvent::Available => seen.has_streams = true,
                 ClientEvent::Ended(end) => seen.ended.push(end),
             });
-            while let Some(segment_bytes) = self.client.transmit(slot, SEGMENTS_MOST, &mut buffer, self.now_ns) {
+            while let Some(segment_bytes) =
+                self.client.transmit(slot, SEGMENTS_MOST, &mut buffer, self.now_ns)
+            {
                 self.send(slot, true, &buffer, segment_bytes);
             }
         }
@@ -222,7 +229,12 @@ impl Rig {
             if holds(&self.seen) {
                 return;
             }
-            assert!(self.now_ns < last_ns, "{what}: opened {:?}, ended {:?}", self.seen.opened, self.seen.ended);
+            assert!(
+                self.now_ns < last_ns,
+                "{what}: opened {:?}, ended {:?}",
+                self.seen.opened,
+                self.seen.ended
+            );
             self.advance(last_ns);
         }
     }
@@ -291,9 +303,11 @@ fn loss_and_reordering_delay_replies_and_lose_none() {
         rig.way = Box::new(move |_| (random.u8(..10) > 0).then(|| DELAY_NS + random.u64(..5 * DELAY_NS)));
         rig.connect(0);
         rig.run_until("a connection", |seen| !seen.opened.is_empty());
-        for from in [0, 200, 400] {
-            assert_eq!(rig.hand(0, from..from + 200), 200);
-            rig.run_until("replies", |seen| seen.replies.len() == usize::from(from) + 200);
+        // The server's word that a stream has ended may be late, so that it takes fewer at once.
+        let mut handed = 0;
+        while handed < 600 {
+            handed += rig.hand(0, handed as u16..600);
+            rig.run_until("replies", |seen| seen.replies.len() == handed);
         }
         rig.assert_answered(0..600);
         rig.close(0);

@@ -94,7 +94,9 @@ pub(crate) fn report_reloaded(loaded: ZonesLoaded) -> io::Result<()> {
 /// Reports the counts, or why there are none, to the parent.
 pub(crate) fn report_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     send(&match outcome {
-        Ok(Ended { report, failed }) => Message::Ended(report, failed.map(|error| error.to_string())),
+        Ok(Ended { report, failed }) => {
+            Message::Ended(Box::new(report), failed.map(|error| error.to_string()))
+        }
         Err(ServeError::Zones(why)) => Message::NoZones(why),
         Err(ServeError::Stopped { signal }) => Message::Stopped(signal),
         Err(error) => Message::Failed(error.to_string()),

@@ -26,7 +26,9 @@ impl QuicArgs {
     /// The plan with these flags.
     pub(super) fn plan(&self, plan: QuicPlan) -> anyhow::Result<QuicPlan> {
         if self.early_data && !plan.tls.client.resume {
-            return Err(bad_input("--early-data needs tickets of earlier connections: leave --resume no out"));
+            return Err(bad_input(
+                "--early-data needs tickets of earlier connections: leave --resume no out",
+            ));
         }
         let congestion = self.congestion.unwrap_or_default();
         Ok(QuicPlan { early_data: self.early_data, congestion, ..plan })

@@ -172,7 +172,8 @@ impl Serving {
         let https = self.addresses(|place| matches!(place, Place::Https(_)));
         let quic = self.addresses(|place| matches!(place, Place::Quic(_)));
         let Some(args) = args else {
-            let why = "--listen tls://, https:// and quic://: a front takes no connections in TLS or over QUIC";
+            let why =
+                "--listen tls://, https:// and quic://: a front takes no connections in TLS or over QUIC";
             return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
         };
         if args.early_data && quic.is_empty() {

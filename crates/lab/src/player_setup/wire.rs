@@ -194,7 +194,11 @@ impl ConnectionSetup {
                 outstanding: self.outstanding,
                 connect_timeout: timeout,
                 buffer_bytes: None,
-                tls: self.tls.as_ref().ok_or("quic has no connections without TLS")?.plan(targets, ca, None)?,
+                tls: self
+                    .tls
+                    .as_ref()
+                    .ok_or("quic has no connections without TLS")?
+                    .plan(targets, ca, None)?,
                 early_data: self.early_data,
                 congestion: Congestion::default(),
             })),

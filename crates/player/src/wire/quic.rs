@@ -48,8 +48,8 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
         let to = plan.targets[number % plan.targets.len()];
         let from = plan.local.map_or_else(|| any(to), |local| local.of_socket(number));
         let address = SocketAddr::new(from, 0);
-        let bound = UdpSocket::bind(address, &options)
-            .and_then(|socket| set_up(&socket, to).map(|()| socket));
+        let bound =
+            UdpSocket::bind(address, &options).and_then(|socket| set_up(&socket, to).map(|()| socket));
         bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
     };
     let all = (0..plan.flows()).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
@@ -66,7 +66,9 @@ fn set_up(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
 /// The outcome of connecting a socket. Without a route now there may be one later, and sending then says what is wrong.
 fn may_fail_later(connected: io::Result<()>) -> io::Result<()> {
     match connected {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) =>
+        {
             Ok(())
         }
         connected => connected,
@@ -107,5 +109,5 @@ pub(super) fn play(
     epoll::play(&mut thread).map_err(failed)?;
     let connections = Some(thread.wire.finish());
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
-    Ok(thread.into_result().map(|result| ThreadResult { connections, drops, ..result }))
+    Ok(thread.into_result().map(|result| ThreadResult { drops, connections, ..result }))
 }

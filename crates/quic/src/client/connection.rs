@@ -59,7 +59,7 @@ impl Connection {
     /// Sends a query on a new stream, if there may be one now.
     #[inline]
     pub(super) fn hand(&mut self, key: u16, query: &[u8], frame: &mut Vec<u8>, now_ns: u64) -> bool {
-        if !self.is_open && !(self.offers_early_data && may_be_replayed(query)) {
+        if !(self.is_open || self.offers_early_data && may_be_replayed(query)) {
             return false;
         }
         let Some(id) = self.inner.streams().open(Dir::Bi) else { return false };

@@ -56,7 +56,7 @@ pub(super) enum Message {
     /// The child has reloaded its zones.
     Reloaded(ZonesLoaded),
     /// The child has ended. Holds its counts, and why it could not go on unless it was asked to end.
-    Ended(Report, Option<String>),
+    Ended(Box<Report>, Option<String>),
     /// The child could not load its zones.
     NoZones(String),
     /// A signal with this number arrived before the child could answer.

@@ -93,7 +93,7 @@ impl WorkerProcess {
         }
         match serde_json::from_str(&line).map_err(io::Error::from)? {
             Message::Ended(report, why) => {
-                self.counted = report;
+                self.counted = *report;
                 why.map_or(Ok(None), |why| Err(self.error(format!("ended: {why}"))))
             }
             Message::NoZones(why) => Err(ServeError::Zones(why)),

@@ -15,8 +15,10 @@ use crate::setup::{QuicSetup, ServerSetup};
 
 /// Gives each worker its sockets.
 pub(super) fn bind(setup: &ServerSetup, quic: &QuicSetup, bound: &mut Bound) -> Result<(), BindError> {
-    let acceptor = Acceptor::over_quic(&quic.identity, quic.early_data)
-        .map_err(|error| BindError { place: "the addresses of QUIC".to_owned(), reason: error.to_string() })?;
+    let acceptor = Acceptor::over_quic(&quic.identity, quic.early_data).map_err(|error| BindError {
+        place: "the addresses of QUIC".to_owned(),
+        reason: error.to_string(),
+    })?;
     for &address in &quic.listen {
         let refused = |error| refused(address, &error);
         let sockets = open(setup, address, bound.workers.len()).map_err(refused)?;

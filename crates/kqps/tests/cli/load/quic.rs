@@ -55,7 +55,12 @@ fn both_sides_count_the_same_queries_connections_and_handshakes() {
     ] {
         let (server, url, ca) = server(&[]);
         let trial = played(&url, &[&["--ca", &ca][..], flags].concat());
-        assert_eq!((trial.transport, trial.accounts.correct), (Transport::Quic, 1000), "{:?}", trial.accounts);
+        assert_eq!(
+            (trial.transport, trial.accounts.correct),
+            (Transport::Quic, 1000),
+            "{:?}",
+            trial.accounts
+        );
         let made = trial.connections.as_ref().unwrap();
         assert!(connections.contains(&made.established), "{flags:?}: {made:?}");
         let report = stopped(server).counts;
@@ -138,7 +143,8 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
 #[test]
 fn a_server_by_aioquic_counts_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let made = kqps_tls::certificate::make(kqps_tls::certificate::KeyType::Ecdsa, &["localhost".to_owned()]).unwrap();
+    let made = kqps_tls::certificate::make(kqps_tls::certificate::KeyType::Ecdsa, &["localhost".to_owned()])
+        .unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();

@@ -18,9 +18,7 @@ fn a_client_by_aioquic_is_answered_and_sends_early_data() {
         let output = command.args([port, ca, "50"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let happened: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let expected = |resumed: bool, early: bool| {
-            json!({ "right": 50, "alpn": "doq", "resumed": resumed, "early": early })
-        };
+        let expected = |resumed: bool, early: bool| json!({ "right": 50, "alpn": "doq", "resumed": resumed, "early": early });
         assert_eq!(happened, json!([expected(false, false), expected(true, early)]));
         let report = server.stop(Signal::Terminate).quic.unwrap().counts;
         assert_eq!((report.received, report.answered, report.connections), (100, 100, 2));

@@ -23,12 +23,7 @@ pub(super) struct Writes {
 impl Writes {
     /// Room for as many unsettled queries as a flow of the books has, a power of two.
     pub(super) fn new(slots: usize) -> Self {
-        Self {
-            stamps: Stamps::new(slots),
-            handed_bytes: 0,
-            unwritten_bytes: 0,
-            unwritten: VecDeque::new(),
-        }
+        Self { stamps: Stamps::new(slots), handed_bytes: 0, unwritten_bytes: 0, unwritten: VecDeque::new() }
     }
 
     /// Notes queries that are handed over at `now_ns`, before they are written.
