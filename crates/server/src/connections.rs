@@ -61,11 +61,11 @@ pub struct Limits {
     /// How long a connection may make no progress: no whole query arrives, and the client reads little or nothing of
     /// its replies.
     pub idle: Duration,
-    /// The maximum number of connections of the thread that has these limits, at least 1. A further connection displaces the connection
-    /// that has been idle longest. If none is idle, the further connection is closed.
+    /// The maximum number of connections of the thread that has these limits, at least 1. A further connection displaces
+    /// the connection that has been idle longest. If none is idle, the further connection is closed.
     pub connections: usize,
-    /// The maximum number of connections of one client to that thread, at least 1. A client is an IPv4 address, or the first 64
-    /// bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
+    /// The maximum number of connections of one client to that thread, at least 1. A client is an IPv4 address, or the
+    /// first 64 bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
     /// sockets.
     pub per_client: usize,
 }
@@ -134,7 +134,8 @@ impl ConnectionThread {
 
     /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
     pub(crate) fn stop(self) -> io::Result<ConnectionReport> {
-        match self.waking {
+        // A waker that is dropped takes its event with it, so it stays until the thread has ended.
+        match &self.waking {
             Waking::Waker(waker) => waker.wake()?,
             Waking::Sockets(sockets) => sockets.iter().for_each(|socket| socket.wake_readers()),
         }

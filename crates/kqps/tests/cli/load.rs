@@ -288,7 +288,7 @@ fn a_search_that_is_interrupted_prints_what_it_knew() {
 #[test]
 fn a_reader_that_has_gone_is_no_panic() {
     let bench = Bench::new();
-    let mut command = kqps(&["load", "https://127.0.0.1", "-Q", "1", "-d"]);
+    let mut command = kqps(&["load", "gopher://127.0.0.1", "-Q", "1", "-d"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let status = command.arg(bench.queries()).stdout(Stdio::null()).stderr(writer).status().unwrap();
