@@ -3,17 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS13;
-use rustls::{
-    DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion,
-};
+use rustls::{DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{ClientTls, Tls};
@@ -21,6 +15,7 @@ use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{TicketCounts, Tickets};
+use crate::verifiers::Unchecked;
 use crate::{ALPN, ALPN_QUIC};
 
 /// How a client speaks TLS. It can be sent to another process.
@@ -181,49 +176,4 @@ fn roots_of(text: &str) -> Result<RootCertStore, TlsError> {
         return Err(wrong("expected a certificate at least, as PEM".to_owned()));
     }
     Ok(roots)
-}
-
-/// Accepts every certificate. What the server signs with it is checked, as any client does.
-#[derive(Debug)]
-struct Unchecked(WebPkiSupportedAlgorithms);
-
-impl Unchecked {
-    fn of(provider: &CryptoProvider) -> Self {
-        Self(provider.signature_verification_algorithms)
-    }
-}
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
 }
