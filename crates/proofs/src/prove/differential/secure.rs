@@ -42,8 +42,11 @@ impl Secure {
         Ok(secure)
     }
 
-    /// Sends bytes.
+    /// Sends bytes, if there are any.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let mut sealed = Vec::new();
         self.tls.seal(bytes, &mut sealed).map_err(failed)?;
         Ok(self.socket.write_all(&sealed)?)

@@ -49,11 +49,12 @@ struct Ready {
 impl Ready {
     /// The replies over each transport but UDP, by its name.
     fn by_others(&self, batch: &[Query]) -> Result<[(&'static str, Replies); 5]> {
-        let (plain, https) = (first(&self.addresses)?, first(&self.https)?);
-        let whole = |replies: Vec<Vec<u8>>| replies.into_iter().map(Some).collect();
-        let by = |method| https::Asker::new(https, method)?.ask(batch).map(whole);
+        let whole = |replies: Vec<Vec<u8>>| -> Replies { replies.into_iter().map(Some).collect() };
+        let by = |method| -> Result<Replies> {
+            Ok(whole(https::Asker::new(first(&self.https)?, method)?.ask(batch)?))
+        };
         Ok([
-            ("tcp", ask::ask(plain, &over(Transport::Tcp, batch))?),
+            ("tcp", ask::ask(first(&self.addresses)?, &over(Transport::Tcp, batch))?),
             ("tls", whole(secure::Asker::new(first(&self.tls)?)?.ask(batch)?)),
             ("https by post", by(Method::Post).context("over https by post")?),
             ("https by get", by(Method::Get).context("over https by get")?),
