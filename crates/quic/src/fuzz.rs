@@ -120,8 +120,8 @@ impl Rig {
 
     /// Lets both ends do what they can at this time.
     fn work(&mut self) {
-        let Self { client, server, now_ns, to_client, to_server, opened, replies, has_ended, ended, .. } = self;
-        let (now_ns, asked, mut buffer) = (*now_ns, self.asked, Vec::new());
+        let (now_ns, asked, mut buffer) = (self.now_ns, self.asked, Vec::new());
+        let Self { client, server, to_client, to_server, opened, replies, has_ended, ended, .. } = self;
         client.poll(SLOT, now_ns, |event| match event {
             ClientEvent::Opened { .. } => *opened += 1,
             ClientEvent::Reply(key, reply) => {
@@ -137,7 +137,7 @@ impl Rig {
         while let Some(segment_bytes) = client.transmit(SLOT, SEGMENTS_MOST, &mut buffer, now_ns) {
             to_server.extend(buffer.chunks(segment_bytes).map(<[u8]>::to_vec));
         }
-        let mut note = |event| *ended += usize::from(matches!(event, ServerEvent::Ended(..)));
+        let mut note = |event: ServerEvent| *ended += usize::from(matches!(event, ServerEvent::Ended(..)));
         server.expire(now_ns);
         while let Some(slot) = server.next_ready() {
             server.work(slot, now_ns, &mut Echo, &mut note);
