@@ -128,7 +128,8 @@ fn queries() -> impl Iterator<Item = Vec<u8>> {
     (0..QUERIES).map(|number| message(&[number]))
 }
 
-/// Changes bytes of `flow`: each three bytes of `changes` are a place, modulo the length, and the bits that change there.
+/// Changes bytes of `flow`: each three bytes of `changes` are a place, modulo the length, and the bits that change
+/// there.
 fn changed(mut flow: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     let length = flow.len().max(1);
     for change in changes.chunks_exact(3) {

@@ -199,8 +199,8 @@ fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<()
     Ok(())
 }
 
-/// Adds the sockets of these addresses, which are for connections alone and which `of` makes of TCP sockets. Returns the
-/// addresses with their ports.
+/// Adds the sockets of these addresses for connections alone, which `of` makes of TCP sockets. Returns the addresses
+/// with their ports.
 fn listen_apart(
     setup: &ServerSetup,
     addresses: &[SocketAddr],

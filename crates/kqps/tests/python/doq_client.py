@@ -1,7 +1,8 @@
 """A client of DNS over QUIC (RFC 9250) by aioquic, at a server that returns queries as replies, or that has a zone.
 
 Arguments: the server's port, the file of the issuer that it trusts, the number of queries, and `zone` if the server
-has an address for each name below `test`. Asks the queries on a connection, and as many on a second one that resumes the first and sends early data. Prints what happened as JSON.
+has an address for each name below `test`. Asks the queries on a connection, and as many on a second one that resumes
+the first and sends early data. Prints what happened as JSON.
 """
 
 import asyncio

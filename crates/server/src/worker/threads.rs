@@ -35,9 +35,9 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts every worker that takes datagrams with `start`, which gets its number. Starts a thread with `connections`, if there is that,
-    /// for the sockets in `listeners`, and one for each worker that has such sockets of its own. Sockets of QUIC have
-    /// a thread apart. Returns when all can answer.
+    /// Starts every worker that takes datagrams with `start`, which gets its number. Starts a thread with `connections`,
+    /// if there is that, for the sockets in `listeners`, and one for each worker that has such sockets of its own.
+    /// Sockets of QUIC have a thread apart. Returns when all can answer.
     pub fn start(
         model: Model,
         mut workers: Vec<WorkerSockets>,

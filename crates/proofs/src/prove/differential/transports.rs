@@ -1,4 +1,5 @@
-//! Our server over UDP, TCP, TLS, HTTPS and QUIC: the same questions get the same answers, but for what UDP has no room for.
+//! Our server over UDP, TCP, TLS, HTTPS and QUIC: the same questions get the same answers, but for what UDP has no room
+//! for.
 
 use std::net::SocketAddr;
 use std::process::Command;
