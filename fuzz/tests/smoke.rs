@@ -7,7 +7,7 @@ use std::path::Path;
 const ROUNDS: u32 = 15_000;
 const ROUNDS_OF_SLOW: u32 = 1_500;
 
-/// Mutations of a target that makes handshakes of TLS.
+/// Mutations of a target that makes handshakes of TLS, alone or in QUIC.
 const ROUNDS_OF_TLS: u32 = 400;
 
 fn pass(name: &str, target: fn(&[u8])) {
@@ -97,6 +97,26 @@ fn tls_client() {
 #[test]
 fn tls_server() {
     pass_for(ROUNDS_OF_TLS, "tls_server", kqps_fuzz::tls_server);
+}
+
+#[test]
+fn http_client() {
+    pass_for(ROUNDS_OF_SLOW, "http_client", kqps_fuzz::http_client);
+}
+
+#[test]
+fn http_server() {
+    pass_for(ROUNDS_OF_SLOW, "http_server", kqps_fuzz::http_server);
+}
+
+#[test]
+fn quic_client() {
+    pass_for(ROUNDS_OF_TLS, "quic_client", kqps_fuzz::quic_client);
+}
+
+#[test]
+fn quic_server() {
+    pass_for(ROUNDS_OF_TLS, "quic_server", kqps_fuzz::quic_server);
 }
 
 #[test]

@@ -51,6 +51,14 @@ pub enum Target {
     TlsClient,
     /// The end of a server in TLS
     TlsServer,
+    /// The end of a client by HTTP/2
+    HttpClient,
+    /// The end of a server by HTTP/2
+    HttpServer,
+    /// The end of a client over QUIC
+    QuicClient,
+    /// The end of a server over QUIC
+    QuicServer,
     /// Framing of the replies on a back end's connection
     FrontFraming,
     /// A front's handling of a back end's reply

@@ -10,6 +10,7 @@
 mod bells;
 mod client;
 mod failure;
+pub mod fuzz;
 mod memory;
 mod requests;
 mod server;

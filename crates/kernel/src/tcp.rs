@@ -12,7 +12,8 @@ const BACKLOG: libc::c_int = 4096;
 /// Opens `count` listening sockets at one address, at least one. If there are several, the kernel distributes
 /// connections over them (`SO_REUSEPORT`). An IPv6 socket accepts IPv6 only, as [`crate::UdpSocket`] does. Connections
 /// that an earlier server left closing do not block the port (`SO_REUSEADDR`). A port at which another program listens
-/// is an error, even if that program would share it.
+/// is an error, even if that program would share it. What is written on an accepted connection leaves at once
+/// (`TCP_NODELAY`).
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     let first = socket(address)?;
     first.bind(&address.into())?;
@@ -37,6 +38,8 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    // On Linux accepted connections inherit it, so that none needs a call of its own.
+    socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }
 
@@ -52,6 +55,21 @@ mod tests {
         assert_eq!(six[0].local_addr().unwrap().port(), port);
         let error = listen(format!("127.0.0.1:{port}").parse().unwrap(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn what_is_written_on_accepted_connections_leaves_at_once() {
+        let group = listen("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let address = group[0].local_addr().unwrap();
+        let single = listen("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let _client = std::net::TcpStream::connect(single[0].local_addr().unwrap()).unwrap();
+        assert!(single[0].accept().unwrap().0.nodelay().unwrap());
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let accepted = group.iter().find_map(|listener| {
+            listener.set_nonblocking(true).unwrap();
+            listener.accept().ok()
+        });
+        assert!(accepted.expect("one of them has the client").0.nodelay().unwrap());
     }
 
     #[test]

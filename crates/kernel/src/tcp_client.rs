@@ -78,8 +78,7 @@ impl TcpClient {
 
     /// A socket for a peer, before it has an address.
     fn unbound(to: SocketAddr) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
         socket.set_tcp_nodelay(true)?;
         set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         Ok(Self { socket })

@@ -185,6 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),
+            accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
             is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
             timeout: plan.timeout,
             folder: args.out.as_deref(),
@@ -196,6 +197,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         keeping.end(!interrupted, None)?;
     }
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// Whether a trial was played over TLS without a check of certificates.
+fn accepts_any(trial: &Trial) -> bool {
+    let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
+    tls.is_some_and(|tls| tls.trust == "anyone")
 }
 
 /// What the trials of a search share.

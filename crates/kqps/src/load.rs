@@ -44,6 +44,7 @@ pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 pub(crate) use tls::issuers;
+pub(crate) use words::ANY_CERTIFICATE;
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);

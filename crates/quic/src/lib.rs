@@ -12,6 +12,7 @@ mod clock;
 pub mod code;
 pub mod end;
 mod frames;
+pub mod fuzz;
 pub mod replay;
 pub mod server;
 mod session;

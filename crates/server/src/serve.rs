@@ -23,6 +23,7 @@ use crate::until::{Deadline, Event};
 /// A server that can answer.
 pub struct Server {
     addresses: Vec<SocketAddr>,
+    tcp: Vec<SocketAddr>,
     tls: Vec<SocketAddr>,
     https: Vec<SocketAddr>,
     quic: Vec<SocketAddr>,
@@ -51,20 +52,25 @@ impl Server {
         if service.replies_pass() {
             bound.never_fragment()?;
         }
-        let notes = notes(setup, &*service, &bound.receivers[0])?;
-        let Bound { addresses, tls, https, quic, workers, receivers, listeners, files } = bound;
+        let notes = notes(setup, &*service, bound.receivers.first().map(Arc::as_ref))?;
+        let Bound { addresses, tcp, tls, https, quic, workers, receivers, listeners, files } = bound;
         let workers = if setup.processes == 1 {
             let task = Task { model: setup.io, workers, listeners, process: 0, processes: 1 };
             Workers::Here(service.begin(task, &signals)?)
         } else {
             Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        Ok(Self { addresses, tls, https, quic, files, receivers, signals, workers, notes })
+        Ok(Self { addresses, tcp, tls, https, quic, files, receivers, signals, workers, notes })
     }
 
-    /// The addresses on which the server listens, with the ports that the kernel chose.
+    /// The addresses at which the server takes datagrams, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses at which the server accepts connections by TCP alone.
+    pub fn tcp(&self) -> &[SocketAddr] {
+        &self.tcp
     }
 
     /// The addresses at which the server accepts connections in TLS.
@@ -137,7 +143,11 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
     }
     service.check(setup)?;
     let transports = service.transports();
-    if setup.tls.is_some() && !transports.tls {
+    if !setup.tcp.is_empty() && !transports.apart {
+        let why = "--listen tcp://: this server accepts no connections without datagrams";
+        return Err(ServeError::Setup(why.to_owned()));
+    }
+    if setup.tls.is_some() && !transports.apart {
         let why = "--listen tls://: this server accepts no connections in TLS";
         return Err(ServeError::Setup(why.to_owned()));
     }
@@ -145,7 +155,8 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
         let why = "--listen quic://: this server accepts no connections over QUIC";
         return Err(ServeError::Setup(why.to_owned()));
     }
-    if setup.listeners == Listeners::ReusePort && !transports.tcp && setup.tls.is_none() {
+    let has_tcp = transports.tcp || !setup.tcp.is_empty() || setup.tls.is_some();
+    if setup.listeners == Listeners::ReusePort && !has_tcp {
         let why = "--listeners is about connections by TCP, and this server accepts none";
         return Err(ServeError::Setup(why.to_owned()));
     }
@@ -162,9 +173,13 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
 }
 
 /// Sentences about settings that the system did not grant in full. The buffers of one socket stand for those of all.
-fn notes(setup: &ServerSetup, service: &dyn Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
-    let short = receiver.short_buffers(setup.buffer_bytes);
-    let mut notes: Vec<String> = short.into_iter().map(|note| format!("--buffer: {note}")).collect();
+fn notes(
+    setup: &ServerSetup,
+    service: &dyn Service,
+    receiver: Option<&UdpSocket>,
+) -> io::Result<Vec<String>> {
+    let short = receiver.map(|receiver| receiver.short_buffers(setup.buffer_bytes));
+    let mut notes: Vec<String> = short.into_iter().flatten().map(|note| format!("--buffer: {note}")).collect();
     notes.extend(service.notes()?);
     Ok(notes)
 }

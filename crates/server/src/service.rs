@@ -54,8 +54,8 @@ pub trait Service {
 pub struct Transports<'a> {
     /// Whether the service accepts TCP connections at the addresses of its UDP sockets.
     pub tcp: bool,
-    /// Whether the service can accept connections in TLS, if its setup has addresses for them.
-    pub tls: bool,
+    /// Whether the service can accept connections at addresses of their own, by TCP or in TLS, if its setup has such.
+    pub apart: bool,
     /// Whether the service can accept connections over QUIC, if its setup has addresses for them.
     pub quic: bool,
     /// The paths of the Unix sockets at which it accepts connections.

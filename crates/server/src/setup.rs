@@ -41,8 +41,10 @@ pub enum Reply {
 /// them.
 #[derive(Clone, Debug)]
 pub struct ServerSetup {
-    /// The addresses to listen on; port 0 picks a free port.
-    pub listen: Vec<SocketAddr>,
+    /// The addresses for datagrams. Without any, the server takes connections alone.
+    pub listen: Vec<Listen>,
+    /// The addresses for connections by TCP alone; port 0 picks a free port.
+    pub tcp: Vec<SocketAddr>,
     /// Where to accept connections in TLS, also by HTTP; `None` for nowhere.
     pub tls: Option<TlsSetup>,
     /// Where to accept connections over QUIC; `None` for nowhere.
@@ -66,6 +68,15 @@ pub struct ServerSetup {
     pub buffer_bytes: usize,
     /// Whether to steer each flow to a worker on the core that receives it. Requires `cpus`.
     pub steer: bool,
+}
+
+/// An address for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The address; port 0 picks a free port.
+    pub address: SocketAddr,
+    /// Whether to accept connections by TCP there as well, if the service does so.
+    pub with_tcp: bool,
 }
 
 /// Where a server accepts connections in TLS.
@@ -106,8 +117,10 @@ impl ServerSetup {
 impl ServerSetup {
     /// One worker with default settings.
     pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
+        let listen = listen.into_iter().map(|address| Listen { address, with_tcp: true }).collect();
         Self {
             listen,
+            tcp: Vec::new(),
             tls: None,
             quic: None,
             io,

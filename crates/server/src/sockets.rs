@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 use kqps_tls::{Acceptor, TlsError};
 
-use crate::setup::{Listeners, Reply, ServerSetup, Sockets, TlsSetup};
+use crate::setup::{Listen, Listeners, Reply, ServerSetup, Sockets, TlsSetup};
 
 pub use unix::{SocketFile, listen as listen_unix};
 
@@ -37,7 +37,7 @@ pub struct Endpoint {
 pub struct WorkerSockets {
     /// The core to which the worker is pinned; `None` if it is not pinned.
     pub cpu: Option<u32>,
-    /// The addresses that the worker serves, at least one.
+    /// The addresses at which the worker takes datagrams; none if the server takes connections alone.
     pub endpoints: Vec<Endpoint>,
     /// The sockets of its own that accept connections: those of QUIC, and others if workers do not share them.
     pub listeners: Vec<ListeningSocket>,
@@ -46,8 +46,10 @@ pub struct WorkerSockets {
 /// All sockets of a server.
 #[derive(Debug)]
 pub struct Bound {
-    /// The addresses on which the server listens, each once.
+    /// The addresses at which the server takes datagrams, each once.
     pub addresses: Vec<SocketAddr>,
+    /// The addresses at which it accepts connections by TCP alone.
+    pub tcp: Vec<SocketAddr>,
     /// The addresses at which it accepts connections in TLS.
     pub tls: Vec<SocketAddr>,
     /// The addresses at which it accepts connections by HTTP in TLS.
@@ -134,15 +136,16 @@ pub struct BindError {
 /// How often to try another port if a free UDP port is taken for TCP.
 const PORTS_TRIED: usize = 20;
 
-/// Binds all sockets of a setup, with TCP sockets if requested, and Unix sockets.
+/// Binds all sockets of a setup, with TCP sockets beside those of datagrams if requested, and Unix sockets.
 pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
     let worker =
         |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (tls, https, quic) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, tls, https, quic, workers, receivers, listeners, files };
-    for &address in &setup.listen {
+    let (tcp, tls, https, quic) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, tcp, tls, https, quic, workers, receivers, listeners, files };
+    for &Listen { address, with_tcp: may_have_tcp } in &setup.listen {
+        let with_tcp = with_tcp && may_have_tcp;
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
             bound.addresses.push(receivers[0].local_addr()?);
@@ -168,6 +171,7 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
+    bound.tcp = listen_apart(setup, &setup.tcp, &mut bound, ListeningSocket::Tcp)?;
     if let Some(tls) = &setup.tls {
         bind_tls(setup, tls, &mut bound)?;
     }
@@ -188,15 +192,16 @@ fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<()
         |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
     let acceptor = Acceptor::new(&tls.identity).map_err(unfit)?;
     bound.tls =
-        listen_tls(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, acceptor.clone()))?;
+        listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, acceptor.clone()))?;
     let acceptor = Acceptor::speaking(kqps_http::ALPN, &tls.identity).map_err(unfit)?;
     bound.https =
-        listen_tls(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, acceptor.clone()))?;
+        listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, acceptor.clone()))?;
     Ok(())
 }
 
-/// Adds the sockets of these addresses, which `of` makes of TCP sockets. Returns the addresses with their ports.
-fn listen_tls(
+/// Adds the sockets of these addresses for connections alone, which `of` makes of TCP sockets. Returns the addresses
+/// with their ports.
+fn listen_apart(
     setup: &ServerSetup,
     addresses: &[SocketAddr],
     bound: &mut Bound,

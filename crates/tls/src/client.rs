@@ -3,17 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS13;
-use rustls::{
-    DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion,
-};
+use rustls::{DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{ClientTls, Tls};
@@ -21,6 +16,7 @@ use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{TicketCounts, Tickets};
+use crate::verifiers::{Trusting, Unchecked};
 use crate::{ALPN, ALPN_QUIC};
 
 /// How a client speaks TLS. It can be sent to another process.
@@ -43,7 +39,7 @@ pub struct ClientSettings {
 pub enum Trust {
     /// Those of issuers that this host trusts.
     System,
-    /// Those of the issuers in this text, as PEM.
+    /// Those of the issuers in this text, as PEM, and those in the text itself, such as one that signs itself.
     Ca(String),
     /// Any certificate. The client then does not know which server it speaks to.
     Anyone,
@@ -93,7 +89,9 @@ impl Client {
             .map_err(TlsError::Settings)?;
         let builder = match &settings.trust {
             Trust::System => builder.with_root_certificates(roots_of_system()?),
-            Trust::Ca(text) => builder.with_root_certificates(roots_of(text)?),
+            Trust::Ca(text) => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(trusting(text, &provider)?))
+            }
             Trust::Anyone => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked::of(&provider)))
             }
@@ -169,61 +167,17 @@ fn roots_of_system() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// The issuers of a text.
-fn roots_of(text: &str) -> Result<RootCertStore, TlsError> {
+/// What accepts the certificates of a text, and those of the issuers in it.
+fn trusting(text: &str, provider: &Arc<CryptoProvider>) -> Result<Trusting, TlsError> {
     let wrong = |reason: String| TlsError::Pem { what: "the certificates to trust", reason };
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut all) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate.clone()).map_err(|error| wrong(error.to_string()))?;
+        all.push(certificate);
     }
     if roots.is_empty() {
         return Err(wrong("expected a certificate at least, as PEM".to_owned()));
     }
-    Ok(roots)
-}
-
-/// Accepts every certificate. What the server signs with it is checked, as any client does.
-#[derive(Debug)]
-struct Unchecked(WebPkiSupportedAlgorithms);
-
-impl Unchecked {
-    fn of(provider: &CryptoProvider) -> Self {
-        Self(provider.signature_verification_algorithms)
-    }
-}
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+    Trusting::new(roots, all, provider).map_err(|error| wrong(error.to_string()))
 }

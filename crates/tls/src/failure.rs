@@ -1,5 +1,6 @@
 //! Why TLS of a connection failed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
@@ -10,7 +11,7 @@ pub enum Failure {
     /// The peer sent this fatal alert (RFC 8446, section 6.2).
     Alert(u8),
     /// The peer's certificate is not accepted; what is wrong with it.
-    Certificate(&'static str),
+    Certificate(Cow<'static, str>),
     /// The two have no application protocol in common (RFC 7301): the peer sent the alert that says so, or chose a
     /// protocol that was not offered.
     Alpn,
@@ -33,15 +34,15 @@ impl From<Error> for Failure {
             | Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol) => Self::Alpn,
             Error::AlertReceived(alert) => Self::Alert(alert.into()),
             Error::InvalidCertificate(error) => Self::Certificate(fault(&error)),
-            Error::NoCertificatesPresented => Self::Certificate("none was sent"),
+            Error::NoCertificatesPresented => Self::Certificate("none was sent".into()),
             other => Self::Protocol(other.to_string()),
         }
     }
 }
 
 /// What is wrong with a certificate.
-fn fault(error: &CertificateError) -> &'static str {
-    match error {
+fn fault(error: &CertificateError) -> Cow<'static, str> {
+    Cow::Borrowed(match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not valid yet",
         CertificateError::UnknownIssuer => "unknown issuer",
@@ -52,7 +53,21 @@ fn fault(error: &CertificateError) -> &'static str {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "another purpose"
         }
+        CertificateError::UnhandledCriticalExtension => "unknown critical extension",
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. } => "unsupported signature algorithm",
+        CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "signature of another type than its issuer's key"
+        }
+        CertificateError::Other(other) => return other_fault(&other.to_string()),
         _ => "not accepted",
+    })
+}
+
+/// A fault that rustls passes on from webpki, whose text is the name of the fault.
+fn other_fault(name: &str) -> Cow<'static, str> {
+    match name {
+        "CaUsedAsEndEntity" => "that of an issuer".into(),
+        name => format!("not accepted ({name})").into(),
     }
 }
 
@@ -107,6 +122,10 @@ fn alert_name(number: u8) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
     use super::*;
 
     #[test]
@@ -129,7 +148,15 @@ mod tests {
         let of = |error| Failure::from(Error::InvalidCertificate(error)).to_string();
         assert_eq!(of(CertificateError::Expired), "certificate: expired");
         assert_eq!(of(CertificateError::UnknownIssuer), "certificate: unknown issuer");
-        assert_eq!(of(CertificateError::UnhandledCriticalExtension), "certificate: not accepted");
+        assert_eq!(
+            of(CertificateError::UnhandledCriticalExtension),
+            "certificate: unknown critical extension"
+        );
+        assert_eq!(of(CertificateError::ApplicationVerificationFailure), "certificate: not accepted");
+        let other = CertificateError::Other(OtherError(Arc::new(std::fmt::Error)));
+        let of_other = of(other);
+        assert!(of_other.starts_with("certificate: not accepted ("), "{of_other}");
+        assert_eq!(other_fault("CaUsedAsEndEntity"), "that of an issuer");
         assert!(matches!(Failure::from(Error::DecryptError), Failure::Protocol(_)));
     }
 }

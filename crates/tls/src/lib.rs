@@ -17,6 +17,7 @@ pub mod offer;
 pub mod server;
 pub mod session;
 mod tickets;
+mod verifiers;
 
 /// The name of DNS over TLS in ALPN (RFC 7858 by way of the IANA registry of protocol IDs).
 pub const ALPN: &[u8] = b"dot";

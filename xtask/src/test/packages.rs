@@ -34,6 +34,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "bind9", shown_by: Sign::Program("named") },
     Package { name: "bind9-dnsutils", shown_by: Sign::Program("dig") },
     Package { name: "chromium", shown_by: Sign::Program("chromium") },
+    Package { name: "curl", shown_by: Sign::Program("curl") },
     Package { name: "dnsdist", shown_by: Sign::Program("dnsdist") },
     Package { name: "dnsperf", shown_by: Sign::Program("dnsperf") },
     Package {

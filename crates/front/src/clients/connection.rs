@@ -89,7 +89,7 @@ impl KeptConnection for Connection {
         self.stream.register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    fn close(self) {}
+    fn close(self, _: End) {}
 }
 
 impl Connection {

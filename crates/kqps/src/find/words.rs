@@ -16,6 +16,7 @@ use kqps_verdict::search::{Goal, Probe};
 
 use super::ceiling::{Ceilings, Interface};
 use crate::advice::{self, Reasons};
+use crate::load::ANY_CERTIFICATE;
 use crate::run::words::subject::{rates, share};
 
 /// The line of one trial.
@@ -47,6 +48,8 @@ pub(super) struct Searched<'a> {
     pub(super) interface: &'a Interface,
     /// The watched process.
     pub(super) subject: Option<String>,
+    /// Whether certificates were not checked.
+    pub(super) accepts_any: bool,
     pub(super) is_gauged: bool,
     /// An answer that takes longer than this is late.
     pub(super) timeout: Duration,
@@ -96,6 +99,9 @@ fn beside(searched: &Searched<'_>) -> String {
     line("goal", &goal(&verdict.goal, searched.timeout));
     if let Some(subject) = &searched.subject {
         line("subject", subject);
+    }
+    if searched.accepts_any {
+        line("note", ANY_CERTIFICATE);
     }
     if let Some(echo_qps) = searched.ceilings.echo_qps().filter(|_| verdict.share.is_some()) {
         line("ceiling", &format!("{} q/s, the echo {}", rate(echo_qps), with(interface)));
@@ -167,6 +173,11 @@ mod tests {
 
     /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
     fn words_of_search(wrong: u64, is_why: bool) -> String {
+        words_of(wrong, is_why, false)
+    }
+
+    /// The same. `accepts_any` is whether certificates were not checked.
+    fn words_of(wrong: u64, is_why: bool, accepts_any: bool) -> String {
         let trial = |load_qps: f64, lost: u64| {
             let intended = load_qps as u64;
             let correct = intended - lost - wrong;
@@ -194,6 +205,7 @@ mod tests {
             ceilings: &Ceilings::default(),
             interface: &interface,
             subject: None,
+            accepts_any,
             is_gauged: false,
             timeout: Duration::from_millis(250),
             folder: Some(Path::new("kept")),
@@ -214,6 +226,13 @@ mod tests {
         let why = words_of_search(0, true);
         assert!(why.contains("Why:\n- ") && why.contains("- No steady state was waited for"), "{why}");
         assert!(!why.contains("further reasons"), "{why}");
+    }
+
+    #[test]
+    fn a_search_notes_that_certificates_were_not_checked() {
+        let note = "\n  note         any certificate was accepted (--insecure)";
+        assert!(words_of(0, false, true).contains(note));
+        assert!(!words_of(0, false, false).contains(note));
     }
 
     #[test]

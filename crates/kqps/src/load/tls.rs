@@ -23,7 +23,8 @@ enum YesNo {
 pub(crate) struct TlsArgs {
     /// Accept certificates of the issuers in this file alone (default: those that this host trusts)
     ///
-    /// The file is PEM. The certificate must be valid and name the server (--server-name).
+    /// The file is PEM. The certificate must be valid and name the server (--server-name). One that signs itself is
+    /// accepted if it stands in the file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 

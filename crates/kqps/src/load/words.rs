@@ -289,6 +289,10 @@ fn causes(counts: &BTreeMap<String, u64>) -> String {
     if parts.is_empty() { "0".into() } else { parts.join(", ") }
 }
 
+/// The note of a play that checked no certificate.
+pub(crate) const ANY_CERTIFICATE: &str =
+    "any certificate was accepted (--insecure): another server may have answered";
+
 /// TLS of the connections: what was agreed on, by which handshakes, and what failed.
 fn tls_lines(tls: &TlsFacts) -> String {
     let mut text = String::new();
@@ -308,11 +312,7 @@ fn tls_lines(tls: &TlsFacts) -> String {
         line(&mut text, "TLS failed", &causes(&tls.failures));
     }
     if tls.trust == "anyone" {
-        line(
-            &mut text,
-            "Note",
-            "any certificate was accepted (--insecure): another server may have answered",
-        );
+        line(&mut text, "Note", ANY_CERTIFICATE);
     }
     text
 }

@@ -122,9 +122,9 @@ impl Args {
 
     /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
-        let has_none = self.no_tcp && self.unix.is_empty() && !self.serving.has_tls();
+        let has_none = self.no_tcp && self.unix.is_empty() && !self.serving.has_connections();
         if let Some(flag) = self.connections.given().filter(|_| has_none) {
-            let needs = format!("with --no-tcp it needs --unix, or {}", Serving::ENCRYPTED);
+            let needs = format!("with --no-tcp it needs --unix, or {}", Serving::CONNECTED);
             return Err(bad_input(format!("{flag} is about connections: {needs}")));
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));

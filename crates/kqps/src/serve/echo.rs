@@ -47,11 +47,11 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Echo> {
-        let has_connections = self.tcp || self.serving.has_tls();
+        let has_connections = self.tcp || self.serving.has_connections();
         if let Some(flag) = self.connections.given().filter(|_| !has_connections) {
             return Err(bad_input(format!(
                 "{flag} is about connections: it needs --tcp, or {}",
-                Serving::ENCRYPTED
+                Serving::CONNECTED
             )));
         }
         let connections = has_connections.then(|| self.connections.limits());

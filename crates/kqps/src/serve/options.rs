@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
+use kqps_server::setup::Listen;
 use kqps_server::{Model, ServerSetup, setup};
 
 use super::tls::{Tls, TlsArgs};
@@ -14,10 +15,11 @@ use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, p
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Listen here: ADDR:PORT, or tls://ADDR:PORT, https:// or quic:// for connections in them (repeatable)
+    /// Listen here: ADDR:PORT, or with udp://, tcp://, tls://, https:// or quic:// before it (repeatable)
     ///
-    /// Port 0 picks a free one. The usual port of HTTPS is 443, and of QUIC 853. A server also listens for plain
-    /// datagrams. If all addresses are for TLS, HTTPS or QUIC, it does so at the first of them, at a free port.
+    /// Without a scheme the server takes datagrams, and connections by TCP if it accepts any. With udp:// it takes
+    /// datagrams alone, and with the other schemes such connections alone. Port 0 picks a free one. The usual port of
+    /// HTTPS is 443, and of QUIC 853.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
@@ -71,7 +73,10 @@ pub(super) struct Serving {
 /// An address to listen at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
+    /// For datagrams, and for connections by TCP if the server accepts any.
     Plain(SocketAddr),
+    Udp(SocketAddr),
+    Tcp(SocketAddr),
     Tls(SocketAddr),
     Https(SocketAddr),
     Quic(SocketAddr),
@@ -80,7 +85,21 @@ enum Place {
 impl Place {
     fn address(self) -> SocketAddr {
         match self {
-            Self::Plain(address) | Self::Tls(address) | Self::Https(address) | Self::Quic(address) => address,
+            Self::Plain(address)
+            | Self::Udp(address)
+            | Self::Tcp(address)
+            | Self::Tls(address)
+            | Self::Https(address)
+            | Self::Quic(address) => address,
+        }
+    }
+
+    /// The address if it is for datagrams.
+    fn of_datagrams(self) -> Option<Listen> {
+        match self {
+            Self::Plain(address) => Some(Listen { address, with_tcp: true }),
+            Self::Udp(address) => Some(Listen { address, with_tcp: false }),
+            Self::Tcp(_) | Self::Tls(_) | Self::Https(_) | Self::Quic(_) => None,
         }
     }
 }
@@ -89,13 +108,15 @@ impl Place {
 fn parse_place(text: &str) -> Result<Place, String> {
     match text.split_once("://") {
         None => parse_listen(text).map(Place::Plain),
-        Some(("udp", address)) => parse_listen(address).map(Place::Plain),
+        Some(("udp", address)) => parse_listen(address).map(Place::Udp),
+        Some(("tcp", address)) => parse_listen(address).map(Place::Tcp),
         Some(("tls", address)) => parse_listen(address).map(Place::Tls),
         Some(("https", address)) => parse_with_port(address, kqps_http::PORT).map(Place::Https),
         Some(("quic", address)) => parse_with_port(address, kqps_quic::PORT).map(Place::Quic),
         Some(_) => {
-            let others = "udp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
-            Err(format!("expected ADDR:PORT, {others}"))
+            let plain = "udp://ADDR:PORT, tcp://ADDR:PORT";
+            let encrypted = "tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+            Err(format!("expected ADDR:PORT, {plain}, {encrypted}"))
         }
     }
 }
@@ -144,11 +165,21 @@ enum Steer {
 
 impl Serving {
     /// The flags that give a server encrypted connections, as messages name them.
-    pub(super) const ENCRYPTED: &str = "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+    const ENCRYPTED: &str = "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+
+    /// The flags that give a server connections at addresses of their own, as messages name them.
+    pub(super) const CONNECTED: &str =
+        "--listen tcp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
 
     /// Whether an address for TLS was given, with HTTP or without it, or one for QUIC.
-    pub(super) fn has_tls(&self) -> bool {
-        self.listen.iter().any(|place| !matches!(place, Place::Plain(_)))
+    fn has_tls(&self) -> bool {
+        let is_encrypted = |place: &Place| matches!(place, Place::Tls(_) | Place::Https(_) | Place::Quic(_));
+        self.listen.iter().any(is_encrypted)
+    }
+
+    /// Whether an address for connections alone was given.
+    pub(super) fn has_connections(&self) -> bool {
+        self.listen.iter().any(|place| place.of_datagrams().is_none())
     }
 
     /// The addresses of some places.
@@ -156,13 +187,14 @@ impl Serving {
         self.listen.iter().filter(|place| has(**place)).map(|place| place.address()).collect()
     }
 
-    /// The addresses for plain datagrams: at least one.
-    fn plain_addresses(&self) -> Vec<SocketAddr> {
-        let plain = self.addresses(|place| matches!(place, Place::Plain(_)));
-        if !plain.is_empty() {
-            return plain;
-        }
-        self.listen.iter().take(1).map(|place| SocketAddr::new(place.address().ip(), 0)).collect()
+    /// The addresses for connections by TCP alone.
+    fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        self.addresses(|place| matches!(place, Place::Tcp(_)))
+    }
+
+    /// The addresses for datagrams.
+    fn datagram_addresses(&self) -> Vec<Listen> {
+        self.listen.iter().filter_map(|place| place.of_datagrams()).collect()
     }
 
     /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have
@@ -174,7 +206,14 @@ impl Serving {
         let Some(args) = args else {
             let why =
                 "--listen tls://, https:// and quic://: a front takes no connections in TLS or over QUIC";
-            return if self.has_tls() { Err(bad_input(why)) } else { Ok(None) };
+            if self.has_tls() {
+                return Err(bad_input(why));
+            }
+            if self.has_connections() {
+                let why = "--listen tcp://: a front takes connections by TCP where it takes datagrams";
+                return Err(bad_input(why));
+            }
+            return Ok(None);
         };
         if args.early_data && quic.is_empty() {
             return Err(bad_input("--early-data is about QUIC: it needs --listen quic://ADDR:PORT"));
@@ -197,7 +236,8 @@ impl Serving {
         }
         self.check_ports()?;
         Ok(ServerSetup {
-            listen: self.plain_addresses(),
+            listen: self.datagram_addresses(),
+            tcp: self.tcp_addresses(),
             tls: tls.and_then(|tls| tls.setup.clone()),
             quic: tls.and_then(|tls| tls.quic.clone()),
             io: self.io.parse().map_err(bad_input)?,
@@ -222,15 +262,15 @@ impl Serving {
         })
     }
 
-    /// Checks the ports of all addresses: none is above 65535, and no two addresses share one.
+    /// Checks the ports of all addresses for datagrams: none is above 65535, and no two addresses share one.
     fn check_ports(&self) -> anyhow::Result<()> {
         let ports = match self.sockets {
             Sockets::PortEach => self.processes * self.threads,
             Sockets::Shared | Sockets::Reuseport => 1,
         };
         // Addresses with port 0 cannot collide: the kernel chooses free ports.
-        let plain = self.plain_addresses();
-        let named: Vec<SocketAddr> = plain.into_iter().filter(|listen| listen.port() > 0).collect();
+        let addresses = self.datagram_addresses().into_iter().map(|listen| listen.address);
+        let named: Vec<SocketAddr> = addresses.filter(|address| address.port() > 0).collect();
         for (at, &address) in named.iter().enumerate() {
             let last = u32::from(address.port()) + ports - 1;
             if last > u32::from(u16::MAX) {
@@ -269,10 +309,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_plain_tls_https_or_quic() {
+    fn a_place_has_a_scheme_or_is_plain() {
         let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
         assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
-        assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Plain(address)));
+        assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Udp(address)));
+        assert_eq!(parse_place("tcp://127.0.0.1:853"), Ok(Place::Tcp(address)));
         assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
         let usual: SocketAddr = "127.0.0.1:443".parse().unwrap();
         assert_eq!(parse_place("https://127.0.0.1"), Ok(Place::Https(usual)));

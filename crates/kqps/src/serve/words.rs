@@ -21,6 +21,9 @@ use crate::print::{Versioned, to_json};
 #[serde(tag = "kind", rename = "ready")]
 pub(crate) struct Ready<'a> {
     addresses: &'a [SocketAddr],
+    /// The addresses for TCP alone.
+    #[serde(skip_serializing_if = "has_none")]
+    tcp: &'a [SocketAddr],
     /// The addresses for TLS.
     #[serde(skip_serializing_if = "has_none")]
     tls: &'a [SocketAddr],
@@ -81,9 +84,9 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        let (tls, https, quic) = (server.tls(), server.https(), server.quic());
+        let (tcp, tls, https, quic) = (server.tcp(), server.tls(), server.https(), server.quic());
         let ca = ca.map(Path::to_string_lossy);
-        let ready = Ready { addresses, tls, https, quic, ca, unix, result, front };
+        let ready = Ready { addresses, tcp, tls, https, quic, ca, unix, result, front };
         return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
@@ -92,6 +95,9 @@ pub(super) fn ready(
     let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
         writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
+    }
+    for address in server.tcp() {
+        writeln!(out, "Listening on tcp://{address}")?;
     }
     for address in server.tls() {
         writeln!(out, "Listening on tls://{address}")?;

@@ -3,16 +3,18 @@
 //! of a reply, ours must be the same. If they differ, ours must equal that of one of them. The proof prints
 //! their differences, and the parts that RFCs leave open.
 //!
-//! Before that, our server alone gets the same questions over UDP, TCP and TLS, and must answer alike.
+//! Before that, our server alone gets the same questions over UDP, TCP, TLS, HTTPS and QUIC, and must answer alike.
 
 mod ask;
 mod compare;
 mod fixtures;
 mod free;
 mod generate;
+mod https;
 mod odd;
 mod part;
 mod query;
+mod quic;
 mod reply;
 mod secure;
 mod servers;

@@ -139,9 +139,12 @@ impl<S> KeptConnection for Connection<S> {
         }
     }
 
-    fn close(mut self) {
-        // A peer that broke the connection, or does not read, cannot receive the rest.
-        let _ = self.finish();
+    fn close(mut self, end: End) {
+        // A connection that is broken has no direction left to end.
+        if end != End::Broken {
+            // A peer that does not read cannot receive the rest.
+            let _ = self.finish();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub trait KeptConnection: Active {
     fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()>;
 
     /// Closes the connection, whose end is counted already.
-    fn close(self);
+    fn close(self, end: End);
 }
 
 /// How a keeper accepts connections.
@@ -166,9 +166,8 @@ impl<C: KeptConnection> Keeper<C> {
             self.leave(client);
             return self.counts.end(End::Full);
         }
-        let set_up = stream.hold_nothing_back();
         let slot = self.connections.enter(C::new(stream, client, now_ns));
-        match set_up.and_then(|()| self.watch(slot, registry)) {
+        match self.watch(slot, registry) {
             Ok(()) => self.queue(slot),
             Err(_) => self.end(slot, End::Broken),
         }
@@ -207,7 +206,7 @@ impl<C: KeptConnection> Keeper<C> {
         let Some(connection) = self.connections.leave(slot) else { return };
         self.leave(connection.client());
         self.counts.end(end);
-        connection.close();
+        connection.close(end);
     }
 
     /// Closes all connections, since the server stops.
@@ -274,7 +273,7 @@ mod tests {
             Ok(())
         }
 
-        fn close(self) {}
+        fn close(self, _: End) {}
     }
 
     /// A keeper with one listening socket, and its clients.

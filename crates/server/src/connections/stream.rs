@@ -23,17 +23,6 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Makes TCP send what is written at once (`TCP_NODELAY`): replies are written as a whole, so delaying a
-    /// small one gains nothing.
-    pub(super) fn hold_nothing_back(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_nodelay(true),
-            Self::Tls(stream) => stream.socket.set_nodelay(true),
-            Self::Https(stream) => stream.tls.socket.set_nodelay(true),
-            Self::Unix(_) => Ok(()),
-        }
-    }
-
     /// The events to register. TCP reports that there is room only after a write found none, so the
     /// registration can stay. A Unix socket reports it whenever its peer has read something
     /// (`net/unix/af_unix.c`, `unix_write_space`), which would cause a useless wake-up for each batch of

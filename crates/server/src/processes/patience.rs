@@ -14,7 +14,7 @@ pub(super) fn patience_ns(setup: &ServerSetup, service: &Description, cores: usi
         Description::Echo { work_ns, .. } => *work_ns,
         Description::Auth(_) => 0,
     };
-    let turn = loops::turn(setup.io) * setup.listen.len();
+    let turn = loops::turn(setup.io) * setup.listen.len().max(1);
     // Workers that share a core take as long as all their work together.
     let sharing = (setup.workers() as usize).div_ceil(cores);
     SPARE_NS + work_ns * (turn * sharing) as u64

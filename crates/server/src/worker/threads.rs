@@ -35,9 +35,9 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts every worker with `start`, which gets its number. Starts a thread with `connections`, if there is that,
-    /// for the sockets in `listeners`, and one for each worker that has such sockets of its own. Sockets of QUIC have
-    /// a thread apart. Returns when all can answer.
+    /// Starts every worker that takes datagrams with `start`, which gets its number. Starts a thread with `connections`,
+    /// if there is that, for the sockets in `listeners`, and one for each worker that has such sockets of its own.
+    /// Sockets of QUIC have a thread apart. Returns when all can answer.
     pub fn start(
         model: Model,
         mut workers: Vec<WorkerSockets>,
@@ -65,7 +65,8 @@ impl Threads {
                 }
             }
         }
-        for (number, sockets) in workers.into_iter().enumerate() {
+        let takes_datagrams = |(_, sockets): &(usize, WorkerSockets)| !sockets.endpoints.is_empty();
+        for (number, sockets) in workers.into_iter().enumerate().filter(takes_datagrams) {
             let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
             threads.started.push(start(number, sockets, stop)?);
         }
@@ -147,12 +148,18 @@ pub(crate) fn start<A: Answer + Send + 'static>(
 mod tests {
     use std::sync::Barrier;
 
+    use kqps_kernel::UdpOptions;
+
     use super::*;
+    use crate::sockets::Endpoint;
 
     #[test]
     fn the_counts_of_the_others_are_reported_when_one_thread_fails() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let receiver = Arc::new(UdpSocket::bind(address, &UdpOptions::default()).unwrap());
+        let endpoint = Endpoint { receiver: receiver.clone(), sender: receiver };
         let workers = (0..3)
-            .map(|_| WorkerSockets { cpu: None, endpoints: Vec::new(), listeners: Vec::new() })
+            .map(|_| WorkerSockets { cpu: None, endpoints: vec![endpoint.clone()], listeners: Vec::new() })
             .collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut stop: StopFlag| {

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256};
+use time::{Duration, OffsetDateTime};
+
 use super::*;
 use crate::certificate::{KeyType, Made, make, make_valid};
 use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
@@ -159,18 +162,53 @@ fn a_certificate_is_checked_unless_the_settings_say_otherwise() {
     assert_eq!(failures(&right, &of_right, NAME), (None, None));
     // Each server gets an alert, whose name depends on the fault.
     let (client, server) = failures(&right, &of_right, "other.test");
-    assert_eq!(client, Some(Failure::Certificate("another name")));
+    assert_eq!(client, Some(Failure::Certificate("another name".into())));
     assert!(matches!(server, Some(Failure::Alert(_))), "{server:?}");
     let other = made(-1..1);
     let (client, server) = failures(&other, &of_right, NAME);
-    assert_eq!(client, Some(Failure::Certificate("unknown issuer")));
+    assert_eq!(client, Some(Failure::Certificate("unknown issuer".into())));
     assert_eq!(server, Some(Failure::Alert(48)));
     let old = made(-9..-2);
     let of_old = settings(Trust::Ca(old.ca.clone()));
-    assert_eq!(failures(&old, &of_old, NAME).0, Some(Failure::Certificate("expired")));
+    assert_eq!(failures(&old, &of_old, NAME).0, Some(Failure::Certificate("expired".into())));
     for made in [&other, &old] {
         assert_eq!(failures(made, &settings(Trust::Anyone), "other.test"), (None, None));
     }
+}
+
+/// A certificate that signs itself and may issue others, as `openssl req -x509` makes them.
+fn self_signed(days: Range<i64>) -> Made {
+    let mut params = CertificateParams::new(vec![NAME.to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, "signs itself");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now + Duration::days(days.start);
+    params.not_after = now + Duration::days(days.end);
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    Made {
+        identity: Identity { chain: certificate.clone(), key: key.serialize_pem() },
+        ca: certificate,
+    }
+}
+
+#[test]
+fn a_certificate_that_signs_itself_is_accepted_if_it_is_trusted() {
+    let made = self_signed(-1..1);
+    let trusting = settings(Trust::Ca(made.ca.clone()));
+    assert_eq!(failures(&made, &trusting, NAME), (None, None));
+    let of_other_name = failures(&made, &trusting, "other.test").0;
+    assert_eq!(of_other_name, Some(Failure::Certificate("another name".into())));
+    let of_other = failures(&self_signed(-1..1), &trusting, NAME).0;
+    assert_eq!(of_other, Some(Failure::Certificate("that of an issuer".into())));
+    for (days, fault) in [(-9..-2, "expired"), (2..9, "not valid yet")] {
+        let made = self_signed(days);
+        let trusting = settings(Trust::Ca(made.ca.clone()));
+        assert_eq!(failures(&made, &trusting, NAME).0, Some(Failure::Certificate(fault.into())));
+    }
+    // Other certificates may stand beside it.
+    let both = settings(Trust::Ca(format!("{}{}", self_signed(-1..1).ca, made.ca)));
+    assert_eq!(failures(&made, &both, NAME), (None, None));
 }
 
 #[test]

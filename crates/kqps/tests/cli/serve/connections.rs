@@ -1,13 +1,13 @@
 //! The echo over TCP: whole messages come back, wherever they are cut and joined, and are counted.
 
 use std::io::Write as _;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use kqps_kernel::process::Signal;
 
 use super::running::{Running, serve};
 use crate::auth::connections::{ask_cut_and_joined, is_closed};
-use crate::auth::dns::{A, Reply, ask_by, connect, framed, next, query};
+use crate::auth::dns::{A, Reply, ask, ask_by, connect, framed, next, query};
 
 /// The echo of a query: the same bytes, with QR set.
 fn echo(query: &[u8]) -> Reply {
@@ -94,4 +94,33 @@ fn a_client_has_as_many_connections_as_it_may() {
     for stream in &mut streams[..2] {
         assert_eq!(ask_by(stream, &query(1, "a.test", A)), echo(&query(1, "a.test", A)));
     }
+}
+
+#[test]
+fn a_scheme_says_what_a_server_takes_at_an_address() {
+    let asked = query(1, "www.auth.test", A);
+    let own = ["--threads", "2", "--listeners", "reuseport"];
+    for workers in [&["--threads", "2"][..], &own, &["--processes", "2"]] {
+        let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "tcp://[::1]:0"];
+        let server = Running::start(&[&listen[..], workers].concat());
+        assert!(server.addresses.is_empty(), "no socket takes datagrams");
+        let at: Vec<SocketAddr> = serde_json::from_value(server.ready["tcp"].clone()).unwrap();
+        assert_eq!(at.len(), 2);
+        for address in at {
+            assert_eq!(ask_by(&mut connect(address), &asked), echo(&asked));
+        }
+        let report = server.stop(Signal::Terminate);
+        assert_eq!((report.received, report.workers.len()), (0, 0));
+        assert_eq!(report.tcp.unwrap().answered, 2);
+    }
+    let server = Running::start(&["--listen", "udp://127.0.0.1:0", "--listen", "127.0.0.1:0", "--tcp"]);
+    assert!(server.addresses.iter().all(|address| ask(*address, &asked) == echo(&asked)));
+    assert!(TcpStream::connect(server.addresses[0]).is_err());
+    assert_eq!(ask_by(&mut connect(server.addresses[1]), &asked), echo(&asked));
+    let report = server.stop(Signal::Terminate);
+    assert_eq!((report.answered, report.tcp.unwrap().answered), (2, 1));
+    let front = ["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0"];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kqps")).args(front).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("a front takes connections by TCP"), "{error}");
 }

@@ -33,7 +33,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 /// `bytes` in base64url without padding (RFC 4648, section 5).
-fn base64url(bytes: &[u8]) -> String {
+pub(crate) fn base64url(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for part in bytes.chunks(3) {

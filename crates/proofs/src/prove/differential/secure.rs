@@ -1,4 +1,4 @@
-//! Asking a server over TLS, with several queries on the connection at a time.
+//! Connections in TLS, and asking a server on one, with several queries at a time.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,36 +11,69 @@ use kqps_tls::{Client, ClientSettings, ClientTls, Failure, Trust};
 use super::query::Query;
 
 /// Queries that are sent before the first reply is read.
-const PIPELINE: usize = 12;
+pub(super) const PIPELINE: usize = 12;
 
 /// How long to wait for a reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection in TLS.
-pub(super) struct Asker {
+/// A connection in TLS, to a server whose certificate may be any.
+pub(super) struct Secure {
     socket: TcpStream,
     tls: ClientTls,
-    /// Bytes of replies.
-    plain: Vec<u8>,
+    /// Bytes that arrived.
+    pub(super) plain: Vec<u8>,
 }
 
-impl Asker {
-    /// Connects to a server, whose certificate may be any.
-    pub(super) fn new(server: SocketAddr) -> Result<Self> {
-        let settings =
-            ClientSettings { trust: Trust::Anyone, resume: false, suites: Vec::new(), groups: Vec::new() };
-        let connector = Client::new(&settings)?.connector(server_name(&server.ip().to_string())?, 0);
+impl Secure {
+    /// Connects to a server, and offers this application protocol.
+    pub(super) fn connect(server: SocketAddr, protocol: &[u8]) -> Result<Self> {
+        let client = Client::new(&settings())?.speaking(protocol);
+        let connector = client.connector(server_name(&server.ip().to_string())?, 0);
         let mut socket = TcpStream::connect(server)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut hello = Vec::new();
         let tls = connector.connect(&mut hello).map_err(failed)?;
         socket.write_all(&hello)?;
-        let mut asker = Self { socket, tls, plain: Vec::new() };
-        while !asker.tls.is_established() {
-            asker.receive()?;
+        let mut secure = Self { socket, tls, plain: Vec::new() };
+        while !secure.tls.is_established() {
+            secure.receive()?;
         }
-        Ok(asker)
+        Ok(secure)
+    }
+
+    /// Sends bytes, if there are any.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut sealed = Vec::new();
+        self.tls.seal(bytes, &mut sealed).map_err(failed)?;
+        Ok(self.socket.write_all(&sealed)?)
+    }
+
+    /// Reads once.
+    pub(super) fn receive(&mut self) -> Result<()> {
+        let mut buffer = vec![0; 1 << 16];
+        let bytes = self.socket.read(&mut buffer).context("no reply in TLS")?;
+        ensure!(bytes > 0, "the server closed a connection in TLS");
+        let (mut records, mut outgoing) = ([self.tls.kept(), &buffer[..bytes]].concat(), Vec::new());
+        self.tls.open(&mut records, &mut self.plain, &mut outgoing).map_err(failed)?;
+        Ok(self.socket.write_all(&outgoing)?)
+    }
+}
+
+/// A client that accepts any certificate, and resumes no session.
+pub(super) fn settings() -> ClientSettings {
+    ClientSettings { trust: Trust::Anyone, resume: false, suites: Vec::new(), groups: Vec::new() }
+}
+
+/// DNS on a connection in TLS.
+pub(super) struct Asker(Secure);
+
+impl Asker {
+    pub(super) fn new(server: SocketAddr) -> Result<Self> {
+        Ok(Self(Secure::connect(server, kqps_tls::ALPN)?))
     }
 
     /// Asks queries whose IDs differ, and returns the reply to each.
@@ -55,9 +88,7 @@ impl Asker {
     fn ask_some(&mut self, queries: &[Query]) -> Result<Vec<Vec<u8>>> {
         let frame = |query: &Query| [&(query.bytes.len() as u16).to_be_bytes()[..], &query.bytes].concat();
         let frames: Vec<u8> = queries.iter().flat_map(frame).collect();
-        let mut sealed = Vec::new();
-        self.tls.seal(&frames, &mut sealed).map_err(failed)?;
-        self.socket.write_all(&sealed)?;
+        self.0.send(&frames)?;
         let mut replies = vec![None; queries.len()];
         while replies.iter().any(Option::is_none) {
             let reply = self.next_reply()?;
@@ -69,25 +100,15 @@ impl Asker {
 
     fn next_reply(&mut self) -> Result<Vec<u8>> {
         loop {
-            if let Some((length, rest)) = self.plain.split_first_chunk::<2>()
+            if let Some((length, rest)) = self.0.plain.split_first_chunk::<2>()
                 && let Some(reply) = rest.get(..usize::from(u16::from_be_bytes(*length)))
             {
                 let reply = reply.to_vec();
-                self.plain.drain(..2 + reply.len());
+                self.0.plain.drain(..2 + reply.len());
                 return Ok(reply);
             }
-            self.receive()?;
+            self.0.receive()?;
         }
-    }
-
-    /// Reads once.
-    fn receive(&mut self) -> Result<()> {
-        let mut buffer = vec![0; 1 << 16];
-        let bytes = self.socket.read(&mut buffer).context("no reply over tls")?;
-        ensure!(bytes > 0, "the server closed a connection in TLS");
-        let (mut records, mut outgoing) = ([self.tls.kept(), &buffer[..bytes]].concat(), Vec::new());
-        self.tls.open(&mut records, &mut self.plain, &mut outgoing).map_err(failed)?;
-        Ok(self.socket.write_all(&outgoing)?)
     }
 }
 

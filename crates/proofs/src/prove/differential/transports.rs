@@ -1,10 +1,12 @@
-//! Our server over UDP, TCP and TLS: the same questions get the same answers, but for what UDP has no room for.
+//! Our server over UDP, TCP, TLS, HTTPS and QUIC: the same questions get the same answers, but for what UDP has no room
+//! for.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use domain::base::Rtype;
+use kqps_http::Method;
 use kqps_lab::subject::Zone;
 use serde::Deserialize;
 
@@ -14,7 +16,7 @@ use super::generate::Generator;
 use super::part::ReplyPart;
 use super::query::{Query, Transport};
 use super::reply::Reply;
-use super::secure::Asker;
+use super::{https, quic, secure};
 use crate::child::Running;
 
 /// Questions that are asked at once. Their IDs must differ.
@@ -30,32 +32,70 @@ const OTHERWISE: [Rtype; 3] = [Rtype::AXFR, Rtype::IXFR, Rtype::ANY];
 /// TC in the second word of the header.
 const TC: u16 = 0x0200;
 
+/// The option that is an error over QUIC (RFC 9250, section 5.5.2), in a query's words.
+const KEEPALIVE: &str = "+keepalive";
+
+/// The replies to some queries, or nothing for those that were not asked.
+type Replies = Vec<Option<Vec<u8>>>;
+
 /// The line that the server prints when it can answer.
 #[derive(Deserialize)]
 struct Ready {
     addresses: Vec<SocketAddr>,
     tls: Vec<SocketAddr>,
+    https: Vec<SocketAddr>,
+    quic: Vec<SocketAddr>,
+}
+
+impl Ready {
+    /// The replies over each transport but UDP, by its name.
+    fn by_others(&self, batch: &[Query]) -> Result<[(&'static str, Replies); 5]> {
+        let whole = |replies: Vec<Vec<u8>>| -> Replies { replies.into_iter().map(Some).collect() };
+        let by = |method| -> Result<Replies> {
+            Ok(whole(https::Asker::new(first(&self.https)?, method)?.ask(batch)?))
+        };
+        Ok([
+            ("tcp", ask::ask(first(&self.addresses)?, &over(Transport::Tcp, batch))?),
+            ("tls", whole(secure::Asker::new(first(&self.tls)?)?.ask(batch)?)),
+            ("https by post", by(Method::Post).context("over https by post")?),
+            ("https by get", by(Method::Get).context("over https by get")?),
+            ("quic", by_quic(first(&self.quic)?, batch)?),
+        ])
+    }
+}
+
+/// The first of some addresses.
+fn first(addresses: &[SocketAddr]) -> Result<SocketAddr> {
+    addresses.first().copied().context("the server does not listen for each transport")
+}
+
+fn by_quic(server: SocketAddr, batch: &[Query]) -> Result<Replies> {
+    let asked: Vec<Query> = batch.iter().filter(|query| may_use_quic(query)).cloned().collect();
+    let mut replies = quic::Asker::new(server)?.ask(&asked)?.into_iter();
+    Ok(batch.iter().map(|query| if may_use_quic(query) { replies.next() } else { None }).collect())
+}
+
+fn may_use_quic(query: &Query) -> bool {
+    !query.words.contains(KEEPALIVE)
 }
 
 /// Asks the same generated questions over each transport, and compares the replies with those over UDP.
 pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Result<()> {
     let (_server, ready) = start(bench, zones)?;
-    let (plain, tls) =
-        ready.addresses.first().zip(ready.tls.first()).context("the server listens nowhere")?;
     let count = bench.choose(SMALL, WHOLE);
     let questions = (0..).map(|index| generator.query(index)).filter(is_usual).take(count);
     let questions: Vec<Query> = (0..).zip(questions).map(|(number, query)| numbered(query, number)).collect();
     let mut truncated = 0;
     for batch in questions.chunks(BATCH) {
-        let by_udp = ask::ask(*plain, &over(Transport::Udp, batch))?;
-        let by_tcp = ask::ask(*plain, &over(Transport::Tcp, batch))?;
-        let by_tls = Asker::new(*tls)?.ask(batch)?;
+        let by_udp = ask::ask(first(&ready.addresses)?, &over(Transport::Udp, batch))?;
+        let by_others = ready.by_others(batch)?;
         for (index, query) in batch.iter().enumerate() {
             let udp = Reply::read(by_udp[index].as_deref());
             ensure!(udp.message().is_some(), "no reply by udp to {}", query.words);
             truncated += usize::from(is_truncated(&udp));
-            for (transport, reply) in [("tcp", by_tcp[index].as_deref()), ("tls", Some(&*by_tls[index]))] {
-                let other = Reply::read(reply);
+            let is_asked = |transport: &str| transport != "quic" || may_use_quic(query);
+            for (transport, replies) in by_others.iter().filter(|(transport, _)| is_asked(transport)) {
+                let other = Reply::read(replies[index].as_deref());
                 if let Some(part) = difference(&udp, &other) {
                     bail!(
                         "{} differs over {transport} for {}:\n{udp:?}\n{other:?}",
@@ -66,7 +106,9 @@ pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Res
             }
         }
     }
-    println!("{count} answers are the same over udp, tcp and tls; {truncated} were truncated over udp");
+    println!(
+        "{count} answers are the same over udp, tcp, tls, https and quic; {truncated} were truncated over udp"
+    );
     Ok(())
 }
 
@@ -78,7 +120,10 @@ fn start(bench: &Bench, zones: &[Zone]) -> Result<(Running, Ready)> {
     std::fs::write(&list, lines.concat()).with_context(|| format!("cannot write {}", list.display()))?;
     let mut command = Command::new(&bench.kqps.program);
     command.args(["serve", "auth", "--json", "--for", "1h", "--listen", "127.0.0.1:0"]);
-    command.args(["--listen", "tls://127.0.0.1:0", "--zones"]).arg(&list);
+    for scheme in ["tls", "https", "quic"] {
+        command.arg("--listen").arg(format!("{scheme}://127.0.0.1:0"));
+    }
+    command.arg("--zones").arg(&list);
     let mut server = Running::start(&mut command)?;
     let ready = server.json_line()?;
     Ok((server, ready))
