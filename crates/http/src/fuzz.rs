@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    ClientSession, Fate, HEADER_BYTES, MESSAGE_BYTES, Method, PATH, Peer, Requests, ServerSession, Taken, Values,
+    ClientSession, Fate, HEADER_BYTES, MESSAGE_BYTES, Method, PATH, Peer, Requests, ServerSession, Taken,
+    Values,
 };
 
 /// Bits of the first byte. The bytes are messages that the other end frames; or they change bytes that the other end

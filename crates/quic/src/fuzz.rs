@@ -181,7 +181,8 @@ impl Rig {
 
     /// Delivers the datagrams that are under way. If there are none, goes on to the next timer.
     fn step(&mut self) {
-        let (to_client, to_server) = (std::mem::take(&mut self.to_client), std::mem::take(&mut self.to_server));
+        let (to_client, to_server) =
+            (std::mem::take(&mut self.to_client), std::mem::take(&mut self.to_server));
         if to_client.is_empty() && to_server.is_empty() {
             let due_ns = self.client.due_ns(SLOT).into_iter().chain(self.server.next_ns()).min();
             self.now_ns = due_ns.expect("an end that waits has a timer").max(self.now_ns);

@@ -179,7 +179,8 @@ fn notes(
     receiver: Option<&UdpSocket>,
 ) -> io::Result<Vec<String>> {
     let short = receiver.map(|receiver| receiver.short_buffers(setup.buffer_bytes));
-    let mut notes: Vec<String> = short.into_iter().flatten().map(|note| format!("--buffer: {note}")).collect();
+    let mut notes: Vec<String> =
+        short.into_iter().flatten().map(|note| format!("--buffer: {note}")).collect();
     notes.extend(service.notes()?);
     Ok(notes)
 }

@@ -60,7 +60,10 @@ impl Player {
             Self::Kqps => "correct answers, each matched to its query",
             Self::KqpsHandshakes(Handshake::Full) => "completed full handshakes",
             Self::KqpsHandshakes(Handshake::Resumed) => "completed handshakes that resumed a session",
-            Self::Dnsperf => "replies, each matched to a query by its ID alone",
+            Self::Dnsperf => {
+                "replies, each matched to a query by its ID alone; over HTTPS it keeps one of those that it reads \
+                 together"
+            }
             Self::Kxdpgun => {
                 "replies, matched to no query, those of the seconds after the load included; what it calls sent \
                  are SYNs or Initial packets"

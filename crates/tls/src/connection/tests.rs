@@ -186,10 +186,7 @@ fn self_signed(days: Range<i64>) -> Made {
     params.not_after = now + Duration::days(days.end);
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let certificate = params.self_signed(&key).unwrap().pem();
-    Made {
-        identity: Identity { chain: certificate.clone(), key: key.serialize_pem() },
-        ca: certificate,
-    }
+    Made { identity: Identity { chain: certificate.clone(), key: key.serialize_pem() }, ca: certificate }
 }
 
 #[test]
