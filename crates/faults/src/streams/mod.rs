@@ -20,6 +20,7 @@ mod engine;
 mod fault;
 mod layer;
 mod outbox;
+mod plan;
 mod reply;
 mod shared;
 mod wire;
@@ -39,7 +40,8 @@ use kqps_kernel::affinity;
 use crate::relay::Witness;
 
 pub use counts::{Counts, Expected};
-pub use fault::{Fault, Plan, Stage};
+pub use fault::{Fault, Stage};
+pub use plan::Plan;
 pub use wire::{Certificates, Wire};
 
 use engine::Engine;
