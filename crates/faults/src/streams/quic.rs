@@ -93,7 +93,7 @@ impl QuicEngine {
         let last_most_ns = if drops { LAST_DROPPED_NS } else { LAST_NS };
         let (mut last_look_ns, mut stopped_ns) = (clock::now_ns(), None);
         loop {
-            self.turn()?;
+            let has_read = self.turn()?;
             let now_ns = clock::now_ns();
             let counts = &mut self.shared.counts;
             let away_us = (now_ns - last_look_ns).saturating_sub(SLEEP_NS) / 1000;
@@ -101,7 +101,7 @@ impl QuicEngine {
             last_look_ns = now_ns;
             if stop.load(Ordering::Relaxed) {
                 let since_ns = *stopped_ns.get_or_insert(now_ns);
-                if self.live() == 0 || now_ns - since_ns > last_most_ns {
+                if (self.live() == 0 && !has_read) || now_ns - since_ns > last_most_ns {
                     break;
                 }
             }
@@ -127,8 +127,8 @@ impl QuicEngine {
         self.origin + Duration::from_nanos(now_ns)
     }
 
-    /// Makes one round of the loop.
-    fn turn(&mut self) -> Result<()> {
+    /// Makes one round of the loop. Returns whether a datagram had arrived.
+    fn turn(&mut self) -> Result<bool> {
         let due_ns = self.shared.next_due_ns();
         let sleep_ns = due_ns.map_or(SLEEP_NS, |due_ns| due_ns.saturating_sub(clock::now_ns())).min(SLEEP_NS);
         let most_ns = if self.shared.settings.spin { 0 } else { sleep_ns };
@@ -147,7 +147,8 @@ impl QuicEngine {
             }
             self.turn_of(place, now_ns);
         }
-        self.refuse(now_ns)
+        self.refuse(now_ns)?;
+        Ok(is_ready)
     }
 
     /// Takes a datagram.

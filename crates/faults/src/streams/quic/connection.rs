@@ -1,5 +1,5 @@
-//! One connection of QUIC: the queries that it brings, what becomes of each, and how it ends. When the server closes it,
-//! nothing more can be read from it, so queries that were on their way then are not in the server's counts.
+//! One connection of QUIC: the queries that it brings, what becomes of each, and how it ends. When the server closes
+//! it, nothing more can be read from it, so queries that were on their way then are not in the server's counts.
 
 mod ending;
 
@@ -168,6 +168,10 @@ impl Connection {
 
     /// Reads what arrived on a stream, and answers its query once that is whole.
     fn read(&mut self, stream: StreamId, shared: &mut Shared, line: &mut Line, now: (Instant, u64)) {
+        if self.has_ended {
+            // Its queries were counted. This one was on its way.
+            return;
+        }
         let mut bytes = self.partial.remove(&stream).unwrap_or_default();
         let mut receiving = self.inner.recv_stream(stream);
         let Ok(mut chunks) = receiving.read(true) else { return };
@@ -210,7 +214,7 @@ impl Connection {
         if self.spoiled == Some(Fault::Silent) {
             self.fall_silent(shared);
         }
-        if self.ending.is_some() || self.has_ended {
+        if self.ending.is_some() {
             return;
         }
         let fault = shared.settings.plan.of_query(&mut shared.random);

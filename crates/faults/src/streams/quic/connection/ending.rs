@@ -22,10 +22,14 @@ impl Connection {
         line: &mut Line,
         at: Instant,
     ) {
+        // A connection that has ended sends no reply that was written before. A query that waits for a stateless reset
+        // must not be acknowledged, so that the player sends it again.
+        if fault != Fault::Reset {
+            self.transmit(line, at);
+        }
         match fault {
             Fault::HalfClose => {
                 self.reply(&whole(stream, &reply::right(query)));
-                // Once closed, the connection sends nothing else.
                 self.transmit(line, at);
                 self.close(NO_ERROR, shared, at);
             }
