@@ -46,8 +46,8 @@ pub struct Counts {
     pub resets: BTreeMap<&'static str, u64>,
     /// Reason → connections at which it went away (GOAWAY).
     pub goaways: BTreeMap<&'static str, u64>,
-    /// How it ended connections of QUIC, in the player's words → how often. A close without an error is not among them:
-    /// the player reports it only if queries were open.
+    /// How it ended connections of QUIC, in the player's words → how often. A close without an error is not among them,
+    /// since the player reports it only if queries were open.
     pub ends: BTreeMap<&'static str, u64>,
     /// Queries that came although all streams of the limit were in use. The player then broke the limit.
     pub beyond_limit: u64,

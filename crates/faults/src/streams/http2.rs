@@ -54,8 +54,8 @@ impl Http {
         Self { opening: opening(streams_most), ..Self::default() }
     }
 
-    /// Takes the whole frames among these bytes. Appends what must be sent at once to `outgoing`. Returns how many bytes
-    /// it took; an error if they are not HTTP/2.
+    /// Takes the whole frames among these bytes. Appends what must be sent at once to `outgoing`. Returns how many
+    /// bytes it took; an error if they are not HTTP/2.
     pub(super) fn take(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<usize, ()> {
         let mut used = 0;
         if !self.has_preface {

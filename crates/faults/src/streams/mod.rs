@@ -11,11 +11,11 @@
 //! - Faults of a handshake are for players that make a connection for each query, so that each failed attempt loses
 //!   one.
 //!
-//! One thread does it all, so that the counts need no lock and all events have one order. `layer.rs` and `http2.rs` have
-//! the way from messages to bytes over HTTPS. QUIC has a loop and connections of its own in `quic.rs`. There the first
-//! rule cannot hold: a connection that the server closes cannot be read any more. [`Counts::queries`] then lacks the
-//! queries that were on their way. Nor can a server stop a query (`STOP_SENDING`): it arrives in one frame with the end
-//! of its stream.
+//! One thread does it all, so that the counts need no lock and all events have one order. `layer.rs` and `http2.rs`
+//! have the way from messages to bytes over HTTPS. QUIC has a loop and connections of its own in `quic.rs`. There the
+//! first rule cannot hold: a connection that the server closes cannot be read any more. [`Counts::queries`] then lacks
+//! the queries that were on their way. Nor can a server stop a query (`STOP_SENDING`): it arrives in one frame with the
+//! end of its stream.
 
 mod connection;
 mod counts;

@@ -1,5 +1,5 @@
-//! The server's loop over QUIC: it reads datagrams and gives the connections that they belong to their turn at once, one
-//! after the other, so that a query is read before the end of its connection. `quinn-proto` keeps the connections.
+//! The server's loop over QUIC: it reads datagrams one after the other, and gives the connection of each its turn at
+//! once, so that a query is read before the end of its connection. `quinn-proto` keeps the connections.
 
 mod attempts;
 mod configs;
@@ -132,7 +132,7 @@ impl QuicEngine {
         let due_ns = self.shared.next_due_ns();
         let sleep_ns = due_ns.map_or(SLEEP_NS, |due_ns| due_ns.saturating_sub(clock::now_ns())).min(SLEEP_NS);
         let most_ns = if self.shared.settings.spin { 0 } else { sleep_ns };
-        let is_ready = self.epoll.wait_for(Some(most_ns))?.count() > 0;
+        let is_ready = self.epoll.wait_for(Some(most_ns))?.next().is_some();
         if is_ready {
             for _ in 0..READS_MOST {
                 let Some((datagram, from)) = self.line.receive()? else { break };

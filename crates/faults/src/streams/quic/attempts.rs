@@ -78,8 +78,8 @@ fn note_end(fault: Fault, shared: &mut Shared) {
     *shared.counts.ends.entry(words).or_default() += 1;
 }
 
-/// A packet that offers another version (RFC 9000, section 17.2.1) in answer to this first datagram; `None` if it has no
-/// connection IDs.
+/// A packet that offers another version (RFC 9000, section 17.2.1) in answer to this first datagram; `None` if it has
+/// no connection IDs.
 pub(super) fn other_version(datagram: &[u8]) -> Option<Vec<u8>> {
     let (to, rest) = connection_id(datagram.get(IDS..)?)?;
     let (from, _) = connection_id(rest)?;
