@@ -107,21 +107,27 @@ impl Program {
     pub fn stream_echo(&self, carrier: Carrier, path: &LaidPath) -> Result<(Running, SocketAddr)> {
         let host = path.subject_address();
         let address = path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")?;
-        let mut command = if carrier == Carrier::Tcp {
+        let mut command = self.stream_echo_command(carrier, address);
+        path.place_subject(&mut command).context("entering a network namespace")?;
+        let mut echo = Running::start(&mut command)?;
+        echo.ready()?;
+        Ok((echo, address))
+    }
+
+    /// The command of an echo with one worker that listens for connections at this address. Its datagrams have a port
+    /// of their own, unless its connections are those of TCP.
+    pub fn stream_echo_command(&self, carrier: Carrier, address: SocketAddr) -> Command {
+        if carrier == Carrier::Tcp {
             // Room for all connections that a player leaves behind.
             let room = ["--tcp-connections", "131072", "--tcp-per-client", "131072"];
             let mut command = self.echo_command(&["--listen", &address.to_string(), "--tcp"]);
             command.args(room);
             command
         } else {
-            let datagrams = SocketAddr::new(host, 0).to_string();
+            let datagrams = SocketAddr::new(address.ip(), 0).to_string();
             let connections = format!("{}://{address}", carrier.scheme());
             self.echo_command(&["--listen", &datagrams, "--listen", &connections])
-        };
-        path.place_subject(&mut command).context("entering a network namespace")?;
-        let mut echo = Running::start(&mut command)?;
-        echo.ready()?;
-        Ok((echo, address))
+        }
     }
 
     fn echo_command(&self, flags: &[&str]) -> Command {

@@ -65,6 +65,14 @@ impl Acceptor {
         Ok(Self { config: Arc::new(config) })
     }
 
+    /// The same, without an application protocol: the handshake agrees on none, whatever the client offers.
+    pub fn without_protocol(identity: &Identity) -> Result<Self, TlsError> {
+        let mut config = config(ALPN, DEFAULT_VERSIONS, identity)?;
+        config.alpn_protocols.clear();
+        resume_by_tickets(&mut config)?;
+        Ok(Self { config: Arc::new(config) })
+    }
+
     /// A server over QUIC (RFC 9250) with this identity, which accepts clients with ALPN `doq` alone. If it takes early
     /// data, it keeps its sessions itself, so that each is resumed once and nothing can be replayed.
     pub fn over_quic(identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {

@@ -1,4 +1,7 @@
-//! One connection: the queries that it brings, what becomes of each, and how it ends.
+//! One connection of TCP: the queries that it brings, what becomes of each, and how it ends.
+
+mod answering;
+mod ending;
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _};
@@ -10,24 +13,12 @@ use kqps_kernel::epoll::Interest;
 use socket2::SockRef;
 
 use super::fault::{Fault, Stage};
+use super::http2::Http;
+use super::kind::Kind;
 use super::layer::Layer;
-use super::outbox::{Outbox, Then, Written};
-use super::reply;
+use super::outbox::{Outbox, Written};
+use super::reply::{self, Query};
 use super::shared::{Shared, note};
-
-/// Replies that wait for each other leave together when they are this many.
-const JOINED: u32 = 7;
-
-/// The longest time that a reply waits for another one.
-const HELD_NS: u64 = 2_000_000;
-
-/// The time between the two pieces of a reply, and between half of it and a reset: long enough that a player reads the
-/// first part alone.
-const APART_NS: u64 = 300_000;
-
-/// An alert in place of a handshake: `handshake_failure`, or `no_application_protocol` (RFC 8446, section 6.2).
-const NO_HANDSHAKE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
-const NO_PROTOCOL: [u8; 7] = [21, 3, 3, 0, 2, 2, 120];
 
 /// How the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +67,14 @@ pub(super) enum Turn {
 impl Connection {
     /// Draws the fault of its handshake, if it has one.
     pub(super) fn new(socket: TcpStream, shared: &mut Shared) -> Result<Self> {
-        let plan = &shared.settings.plan;
-        let spoiled = plan.of_handshake(&mut shared.random);
-        let tls = shared.settings.wire.accept(spoiled)?;
+        let settings = &shared.settings;
+        let spoiled = settings.plan.of_handshake(&mut shared.random);
+        let tls = settings.wire.accept(spoiled)?;
+        let http = (settings.wire.kind() == Kind::Https).then(|| Http::new(settings.streams_most));
         Ok(Self {
             socket,
             interest: Interest::Read,
-            layer: Layer::new(tls),
+            layer: Layer::new(tls, http),
             out: Outbox::default(),
             spoiled,
             is_deaf: false,
@@ -171,14 +163,15 @@ impl Connection {
                 }
                 if !self.has_shaken_hands && self.layer.has_shaken_hands() {
                     self.has_shaken_hands = true;
-                    shared.counts.handshakes += 1;
+                    // The player refuses a handshake that was spoiled, even if the server completes it.
+                    shared.counts.handshakes += u64::from(self.ending != Some(Ending::Handshake));
                 }
                 if taken.is_err() {
                     // The player refuses a bad certificate by an alert.
                     shared.counts.broken += u64::from(self.ending != Some(Ending::Handshake));
                     self.is_deaf = true;
                 }
-                while let Some(query) = self.layer.next_message() {
+                while let Some(query) = self.layer.next_query() {
                     self.asked(query, shared, now_ns);
                 }
             }
@@ -188,29 +181,9 @@ impl Connection {
         }
     }
 
-    /// Spoils the handshake.
-    fn spoil(&mut self, fault: Fault, shared: &mut Shared, now_ns: u64) {
-        shared.counts.add(Some(fault));
-        if let Some(cause) = fault.failure() {
-            *shared.counts.failed.entry(cause).or_default() += 1;
-        }
-        self.ending = Some(Ending::Handshake);
-        // A bad certificate comes in an ordinary handshake.
-        self.is_deaf = !matches!(fault, Fault::OtherName | Fault::Expired | Fault::UnknownIssuer);
-        match fault {
-            Fault::HandshakeAlert => self.out.push_apart(NO_HANDSHAKE.to_vec(), 0, Some(Then::Fin)),
-            Fault::OtherAlpn => self.out.push_apart(NO_PROTOCOL.to_vec(), 0, Some(Then::Fin)),
-            Fault::PlainAnswer => self.out.push(&reply::framed(b"no message in TLS")),
-            Fault::HandshakeReset => self.out.push_apart(Vec::new(), now_ns, Some(Then::Reset)),
-            Fault::HandshakeClose => self.out.push_apart(Vec::new(), now_ns, Some(Then::Fin)),
-            // A mute server sends nothing.
-            _ => {}
-        }
-    }
-
     /// Draws the fault of a query, and begins to answer.
-    fn asked(&mut self, query: Vec<u8>, shared: &mut Shared, now_ns: u64) {
-        if !reply::is_query(&query) {
+    fn asked(&mut self, query: Query, shared: &mut Shared, now_ns: u64) {
+        if !reply::is_query(&query.message) {
             shared.counts.not_queries += 1;
             return;
         }
@@ -220,6 +193,8 @@ impl Connection {
         if self.is_ending() {
             return;
         }
+        let is_beyond = |most: u32| self.open + self.waiting() > u64::from(most);
+        shared.counts.beyond_limit += u64::from(shared.settings.streams_most.is_some_and(is_beyond));
         let fault = shared.settings.plan.of_query(&mut shared.random);
         shared.counts.add(fault);
         match fault {
@@ -229,194 +204,19 @@ impl Connection {
         }
     }
 
-    fn answer_right(&mut self, query: Vec<u8>, number: usize, shared: &Shared, now_ns: u64) {
-        let frame = reply::right(query);
-        let delay_ns = shared.settings.delay_us * 1000;
-        let due_ns = if delay_ns > 0 { now_ns + delay_ns } else { 0 };
-        if shared.settings.witness {
-            self.open -= 1;
-            let bytes = self.layer.seal(&frame);
-            self.out.push_noted(bytes, due_ns, number);
-        } else if due_ns > 0 {
-            self.open -= 1;
-            let bytes = self.layer.seal(&frame);
-            self.out.push_apart(bytes, due_ns, None);
-        } else {
-            self.reply(&frame);
-        }
-    }
-
-    /// Answers a query at once, and after it the one that waited for the next reply.
-    fn reply(&mut self, frame: &[u8]) {
-        self.open -= 1;
-        self.send(frame);
-        if let Some(waited) = self.after_next.take() {
-            self.send(&waited);
-        }
-    }
-
-    /// Adds a frame to what leaves at once.
-    fn send(&mut self, frame: &[u8]) {
-        let bytes = self.layer.seal(frame);
-        self.out.push(&bytes);
-    }
-
-    /// Answers with a fault that leaves the connection as it is.
-    fn answer_wrong(&mut self, fault: Fault, query: Vec<u8>, shared: &mut Shared, now_ns: u64) {
-        match fault {
-            Fault::Split => {
-                let frame = reply::right(query);
-                self.open -= 1;
-                self.split(&frame, shared, now_ns);
-            }
-            Fault::Join => {
-                self.open -= 1;
-                self.joined.extend(reply::right(query));
-                self.joined_replies += 1;
-                self.held_until_ns = now_ns + HELD_NS;
-                if self.joined_replies == JOINED {
-                    self.release_joined();
-                }
-            }
-            Fault::Reorder if self.after_next.is_none() => {
-                self.open -= 1;
-                self.after_next = Some(reply::right(query));
-                self.held_until_ns = now_ns + HELD_NS;
-            }
-            Fault::Twice => {
-                let frame = reply::right(query);
-                self.reply(&[&frame[..], &frame].concat());
-            }
-            Fault::Empty => self.reply(&[&[0_u8, 0][..], &reply::right(query)].concat()),
-            Fault::WrongId => {
-                let frame = reply::with_wrong_id(query);
-                self.send(&frame);
-            }
-            Fault::WrongQuestion => self.reply(&reply::with_wrong_question(query)),
-            Fault::Late => {
-                self.open -= 1;
-                self.late.push_back((now_ns + shared.settings.late_us * 1000, reply::right(query)));
-            }
-            Fault::Never => {}
-            // One reply waits already, and leaves after this one.
-            _ => self.reply(&reply::right(query)),
-        }
-    }
-
-    /// Sends a reply in two pieces. The cut steps through all offsets; in TLS through those of the record, and then
-    /// through those of the message, which is in two records then.
-    fn split(&mut self, frame: &[u8], shared: &mut Shared, now_ns: u64) {
-        let number = shared.next_split();
-        // As long as the record, once one was cut.
-        let whole = shared.counts.longest_cut.max(frame.len());
-        let is_in_records = self.layer.is_secure() && (number / whole) % 2 == 1;
-        let (first, second) = if is_in_records {
-            let at = 1 + number % (frame.len() - 1);
-            (self.layer.seal(&frame[..at]), self.layer.seal(&frame[at..]))
-        } else {
-            let mut first = self.layer.seal(frame);
-            let at = 1 + number % (first.len() - 1);
-            shared.counts.cut_at.insert(at);
-            shared.counts.longest_cut = shared.counts.longest_cut.max(first.len());
-            let second = first.split_off(at);
-            (first, second)
-        };
-        self.out.push_apart(first, now_ns, None);
-        self.out.push_apart(second, now_ns + APART_NS, None);
-    }
-
-    /// Ends the connection, instead of a reply or after it.
-    fn end(&mut self, fault: Fault, query: Vec<u8>, shared: &mut Shared, now_ns: u64) {
-        self.ending = Some(match fault {
-            Fault::Reset | Fault::ResetInReply => Ending::By("reset"),
-            Fault::Alert => Ending::By("tls-alert"),
-            _ => Ending::Fin,
-        });
-        match fault {
-            Fault::Reset => self.out.push_apart(Vec::new(), now_ns, Some(Then::Reset)),
-            Fault::ResetInReply => {
-                let mut bytes = self.layer.seal(&reply::right(query));
-                bytes.truncate(bytes.len() / 2);
-                self.out.push_apart(bytes, now_ns, None);
-                self.out.push_apart(Vec::new(), now_ns + APART_NS, Some(Then::Reset));
-            }
-            Fault::HalfClose => {
-                self.reply(&reply::right(query));
-                self.close(true, now_ns);
-            }
-            Fault::TooLong => {
-                self.send(&reply::too_long(query));
-                self.close(true, now_ns);
-            }
-            Fault::Garbage => {
-                self.send(&reply::garbage(query, &mut shared.random));
-                self.close(true, now_ns);
-            }
-            Fault::Alert => {
-                let bytes = self.layer.alert();
-                self.is_deaf = true;
-                self.out.push_apart(bytes, now_ns, Some(Then::Fin));
-            }
-            _ => self.close(fault != Fault::NoNotify, now_ns),
-        }
-    }
-
-    /// Ends the connection by FIN, since the server refuses connections for a while.
-    pub(super) fn refuse(&mut self, now_ns: u64) {
-        if !self.is_ending() {
-            self.ending = Some(Ending::Fin);
-            self.close(true, now_ns);
-        }
-    }
-
-    /// Closes the server's direction after what is to be written, and after `close_notify` if `notifies`.
-    fn close(&mut self, notifies: bool, now_ns: u64) {
-        if notifies {
-            let bytes = self.layer.notify();
-            self.out.push(&bytes);
-        }
-        self.out.push_apart(Vec::new(), now_ns, Some(Then::Fin));
-    }
-
-    /// Sends the replies that have waited long enough.
-    fn release(&mut self, now_ns: u64) {
-        if self.is_ending() {
-            return;
-        }
-        while let Some((_, frame)) = self.late.pop_front_if(|(due_ns, _)| *due_ns <= now_ns) {
-            self.send(&frame);
-        }
-        if self.held_until_ns <= now_ns {
-            self.release_joined();
-            if let Some(waited) = self.after_next.take() {
-                self.send(&waited);
-            }
-        }
-    }
-
-    fn release_joined(&mut self) {
-        let joined = std::mem::take(&mut self.joined);
-        self.joined_replies = 0;
-        if !joined.is_empty() {
-            self.send(&joined);
-        }
+    /// Replies that wait for others, or for their time.
+    fn waiting(&self) -> u64 {
+        self.late.len() as u64 + u64::from(self.joined_replies) + u64::from(self.after_next.is_some())
     }
 
     /// Counts how the connection ended, and its queries without a reply.
     fn finish(&self, shared: &mut Shared) {
         let counts = &mut shared.counts;
-        counts.pending += self.late.len() as u64 + u64::from(self.joined_replies);
-        counts.pending += u64::from(self.after_next.is_some());
+        counts.pending += self.waiting();
         match self.ending {
-            Some(Ending::Fin) => {
-                let cause = if self.open > 0 { "closed" } else { "idle" };
-                *counts.closed.entry(cause).or_default() += 1;
-                counts.lose("closed", self.open);
-            }
-            Some(Ending::By(cause)) => {
-                *counts.closed.entry(cause).or_default() += 1;
-                counts.lose(cause, self.open);
-            }
+            Some(Ending::Fin) if self.open == 0 => counts.close("idle", 0),
+            Some(Ending::Fin) => counts.close("closed", self.open),
+            Some(Ending::By(cause)) => counts.close(cause, self.open),
             Some(Ending::Handshake) => {}
             None => counts.lose("time", self.open),
         }

@@ -6,6 +6,22 @@ use kqps_observation::Accounts;
 use serde::Serialize;
 
 use super::fault::Fault;
+use super::kind::Kind;
+
+/// The datagrams of a server over QUIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Datagrams {
+    /// Those that arrived, with those that it dropped then.
+    pub received: u64,
+    /// How many of them it dropped.
+    pub received_dropped: u64,
+    /// Those that it sent, with those that it dropped instead.
+    pub sent: u64,
+    /// How many of them it dropped.
+    pub sent_dropped: u64,
+    /// Those of both directions that it passed on after the next one.
+    pub swapped: u64,
+}
 
 /// The server's own accounts.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -26,6 +42,17 @@ pub struct Counts {
     pub closed: BTreeMap<&'static str, u64>,
     /// Cause → handshakes that it spoiled.
     pub failed: BTreeMap<&'static str, u64>,
+    /// Reason → streams that it ended, in the player's words.
+    pub resets: BTreeMap<&'static str, u64>,
+    /// Reason → connections at which it went away (GOAWAY).
+    pub goaways: BTreeMap<&'static str, u64>,
+    /// How it ended connections of QUIC, in the player's words → how often. A close without an error is not among them,
+    /// since the player reports it only if queries were open.
+    pub ends: BTreeMap<&'static str, u64>,
+    /// Queries that came although all streams of the limit were in use. The player then broke the limit.
+    pub beyond_limit: u64,
+    /// Datagrams.
+    pub datagrams: Datagrams,
     /// The offsets at which it cut replies.
     pub cut_at: BTreeSet<usize>,
     /// The length of the longest reply that it cut, with its frame, bytes.
@@ -36,6 +63,8 @@ pub struct Counts {
     pub broken: u64,
     /// Replies that still waited when their connection ended. Unless 0, the counts are not exact.
     pub pending: u64,
+    /// Datagrams that arrived when the socket's buffer was full. Unless 0, the counts are not exact.
+    pub overflowed: u64,
     /// Connections that had not ended when the server was stopped. Unless 0, the counts are not exact.
     pub left: u64,
     /// The longest time between two rounds of its loop, microseconds. Replies may have been late by up to this time.
@@ -57,6 +86,14 @@ pub struct Expected {
     pub failed: BTreeMap<String, u64>,
     /// Cause → connections that the server ended. Those that the player ended are not among them.
     pub closed: BTreeMap<String, u64>,
+    /// Reason → streams that the server ended.
+    pub resets: BTreeMap<String, u64>,
+    /// Reason → connections at which the server went away.
+    pub goaways: BTreeMap<String, u64>,
+    /// Words → connections of QUIC that the server ended with an error.
+    pub ends: BTreeMap<String, u64>,
+    /// Connections whose address the server wanted confirmed.
+    pub retries: u64,
 }
 
 impl Counts {
@@ -71,6 +108,7 @@ impl Counts {
             (self.not_queries, "messages were no queries"),
             (self.broken, "connections broke by themselves"),
             (self.pending, "replies still waited when their connection ended"),
+            (self.overflowed, "datagrams found no room"),
             (self.left, "connections had not ended when the server was stopped"),
         ];
         let words: Vec<String> = doubts
@@ -83,10 +121,14 @@ impl Counts {
 
     /// What a player must report that sent these queries and no others, except one for each spoiled handshake.
     pub fn expected(&self) -> Expected {
-        let right_after =
-            [Fault::Split, Fault::Join, Fault::Reorder, Fault::Twice, Fault::Empty, Fault::HalfClose];
-        let correct = self.right + right_after.iter().map(|fault| self.of(*fault)).sum::<u64>();
-        let (wrong, late) = (self.of(Fault::WrongQuestion), self.of(Fault::Late));
+        let right_after = Fault::ALL.into_iter().filter(|fault| fault.is_correct());
+        let correct = self.right + right_after.map(|fault| self.of(fault)).sum::<u64>();
+        let mut wrong = BTreeMap::new();
+        for fault in Fault::ALL {
+            if let Some(cause) = fault.wrong().filter(|_| self.of(fault) > 0) {
+                *wrong.entry(cause.to_owned()).or_default() += self.of(fault);
+            }
+        }
         let failed = named(&self.failed);
         let mut lost = named(&self.lost);
         for (cause, count) in &failed {
@@ -98,19 +140,43 @@ impl Counts {
                 intended: sent,
                 sent,
                 correct,
-                wrong,
-                late,
+                wrong: wrong.values().sum(),
+                late: self.of(Fault::Late),
                 lost: lost.values().sum(),
                 duplicate: self.of(Fault::Twice),
                 unsolicited: self.of(Fault::Empty) + self.of(Fault::WrongId),
                 ..Accounts::default()
             },
             lost,
-            wrong: if wrong > 0 { [("question".to_owned(), wrong)].into() } else { BTreeMap::new() },
+            wrong,
             attempts: self.connections,
             failed,
             closed: named(&self.closed),
+            resets: named(&self.resets),
+            goaways: named(&self.goaways),
+            ends: named(&self.ends),
+            retries: self.of(Fault::Retry),
         }
+    }
+
+    /// Counts an attempt to connect whose handshake has this fault.
+    pub(super) fn spoil(&mut self, fault: Fault, kind: Kind) {
+        self.add(Some(fault));
+        if let Some(cause) = fault.failure(kind) {
+            *self.failed.entry(cause).or_default() += 1;
+        }
+    }
+
+    /// Counts a stream that ended without a reply, for this reason.
+    pub(super) fn reset_stream(&mut self, reason: &'static str) {
+        *self.resets.entry(reason).or_default() += 1;
+        self.lose("stream-reset", 1);
+    }
+
+    /// Counts a connection that the server ended by this cause, with its queries without a reply.
+    pub(super) fn close(&mut self, cause: &'static str, lost: u64) {
+        *self.closed.entry(cause).or_default() += 1;
+        self.lose(cause, lost);
     }
 
     pub(super) fn add(&mut self, fault: Option<Fault>) {
@@ -138,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_query_and_every_failed_attempt_has_its_fate() {
-        let mut counts = Counts { queries: 7, connections: 9, ..Counts::default() };
+        let mut counts = Counts { queries: 8, connections: 9, ..Counts::default() };
         for fault in
             [None, Some(Fault::Twice), Some(Fault::WrongId), Some(Fault::WrongQuestion), Some(Fault::Late)]
         {
@@ -150,14 +216,17 @@ mod tests {
         counts.lose("reset", 1);
         counts.lose("closed", 1);
         counts.failed = [("certificate", 2)].into();
+        counts.reset_stream("CANCEL");
+        counts.add(Some(Fault::StreamCancelled));
         let expected = counts.expected();
         expected.accounts.check().unwrap();
         let accounts = expected.accounts;
         assert_eq!(
             (accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost),
-            (9, 2, 1, 1, 5)
+            (10, 2, 1, 1, 6)
         );
         assert_eq!((accounts.duplicate, accounts.unsolicited), (1, 1));
+        assert_eq!((expected.wrong["question"], expected.resets["CANCEL"]), (1, 1));
         assert_eq!((expected.lost["certificate"], expected.attempts), (2, 9));
         assert_eq!(counts.doubt(), None);
         assert!(Counts { left: 2, ..counts }.doubt().unwrap().starts_with("2 connections"));

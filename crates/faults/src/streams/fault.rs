@@ -1,8 +1,8 @@
-//! The faults that the server can make, and the choice for each query and for each handshake.
+//! The faults that the server can make, the wires that have them, and what a player must count for each.
 
 use std::fmt;
 
-use anyhow::{Result, ensure};
+use super::kind::Kind;
 
 /// A change to a reply, to a connection or to a handshake. Beside each stands what the player must count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,21 +19,45 @@ pub enum Fault {
     Empty,
     /// The reply has an ID that is not outstanding: lost by time, and one unsolicited.
     WrongId,
+    /// The reply has an ID that is not 0, on a stream of its own: wrong, `id`.
+    NotZero,
     /// The reply's question has another name: wrong, `question`.
     WrongQuestion,
+    /// The response has the status 503, and no message: wrong, `status-503`.
+    Status503,
+    /// The response has the status 404, with the right message: wrong, `status-404`.
+    Status404,
+    /// The response has another content type, with the right message: wrong, `content-type`.
+    ContentType,
+    /// The stream ends without a reply, with `REFUSED_STREAM` or `DOQ_EXCESSIVE_LOAD`: lost by `stream-reset`.
+    StreamRefused,
+    /// The same, with `INTERNAL_ERROR` or `DOQ_INTERNAL_ERROR`.
+    StreamFailed,
+    /// The same, with `CANCEL`.
+    StreamCancelled,
     /// The reply waits for more than the timeout and less than the drain: late.
     Late,
     /// There is no reply: lost by time.
     Never,
-    /// The connection is reset: lost by `reset`.
+    /// The connection is reset, over QUIC by a stateless reset: lost by `reset`.
     Reset,
     /// The same after half of the reply.
     ResetInReply,
-    /// The connection is closed with open queries: lost by `closed`.
+    /// The connection is closed with open queries: lost by `closed`, or over QUIC by `quic-close`.
     Close,
+    /// The same, with the code `DOQ_INTERNAL_ERROR`.
+    CloseFailed,
+    /// The same, with the code `DOQ_EXCESSIVE_LOAD`.
+    CloseLoaded,
     /// The reply comes, and the server closes its direction: correct, and the connection is closed as `idle`, or as
-    /// `closed` if the player sent another query meanwhile.
+    /// with [`Self::Close`] if the player sent another query meanwhile.
     HalfClose,
+    /// The server goes away (GOAWAY) after this query, and answers it: correct. Later ones are lost by `goaway`.
+    GoAway,
+    /// The server goes away, and has processed nothing that is open: lost by `goaway`.
+    GoAwayAll,
+    /// The server breaks a rule of HTTP/2, or of RFC 9250: lost by `framing`.
+    Framing,
     /// The reply follows a length that is too large, and the connection is closed: lost by `closed`.
     TooLong,
     /// Bytes that are no message come instead of the reply, and the connection is closed: lost by `closed`.
@@ -46,6 +70,8 @@ pub enum Fault {
     HandshakeAlert,
     /// The alert says that there is no common application protocol: failed by `alpn`.
     OtherAlpn,
+    /// The handshake agrees on no application protocol: failed by `alpn`.
+    NoAlpn,
     /// A message without TLS answers the client's first: failed by `tls`.
     PlainAnswer,
     /// The certificate names another server: failed by `certificate`.
@@ -56,10 +82,18 @@ pub enum Fault {
     UnknownIssuer,
     /// The connection is reset in the handshake: failed by `reset`.
     HandshakeReset,
-    /// The connection is closed in the handshake: failed by `closed`.
+    /// The connection is closed in the handshake: failed by `closed`, or over QUIC by `quic-close`.
     HandshakeClose,
     /// There is no handshake: failed by `connect-timeout`.
     Mute,
+    /// The server refuses the connection (`CONNECTION_REFUSED`): failed by `quic-close`.
+    Refused,
+    /// The server speaks another version of QUIC: failed by `version`.
+    OtherVersion,
+    /// The server wants the client's address confirmed first (Retry): the handshake succeeds, and one retry.
+    Retry,
+    /// The handshake succeeds, and nothing comes after it: lost by `idle-timeout`, as the connection is closed.
+    Silent,
 }
 
 /// What a fault is about.
@@ -75,26 +109,39 @@ pub enum Stage {
 
 impl Fault {
     /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 43] = [
         Self::Split,
         Self::Join,
         Self::Reorder,
         Self::Twice,
         Self::Empty,
         Self::WrongId,
+        Self::NotZero,
         Self::WrongQuestion,
+        Self::Status503,
+        Self::Status404,
+        Self::ContentType,
+        Self::StreamRefused,
+        Self::StreamFailed,
+        Self::StreamCancelled,
         Self::Late,
         Self::Never,
         Self::Reset,
         Self::ResetInReply,
         Self::Close,
+        Self::CloseFailed,
+        Self::CloseLoaded,
         Self::HalfClose,
+        Self::GoAway,
+        Self::GoAwayAll,
+        Self::Framing,
         Self::TooLong,
         Self::Garbage,
         Self::Alert,
         Self::NoNotify,
         Self::HandshakeAlert,
         Self::OtherAlpn,
+        Self::NoAlpn,
         Self::PlainAnswer,
         Self::OtherName,
         Self::Expired,
@@ -102,6 +149,10 @@ impl Fault {
         Self::HandshakeReset,
         Self::HandshakeClose,
         Self::Mute,
+        Self::Refused,
+        Self::OtherVersion,
+        Self::Retry,
+        Self::Silent,
     ];
 
     /// Its name in the counts.
@@ -113,19 +164,32 @@ impl Fault {
             Self::Twice => "twice",
             Self::Empty => "empty",
             Self::WrongId => "wrong-id",
+            Self::NotZero => "not-zero",
             Self::WrongQuestion => "wrong-question",
+            Self::Status503 => "status-503",
+            Self::Status404 => "status-404",
+            Self::ContentType => "content-type",
+            Self::StreamRefused => "stream-refused",
+            Self::StreamFailed => "stream-failed",
+            Self::StreamCancelled => "stream-cancelled",
             Self::Late => "late",
             Self::Never => "never",
             Self::Reset => "reset",
             Self::ResetInReply => "reset-in-reply",
             Self::Close => "close",
+            Self::CloseFailed => "close-failed",
+            Self::CloseLoaded => "close-loaded",
             Self::HalfClose => "half-close",
+            Self::GoAway => "goaway",
+            Self::GoAwayAll => "goaway-all",
+            Self::Framing => "framing",
             Self::TooLong => "too-long",
             Self::Garbage => "garbage",
             Self::Alert => "alert",
             Self::NoNotify => "no-notify",
             Self::HandshakeAlert => "handshake-alert",
             Self::OtherAlpn => "other-alpn",
+            Self::NoAlpn => "no-alpn",
             Self::PlainAnswer => "plain-answer",
             Self::OtherName => "other-name",
             Self::Expired => "expired",
@@ -133,36 +197,108 @@ impl Fault {
             Self::HandshakeReset => "handshake-reset",
             Self::HandshakeClose => "handshake-close",
             Self::Mute => "mute",
+            Self::Refused => "refused",
+            Self::OtherVersion => "other-version",
+            Self::Retry => "retry",
+            Self::Silent => "silent",
         }
     }
 
     /// What it is about.
     pub fn stage(self) -> Stage {
-        match self.failure() {
-            Some(_) => Stage::Handshake,
-            None if self >= Self::Reset => Stage::End,
-            None => Stage::Reply,
+        if self >= Self::HandshakeAlert {
+            Stage::Handshake
+        } else if self >= Self::Reset {
+            Stage::End
+        } else {
+            Stage::Reply
         }
     }
 
-    /// Whether it exists only in TLS.
-    pub fn needs_tls(self) -> bool {
-        self.stage() == Stage::Handshake || matches!(self, Self::Alert | Self::NoNotify)
+    /// Whether it exists on a wire.
+    pub fn is_over(self, kind: Kind) -> bool {
+        let is_stream_of_bytes = matches!(kind, Kind::Tcp | Kind::Tls);
+        let is_tls_over_tcp = matches!(kind, Kind::Tls | Kind::Https);
+        match self {
+            Self::Split
+            | Self::Join
+            | Self::Reorder
+            | Self::WrongQuestion
+            | Self::Late
+            | Self::Never
+            | Self::Reset
+            | Self::Close
+            | Self::HalfClose => true,
+            Self::Twice | Self::Empty | Self::WrongId | Self::TooLong | Self::Garbage => is_stream_of_bytes,
+            Self::NotZero | Self::StreamRefused | Self::StreamFailed | Self::Framing => kind.has_streams(),
+            Self::Status503
+            | Self::Status404
+            | Self::ContentType
+            | Self::StreamCancelled
+            | Self::GoAway
+            | Self::GoAwayAll
+            | Self::NoAlpn => kind == Kind::Https,
+            Self::ResetInReply => kind != Kind::Quic,
+            Self::Alert | Self::NoNotify | Self::HandshakeAlert | Self::PlainAnswer | Self::HandshakeReset => {
+                is_tls_over_tcp
+            }
+            Self::OtherAlpn
+            | Self::OtherName
+            | Self::Expired
+            | Self::UnknownIssuer
+            | Self::HandshakeClose
+            | Self::Mute => kind != Kind::Tcp,
+            Self::CloseFailed
+            | Self::CloseLoaded
+            | Self::Refused
+            | Self::OtherVersion
+            | Self::Retry
+            | Self::Silent => kind == Kind::Quic,
+        }
     }
 
     /// The cause by which the player counts the attempt as failed, and the query that waits for it as lost; `None` if
     /// the handshake succeeds.
-    pub fn failure(self) -> Option<&'static str> {
+    pub fn failure(self, kind: Kind) -> Option<&'static str> {
         match self {
             Self::HandshakeAlert => Some("tls-alert"),
-            Self::OtherAlpn => Some("alpn"),
+            Self::OtherAlpn | Self::NoAlpn => Some("alpn"),
             Self::PlainAnswer => Some("tls"),
             Self::OtherName | Self::Expired | Self::UnknownIssuer => Some("certificate"),
             Self::HandshakeReset => Some("reset"),
+            Self::HandshakeClose if kind == Kind::Quic => Some("quic-close"),
             Self::HandshakeClose => Some("closed"),
             Self::Mute => Some("connect-timeout"),
+            Self::Refused => Some("quic-close"),
+            Self::OtherVersion => Some("version"),
             _ => None,
         }
+    }
+
+    /// The cause by which the player counts the reply as wrong; `None` if it is not.
+    pub fn wrong(self) -> Option<&'static str> {
+        match self {
+            Self::NotZero => Some("id"),
+            Self::WrongQuestion => Some("question"),
+            Self::Status503 => Some("status-503"),
+            Self::Status404 => Some("status-404"),
+            Self::ContentType => Some("content-type"),
+            _ => None,
+        }
+    }
+
+    /// Whether the player counts the query as correct.
+    pub fn is_correct(self) -> bool {
+        matches!(
+            self,
+            Self::Split
+                | Self::Join
+                | Self::Reorder
+                | Self::Twice
+                | Self::Empty
+                | Self::HalfClose
+                | Self::GoAway
+        )
     }
 }
 
@@ -172,53 +308,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The share of each fault: among queries, or among handshakes.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// Fault → the upper end of its part of 0 to 1, in ascending order.
-    of_queries: Vec<(f64, Fault)>,
-    of_handshakes: Vec<(f64, Fault)>,
-}
-
-impl Plan {
-    /// A plan that makes each of these faults with this share. An error if the shares of queries, or those of
-    /// handshakes, add up to more than 1.
-    pub fn of(faults: &[Fault], share_each: f64) -> Result<Self> {
-        let mut plan = Self::default();
-        for fault in faults {
-            let list = match fault.stage() {
-                Stage::Handshake => &mut plan.of_handshakes,
-                Stage::Reply | Stage::End => &mut plan.of_queries,
-            };
-            let below = list.last().map_or(0.0, |(upper, _)| *upper);
-            ensure!(below + share_each <= 1.0, "the shares of all faults add up to more than 1");
-            list.push((below + share_each, *fault));
-        }
-        Ok(plan)
-    }
-
-    /// The fault of a query that was just read.
-    #[inline]
-    pub(super) fn of_query(&self, random: &mut fastrand::Rng) -> Option<Fault> {
-        draw(&self.of_queries, random)
-    }
-
-    /// The fault of a handshake that just began.
-    pub(super) fn of_handshake(&self, random: &mut fastrand::Rng) -> Option<Fault> {
-        draw(&self.of_handshakes, random)
-    }
-}
-
-#[inline]
-fn draw(upper_ends: &[(f64, Fault)], random: &mut fastrand::Rng) -> Option<Fault> {
-    let end = upper_ends.last()?.0;
-    let point = random.f64();
-    if point >= end {
-        return None;
-    }
-    upper_ends.iter().find(|(upper, _)| point < *upper).map(|(_, fault)| *fault)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,19 +315,27 @@ mod tests {
     #[test]
     fn each_fault_is_of_one_stage() {
         let of = |stage| Fault::ALL.into_iter().filter(|fault| fault.stage() == stage).count();
-        assert_eq!((of(Stage::Reply), of(Stage::End), of(Stage::Handshake)), (9, 8, 9));
+        assert_eq!((of(Stage::Reply), of(Stage::End), of(Stage::Handshake)), (16, 13, 14));
         assert!(Fault::ALL.is_sorted());
-        assert!(Fault::Mute.needs_tls() && Fault::Alert.needs_tls() && !Fault::Reset.needs_tls());
     }
 
     #[test]
-    fn queries_and_handshakes_are_drawn_apart() {
-        let plan = Plan::of(&[Fault::Reset, Fault::Mute], 0.5).unwrap();
-        let mut random = fastrand::Rng::with_seed(1);
-        for _ in 0..1000 {
-            assert!(matches!(plan.of_query(&mut random), None | Some(Fault::Reset)));
-            assert!(matches!(plan.of_handshake(&mut random), None | Some(Fault::Mute)));
+    fn each_wire_has_its_faults() {
+        let of = |kind| Fault::ALL.into_iter().filter(|fault| fault.is_over(kind)).count();
+        assert_eq!(Kind::ALL.map(of), [15, 26, 32, 25]);
+        for kind in Kind::ALL {
+            for fault in Fault::ALL {
+                assert!(fault.failure(kind).is_none() || fault.stage() == Stage::Handshake, "{fault}");
+            }
         }
-        assert!(Plan::of(&[Fault::Split, Fault::Join, Fault::Late], 0.4).is_err());
+        assert!(Fault::Mute.is_over(Kind::Quic) && !Fault::Mute.is_over(Kind::Tcp));
+    }
+
+    #[test]
+    fn no_fault_has_two_fates() {
+        for fault in Fault::ALL {
+            let fates = [fault.wrong().is_some(), fault.is_correct(), fault.failure(Kind::Quic).is_some()];
+            assert!(fates.into_iter().filter(|fate| *fate).count() <= 1, "{fault}");
+        }
     }
 }

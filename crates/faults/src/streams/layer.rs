@@ -1,6 +1,9 @@
-//! What lies between messages and the bytes of a connection, at the server's end: nothing, or TLS.
+//! What lies between messages and the bytes of a connection, at the server's end: nothing, TLS, or HTTP/2 in TLS.
 
 use kqps_tls::{Failure, ServerTls};
+
+use super::http2::{self, Http};
+use super::reply::{self, Query};
 
 /// Bytes of a message's length.
 const LENGTH: usize = 2;
@@ -20,14 +23,16 @@ const FORGED: [u8; 37] = {
 pub(super) struct Layer {
     /// `None` if messages are the bytes of the connection.
     tls: Option<ServerTls>,
+    /// `None` if messages come one after the other.
+    http: Option<Http>,
     /// Bytes of messages, of which the first `used` were taken.
     input: Vec<u8>,
     used: usize,
 }
 
 impl Layer {
-    pub(super) fn new(tls: Option<ServerTls>) -> Self {
-        Self { tls, input: Vec::new(), used: 0 }
+    pub(super) fn new(tls: Option<ServerTls>, http: Option<Http>) -> Self {
+        Self { tls, http, input: Vec::new(), used: 0 }
     }
 
     /// Whether messages are encrypted.
@@ -35,12 +40,17 @@ impl Layer {
         self.tls.is_some()
     }
 
+    /// Whether each message has a stream of HTTP/2.
+    pub(super) fn has_streams(&self) -> bool {
+        self.http.is_some()
+    }
+
     /// Whether the handshake is complete. Without TLS there is none.
     pub(super) fn has_shaken_hands(&self) -> bool {
         self.tls.as_ref().is_some_and(ServerTls::is_established)
     }
 
-    /// Takes bytes that arrived. Appends what TLS has to send to `outgoing`.
+    /// Takes bytes that arrived. Appends what TLS and HTTP/2 have to send to `outgoing`.
     pub(super) fn take(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
         self.input.drain(..self.used);
         self.used = 0;
@@ -49,15 +59,35 @@ impl Layer {
             return Ok(());
         };
         let mut records = [tls.kept(), bytes].concat();
-        tls.open(&mut records, &mut self.input, outgoing).map(drop)
+        tls.open(&mut records, &mut self.input, outgoing)?;
+        let Some(http) = &mut self.http else { return Ok(()) };
+        if !tls.is_established() {
+            return Ok(());
+        }
+        let mut frames = std::mem::take(&mut http.opening);
+        let taken = http.take(&self.input, &mut frames);
+        self.used = taken.map_err(|()| Failure::Protocol("no HTTP/2".into()))?;
+        if frames.is_empty() { Ok(()) } else { tls.seal(&frames, outgoing) }
     }
 
-    /// Takes the next whole message.
-    pub(super) fn next_message(&mut self) -> Option<Vec<u8>> {
+    /// Takes the next whole query.
+    pub(super) fn next_query(&mut self) -> Option<Query> {
+        if let Some(http) = &mut self.http {
+            return http.queries.pop_front();
+        }
         let (length, rest) = self.input[self.used..].split_first_chunk::<LENGTH>()?;
         let message = rest.get(..usize::from(u16::from_be_bytes(*length)))?.to_vec();
         self.used += LENGTH + message.len();
-        Some(message)
+        Some(Query { message, stream: 0 })
+    }
+
+    /// The bytes, before TLS, of a reply to the query of this stream.
+    pub(super) fn frame(&self, stream: u32, message: &[u8]) -> Vec<u8> {
+        if self.has_streams() {
+            http2::response(stream, "200", http2::DNS, message)
+        } else {
+            reply::framed(message)
+        }
     }
 
     /// The bytes on the wire that carry these bytes of messages.

@@ -1,4 +1,4 @@
-//! A server on connections that misbehaves in known numbers: over TCP, and in TLS.
+//! A server on connections that misbehaves in known numbers: over TCP, in TLS, by HTTP/2 in TLS, and over QUIC.
 //!
 //! Each query, and each handshake, meets one fault at most, drawn from a seed. [`Counts::expected`] has what a player
 //! must report then, to the last query and connection. Three rules make that certain:
@@ -11,15 +11,22 @@
 //! - Faults of a handshake are for players that make a connection for each query, so that each failed attempt loses
 //!   one.
 //!
-//! One thread does it all, so that the counts need no lock and all events have one order. A new wire, such as HTTP/2,
-//! needs a variant of [`Wire`] and its way from messages to bytes in `layer.rs`.
+//! One thread does it all, so that the counts need no lock and all events have one order. `layer.rs` and `http2.rs`
+//! have the way from messages to bytes over HTTPS. QUIC has a loop and connections of its own in `quic.rs`. There the
+//! first rule cannot hold: a connection that the server closes cannot be read any more. [`Counts::queries`] then lacks
+//! the queries that were on their way. Nor can a server stop a query (`STOP_SENDING`): it arrives in one frame with the
+//! end of its stream.
 
 mod connection;
 mod counts;
 mod engine;
 mod fault;
+mod http2;
+mod kind;
 mod layer;
 mod outbox;
+mod plan;
+mod quic;
 mod reply;
 mod shared;
 mod wire;
@@ -38,11 +45,14 @@ use kqps_kernel::affinity;
 
 use crate::relay::Witness;
 
-pub use counts::{Counts, Expected};
-pub use fault::{Fault, Plan, Stage};
+pub use counts::{Counts, Datagrams, Expected};
+pub use fault::{Fault, Stage};
+pub use kind::Kind;
+pub use plan::Plan;
 pub use wire::{Certificates, Wire};
 
 use engine::Engine;
+use quic::QuicEngine;
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -59,6 +69,10 @@ pub struct ServerSettings {
     pub delay_us: u64,
     /// Delay of a reply with [`Fault::Late`], microseconds: more than the player's timeout, less than its drain.
     pub late_us: u64,
+    /// The streams that a player may have open on a connection of HTTP/2; `None` for as many as it likes.
+    pub streams_most: Option<u32>,
+    /// What it does with datagrams, over QUIC.
+    pub disorder: Disorder,
     /// A time in which it refuses connections.
     pub refusal: Option<Refusal>,
     /// The core that it is pinned to; `None` for any.
@@ -67,6 +81,15 @@ pub struct ServerSettings {
     pub spin: bool,
     /// Whether it notes the time of each reply, and writes each by a call of its own.
     pub witness: bool,
+}
+
+/// What a server over QUIC does with datagrams, in each direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// It drops one of so many; none if this is 0.
+    pub drop_every: u64,
+    /// It passes one of so many on after the next one; none if this is 0.
+    pub swap_every: u64,
 }
 
 /// A time in which the server refuses connections. It begins when a player with kept connections has opened all of
@@ -90,10 +113,41 @@ impl Default for ServerSettings {
             seed: 1,
             delay_us: 0,
             late_us: 1_000_000,
+            streams_most: None,
+            disorder: Disorder::default(),
             refusal: None,
             cpu: None,
             spin: false,
             witness: false,
+        }
+    }
+}
+
+/// The loop of a server, by its wire.
+enum Loop {
+    Tcp(Box<Engine>),
+    Quic(Box<QuicEngine>),
+}
+
+impl Loop {
+    fn new(settings: ServerSettings) -> Result<Self> {
+        match settings.wire.clone() {
+            Wire::Quic(certificates) => QuicEngine::new(settings, &certificates).map(Box::new).map(Self::Quic),
+            Wire::Tcp | Wire::Tls(_) | Wire::Https(_) => Engine::new(settings).map(Box::new).map(Self::Tcp),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Tcp(engine) => engine.address(),
+            Self::Quic(engine) => engine.address(),
+        }
+    }
+
+    fn run(self, stop: &AtomicBool) -> Result<(Counts, Witness)> {
+        match self {
+            Self::Tcp(engine) => engine.run(stop),
+            Self::Quic(engine) => engine.run(stop),
         }
     }
 }
@@ -110,15 +164,15 @@ impl Server {
     /// cannot open it.
     pub fn start(settings: ServerSettings) -> Result<Self> {
         let cpu = settings.cpu;
-        let engine = Engine::new(settings).context("the server with faults cannot listen")?;
-        let address = engine.address();
+        let serving = Loop::new(settings).context("the server with faults cannot listen")?;
+        let address = serving.address();
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = Arc::clone(&stop);
         let work = move || {
             if let Some(cpu) = cpu {
                 affinity::pin_thread(cpu).with_context(|| format!("cannot pin the server to core {cpu}"))?;
             }
-            engine.run(&is_stopped).context("the server with faults failed")
+            serving.run(&is_stopped).context("the server with faults failed")
         };
         let thread = std::thread::Builder::new().name("streams".into()).spawn(work)?;
         Ok(Self { address, stop, thread: Some(thread) })

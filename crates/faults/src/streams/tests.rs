@@ -42,18 +42,23 @@ fn ask(fault: Fault, awaited: usize) -> (Seen, Counts) {
 }
 
 fn right() -> Vec<u8> {
-    reply::right(QUERY.to_vec())
+    framed(&reply::right(QUERY.to_vec()))
+}
+
+/// The faults of a stage over TCP.
+fn faults(stage: Stage) -> impl Iterator<Item = Fault> {
+    Fault::ALL.into_iter().filter(move |fault| fault.stage() == stage && fault.is_over(Kind::Tcp))
 }
 
 #[test]
 fn replies_have_their_faults_and_are_counted() {
     let frame = right();
-    for fault in Fault::ALL.into_iter().filter(|fault| fault.stage() == Stage::Reply) {
+    for fault in faults(Stage::Reply) {
         let wanted = match fault {
             Fault::Twice => [&frame[..], &frame].concat(),
             Fault::Empty => [&[0, 0][..], &frame].concat(),
-            Fault::WrongId => reply::with_wrong_id(QUERY.to_vec()),
-            Fault::WrongQuestion => reply::with_wrong_question(QUERY.to_vec()),
+            Fault::WrongId => framed(&reply::with_wrong_id(QUERY.to_vec())),
+            Fault::WrongQuestion => framed(&reply::with_wrong_question(QUERY.to_vec())),
             Fault::Never => Vec::new(),
             _ => frame.clone(),
         };
@@ -68,8 +73,7 @@ fn replies_have_their_faults_and_are_counted() {
 #[test]
 fn connections_end_as_their_faults_say_and_are_counted() {
     let frame = right();
-    let ends = Fault::ALL.into_iter().filter(|fault| fault.stage() == Stage::End && !fault.needs_tls());
-    for fault in ends {
+    for fault in faults(Stage::End) {
         let (seen, counts) = ask(fault, usize::MAX);
         let bytes = match fault {
             Fault::Reset | Fault::Close => 0,

@@ -54,10 +54,16 @@ pub(super) fn sums(trial: &Trial) -> Result<&ConnectionFacts> {
 /// connection had left before the player knew of that (`idle-race`).
 pub(super) fn as_a_server_sees(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut counts = counts.clone();
-    if let Some(raced) = counts.remove("idle-race") {
-        *counts.entry("closed".to_owned()).or_default() += raced;
-    }
+    merge(&mut counts, &["idle-race", "closed"], "closed");
     counts
+}
+
+/// Puts the counts of these causes together, as one.
+pub(super) fn merge(counts: &mut BTreeMap<String, u64>, causes: &[&str], one: &str) {
+    let sum: u64 = causes.iter().filter_map(|cause| counts.remove(*cause)).sum();
+    if sum > 0 {
+        *counts.entry(one.to_owned()).or_default() += sum;
+    }
 }
 
 /// The count of a cause; 0 if it is not there.

@@ -1,7 +1,7 @@
 //! A server that accepts connections and never reads: the trial ends in time, and all queries are lost by time, or over
-//! TLS by the handshake that never comes.
+//! other wires than TCP by the handshake that never comes.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -15,13 +15,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 }
 
 fn over(bench: &Bench, kind: Kind) -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    // It ends with this program.
-    std::thread::Builder::new().name("deaf".into()).spawn(move || {
-        let accepted: Vec<TcpStream> = listener.incoming().flatten().collect();
-        drop(accepted);
-    })?;
+    let datagrams = UdpSocket::bind("127.0.0.1:0")?;
+    let address = if kind == Kind::Quic { datagrams.local_addr()? } else { listen()? };
     let file = bench.queries(10_000)?;
     let length = bench.choose("1s", "5s");
     let flags = ["-c", "4", "-T", "1", "-Q", "100k", "-l", length, "-t", "300ms"];
@@ -32,7 +27,7 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
     ensure!(accounts.sent > 0 && accounts.lost == accounts.sent, "nobody answers: {accounts:?}");
     let (cause, of_connections) = match kind {
         Kind::Tcp => ("time", connections.open == 4),
-        Kind::Tls => ("connect-timeout", count(&connections.failed, "connect-timeout") > 0),
+        Kind::Tls | Kind::Https | Kind::Quic => ("connect-timeout", count(&connections.failed, "connect-timeout") > 0),
     };
     ensure!(
         count(&trial.lost_causes, cause) > 0 && of_connections,
@@ -46,4 +41,15 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
         accounts.unsent
     );
     Ok(())
+}
+
+/// Accepts connections, and reads nothing from them, until this program ends.
+fn listen() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    std::thread::Builder::new().name("deaf".into()).spawn(move || {
+        let accepted: Vec<TcpStream> = listener.incoming().flatten().collect();
+        drop(accepted);
+    })?;
+    Ok(address)
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use kqps_faults::streams::{Counts, Expected, Fault, Plan, Server, ServerSettings, Stage};
-use kqps_observation::{Accounts, Trial};
+use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
 
 use super::super::{Bench, Size};
-use super::bounded::{as_a_server_sees, count, sums};
+use super::compare::{compare, doubt};
+use super::mix::{MIXES, Mix};
 use super::wire::{Kind, Wired};
 
 /// A reply after this time is late.
@@ -18,10 +18,6 @@ const LATE_US: u64 = 1_000_000;
 /// How long the player listens after its last query: long enough for late replies.
 const DRAIN: &str = "1500ms";
 
-/// The longest sum, microseconds, of a query's lag and the server's longest pause. It is less than the time that makes
-/// a reply late.
-const AWAY_MOST_US: u64 = 300_000;
-
 /// The most queries on one connection, so that the server can still make up an ID that it has not seen.
 const PER_CONNECTION: u64 = 30_000;
 
@@ -29,7 +25,7 @@ const PER_CONNECTION: u64 = 30_000;
 const ATTEMPTS: u32 = 3;
 
 /// Trials that the small form makes at the same time, since each mostly waits for late replies.
-const AT_A_TIME: usize = 4;
+const AT_A_TIME: usize = 7;
 
 /// Queries of the whole form.
 const WHOLE: u64 = 10_000_000;
@@ -37,100 +33,6 @@ const WHOLE: u64 = 10_000_000;
 /// The share of a fault that is alone. With a larger one, connections that end one after the other without a reply make
 /// the player pause for so long that replies are late.
 const SHARE_ALONE: f64 = 1.0 / 16.0;
-
-/// Faults that go together, and how a player must use its connections so that their counts are certain.
-struct Mix {
-    what: &'static str,
-    stages: &'static [Stage],
-    /// The faults of those stages that it does not have.
-    without: &'static [Fault],
-    connections: u64,
-    flags: &'static [&'static str],
-    /// The share of each fault, in the small form and in the whole one.
-    shares: (f64, f64),
-    /// The queries of a trial likewise.
-    queries: (u32, u32),
-}
-
-/// Many queries on each connection, whose replies have faults.
-const REPLIES: Mix = Mix {
-    what: "replies",
-    stages: &[Stage::Reply],
-    without: &[],
-    connections: 16,
-    flags: &["-c", "16", "-q", "2000"],
-    shares: (0.05, 0.01),
-    queries: (20_000, 300_000),
-};
-
-/// The same at a rate.
-const REPLIES_AT_A_RATE: Mix =
-    Mix { what: "replies at a rate", flags: &["-c", "16", "-Q", "20k"], ..REPLIES };
-
-/// Connections that end with one open query each.
-const ENDS: Mix = Mix {
-    what: "ends",
-    stages: &[Stage::End],
-    without: &[],
-    connections: 64,
-    flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1"],
-    shares: (0.02, 0.01),
-    queries: (10_000, 300_000),
-};
-
-/// Connections that the server closes with many open queries.
-const CLOSED: Mix = Mix {
-    what: "closed with many open queries",
-    stages: &[Stage::End],
-    without: &[
-        Fault::Reset,
-        Fault::ResetInReply,
-        Fault::TooLong,
-        Fault::Garbage,
-        Fault::Alert,
-        Fault::NoNotify,
-    ],
-    connections: 16,
-    flags: &["-c", "16", "-q", "5000", "--outstanding-per-connection", "16"],
-    shares: (0.01, 0.002),
-    queries: (10_000, 300_000),
-};
-
-/// Handshakes, one for each query. Resets leave no port in `TIME_WAIT`.
-const HANDSHAKES: Mix = Mix {
-    what: "handshakes",
-    stages: &[Stage::Handshake],
-    without: &[],
-    connections: 64,
-    flags: &[
-        "-c",
-        "64",
-        "-q",
-        "20k",
-        "--queries-per-connection",
-        "1",
-        "--close",
-        "rst",
-        "-a",
-        "127.1.0.0/16",
-    ],
-    shares: (0.02, 0.01),
-    queries: (2_000, 20_000),
-};
-
-const MIXES: [&Mix; 5] = [&REPLIES, &REPLIES_AT_A_RATE, &ENDS, &CLOSED, &HANDSHAKES];
-
-impl Mix {
-    /// Its faults on a wire.
-    fn faults(&self, kind: Kind) -> Vec<Fault> {
-        let is_of_it = |fault: &Fault| {
-            self.stages.contains(&fault.stage())
-                && !self.without.contains(fault)
-                && (kind == Kind::Tls || !fault.needs_tls())
-        };
-        Fault::ALL.into_iter().filter(is_of_it).collect()
-    }
-}
 
 /// A trial to make.
 struct Play<'a> {
@@ -148,22 +50,28 @@ struct Queries {
     count: u32,
 }
 
+impl Queries {
+    /// The queries of a mix on a wire. The small form has fewer if each has a stream, so that it stays short.
+    fn of(bench: &Bench, mix: &Mix, kind: Kind) -> Result<Self> {
+        let small = if kind.has_streams() { mix.queries.0 / 2 } else { mix.queries.0 };
+        let count = bench.choose(small, mix.queries.1);
+        Ok(Self { file: bench.queries_with_answers(count)?, count })
+    }
+}
+
 /// Compares trials of every mix on every wire. The small form makes each once, the whole form each fault alone first,
 /// and then all mixes in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
     let queries = MIXES
         .into_iter()
-        .map(|mix| {
-            let count = bench.choose(mix.queries.0, mix.queries.1);
-            Ok(Queries { file: bench.queries_with_answers(count)?, count })
-        })
-        .collect::<Result<Vec<_>>>()?;
+        .map(|mix| wires.iter().map(|wired| Queries::of(bench, mix, wired.kind)).collect())
+        .collect::<Result<Vec<Vec<_>>>>()?;
     let mut plays = Vec::new();
     for (mix, queries) in MIXES.into_iter().zip(&queries) {
-        for wired in &wires {
+        for (wired, queries) in wires.iter().zip(queries) {
             let (faults, share) = (mix.faults(wired.kind), bench.choose(mix.shares.0, mix.shares.1));
-            if !faults.is_empty() {
+            if mix.kinds.contains(&wired.kind) && !faults.is_empty() {
                 plays.push(Play { mix, wired, faults, share, queries, seed: plays.len() as u64 + 1 });
             }
         }
@@ -172,7 +80,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         Size::Small => once(bench, &plays)?,
         Size::Whole => each_alone(bench, &plays).and_then(|seen| again_and_again(bench, &plays, seen))?,
     };
-    eprintln!("{seen} queries over tcp and tls: every count equals that of the server");
+    eprintln!("{seen} queries over tcp, tls, https and quic: every count equals that of the server");
     Ok(())
 }
 
@@ -235,7 +143,7 @@ impl Play<'_> {
         );
         let mut flags = vec!["-n", "1", "-T", "1", "-t", TIMEOUT, "--drain", DRAIN, "--lag", "1m"];
         flags.extend(["--check", "answers"]);
-        flags.extend(self.mix.flags);
+        flags.extend(self.mix.flags_over(self.wired.kind));
         let flags = self.wired.flags(&flags);
         let mut doubts = Vec::new();
         for _ in 0..ATTEMPTS {
@@ -244,6 +152,8 @@ impl Play<'_> {
                 plan: Plan::of(&self.faults, self.share)?,
                 seed: self.seed,
                 late_us: LATE_US,
+                streams_most: self.mix.streams_most,
+                disorder: self.mix.disorder,
                 cpu: Some(bench.kqps.subject_cpu),
                 ..ServerSettings::default()
             })?;
@@ -251,7 +161,7 @@ impl Play<'_> {
             let counts = server.stop()?;
             match doubt(&trial, &counts) {
                 None => {
-                    compare(&trial, &counts, self.wired.kind)?;
+                    compare(&trial, &counts, self.wired.kind, self.mix)?;
                     are_all_made(&self.faults, &counts)?;
                     return Ok(trial.accounts.sent);
                 }
@@ -260,51 +170,6 @@ impl Play<'_> {
         }
         bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
     }
-}
-
-/// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
-/// reply came late.
-fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
-    let away_us = counts.longest_away_us + trial.lag_us.max.unwrap_or(0);
-    let is_long = away_us > AWAY_MOST_US;
-    let paused = || is_long.then(|| format!("server and player had no CPU for up to {} ms", away_us / 1000));
-    counts.doubt().or_else(paused)
-}
-
-/// Checks all equations, and compares every count with the server's.
-fn compare(trial: &Trial, counts: &Counts, kind: Kind) -> Result<()> {
-    let connections = sums(trial)?;
-    let truth = counts.expected();
-    let raced = count(&connections.closed, "idle-race");
-    ensure!(
-        raced <= counts.of(Fault::HalfClose),
-        "{raced} connections are said to have been closed while they were idle: {counts:?}"
-    );
-    let mut closed = as_a_server_sees(&connections.closed);
-    // What the player closes is no fault.
-    closed.remove("player");
-    // The server knows nothing of queries that never left the player.
-    let accounts =
-        Accounts { intended: trial.accounts.sent, unsent: 0, send_failed: 0, slipped: 0, ..trial.accounts };
-    let reported = Expected {
-        accounts,
-        lost: as_a_server_sees(&trial.lost_causes),
-        wrong: trial.wrong_causes.clone(),
-        attempts: connections.attempts,
-        failed: connections.failed.clone(),
-        closed,
-    };
-    if reported != truth {
-        bail!("the player reports\n  {reported:?}\nand the server counted\n  {truth:?}\n  {counts:?}");
-    }
-    let made = if kind == Kind::Tls { counts.handshakes } else { counts.connections };
-    // An attempt that was not finished when the player ended may have been finished for the server.
-    ensure!(
-        (connections.established..=connections.established + connections.unfinished).contains(&made),
-        "the player reports {} connections, and the server counted {made}",
-        connections.established
-    );
-    Ok(())
 }
 
 /// Checks that every fault was made, and that replies were cut at every offset.

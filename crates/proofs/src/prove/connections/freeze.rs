@@ -8,7 +8,7 @@ use kqps_kernel::process::Signal;
 
 use super::super::{Bench, QUERIES, Size};
 use super::bounded::sums;
-use super::wire::Kind;
+use super::wire::{Kind, echo};
 use crate::program::finish;
 
 /// The largest deviation of p95 from the known answer, as a share of it. In the small form the subject may take longer
@@ -26,7 +26,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 
 fn over(bench: &Bench, kind: Kind) -> Result<()> {
     let (trial_s, freeze_s, rate_qps) = bench.choose((2.0, 0.5, "2k"), (10.0, 1.0, "400"));
-    let (echo, address, wire) = kind.echo(bench)?;
+    let (echo, address, wire) = echo(bench, kind)?;
     let file = bench.queries(QUERIES)?;
     let duration = format!("{trial_s}s");
     // The player sends everything, however late it is itself.

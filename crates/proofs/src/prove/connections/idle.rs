@@ -1,18 +1,23 @@
 //! Many idle connections: all of them are open at the same time, and none ends before the players do.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::limits;
+use kqps_kernel::{limits, port};
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
 use super::bounded::{self, sums};
+use super::wire::{Kind, at_an_echo};
 use crate::child::Running;
 use crate::program::finish;
 
-/// Connections of the whole form.
-const WHOLE: u64 = 50_000;
+/// Connections over TCP, in the small form and in the whole one.
+const PLAIN: (u64, u64) = (2_000, 50_000);
+
+/// The same over other wires, whose handshakes take longer. Over QUIC a connection ends after 30 s without a packet.
+const SECURE: (u64, u64) = (400, 5_000);
 
 /// The most connections of a player. The kernel's table of open files has no more room in its usual size.
 const OF_A_PLAYER: u64 = 17_000;
@@ -31,7 +36,12 @@ const SERVED_MOST: &str = "131072";
 
 /// Opens the connections by as many players as the limit of descriptors demands. Each sends few queries.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let wanted = bench.choose(2_000, WHOLE);
+    Kind::ALL.into_iter().try_for_each(|kind| over(bench, kind).with_context(|| kind.name()))
+}
+
+fn over(bench: &Bench, kind: Kind) -> Result<()> {
+    let (small, whole) = if kind == Kind::Tcp { PLAIN } else { SECURE };
+    let wanted = bench.choose(small, whole);
     let limit = limits::raise_open_files().context("the limit of open files cannot be read")?;
     let each = limit.saturating_sub(OTHERS).min(OF_A_PLAYER);
     let (players, processes) = (wanted.div_ceil(each.max(1)), processes(wanted, each));
@@ -43,20 +53,25 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let mut server = Command::new(&bench.kqps.program);
-    server.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--tcp", "--listeners", "reuseport"]);
+    server.args(["serve", "echo", "--json", "--listeners", "reuseport"]);
+    let address = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("no port is free for an echo")?;
+    if kind == Kind::Tcp {
+        server.args(["--listen", &address.to_string(), "--tcp"]);
+    } else {
+        server.args(["--listen", "127.0.0.1:0", "--listen", &format!("{}://{address}", kind.name())]);
+    }
     server.args(["--processes", &processes.to_string(), "--tcp-idle", "10m", "--for", "1h"]);
     server.args(["--tcp-connections", SERVED_MOST, "--tcp-per-client", SERVED_MOST]);
     let mut server = Running::start(&mut server)?;
-    let address = server.ready()?;
+    server.ready()?;
     let file = bench.queries(10_000)?;
-    let length = bench.choose("1s", "20s");
+    let length = bench.choose("1s", if kind == Kind::Tcp { "20s" } else { "10s" });
     let connections = wanted.div_ceil(players);
     let begun = (0..players).map(|player| {
         // Each has source addresses of its own, so that none runs out of ports.
         let (count, local) = (connections.to_string(), format!("127.{}.0.0/16", player + 1));
-        let flags =
-            ["-m", "tcp", "-c", &count, "-T", "1", "-Q", "100", "-l", length, "-t", "5s", "-a", &local];
-        let flags = [&flags[..], &["--lag", "1m"]].concat();
+        let flags = ["-c", &count, "-T", "1", "-Q", "100", "-l", length, "-t", "5s", "-a", &local];
+        let flags = [at_an_echo(kind), &flags, &["--lag", "1m"]].concat();
         Running::start(&mut bounded::command(bench, &[], address, &file, &flags))
     });
     let begun = begun.collect::<Result<Vec<_>>>()?;
@@ -75,7 +90,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let ended = server.terminate()?;
     ensure!(ended.code == Some(0), "the server ended with {:?}", ended.code);
     eprintln!(
-        "{} idle connections of {players} players were open at the same time at {processes} processes",
+        "{}: {} idle connections of {players} players were open at the same time at {processes} processes",
+        kind.name(),
         connections * players
     );
     Ok(())

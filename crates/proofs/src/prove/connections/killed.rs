@@ -7,15 +7,15 @@ use kqps_kernel::process::Signal;
 
 use super::super::Bench;
 use super::bounded::{self, count, sums};
-use super::wire::Kind;
+use super::wire::{Kind, echo, one_each};
 use crate::child::Running;
 use crate::program::finish;
 
 /// Kills an echo under kept connections, and under a connection for each query, over each wire.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     for kind in Kind::ALL {
-        for more in [&["-c", "8"][..], &["-c", "32", "--queries-per-connection", "1", "--close", "rst"]] {
-            killed(bench, kind, more).with_context(|| format!("{}, {}", kind.name(), more.join(" ")))?;
+        for more in [["-c", "8"].to_vec(), [&["-c", "32"][..], one_each(kind)].concat()] {
+            killed(bench, kind, &more).with_context(|| format!("{}, {}", kind.name(), more.join(" ")))?;
         }
     }
     Ok(())
@@ -23,7 +23,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 
 fn killed(bench: &Bench, kind: Kind, more: &[&str]) -> Result<()> {
     let (trial_s, length) = bench.choose((1.5, "1500ms"), (10.0, "10s"));
-    let (echo, address, wire) = kind.echo(bench)?;
+    let (echo, address, wire) = echo(bench, kind)?;
     let file = bench.queries(10_000)?;
     let flags = [wire, more, &["-T", "1", "-q", "50", "-l", length, "-t", "300ms"]].concat();
     let player = Running::start(&mut bounded::command(bench, &[], address, &file, &flags))?;

@@ -3,6 +3,7 @@
 //! every wire.
 
 mod bounded;
+mod compare;
 mod deaf;
 mod delay;
 mod exhausted;
@@ -10,6 +11,7 @@ mod faults;
 mod freeze;
 mod idle;
 mod killed;
+mod mix;
 mod network;
 mod refusals;
 mod wire;

@@ -1,8 +1,9 @@
-//! The wires: what a server needs for each, and the flags of a player. One more wire is one more [`Kind`].
+//! The wires: what a server needs for each, and the flags of a player.
 
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
+pub(super) use kqps_faults::streams::Kind;
 use kqps_faults::streams::{Certificates, Wire};
 use kqps_lab::path::LaidPath;
 
@@ -13,37 +14,38 @@ use crate::program::Carrier;
 /// The name of servers with faults in their certificates.
 const NAME: &str = "dns.test";
 
-/// The flags of a player at an echo. An echo's certificate is made for no name that a player knows.
-const AT_A_TCP_ECHO: &[&str] = &["-m", "tcp"];
-const AT_A_TLS_ECHO: &[&str] = &["-m", "tls", "--insecure"];
-
-/// A wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Tcp,
-    Tls,
+/// What carries the messages of an echo.
+pub(super) fn carrier(kind: Kind) -> Carrier {
+    match kind {
+        Kind::Tcp => Carrier::Tcp,
+        Kind::Tls => Carrier::Tls,
+        Kind::Https => Carrier::Https,
+        Kind::Quic => Carrier::Quic,
+    }
 }
 
-impl Kind {
-    pub(super) const ALL: [Self; 2] = [Self::Tcp, Self::Tls];
-
-    /// Its name in reports, and as a transport of `kqps load`.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-        }
+/// The flags of a player at an echo. An echo's certificate is made for no name that a player knows.
+pub(super) fn at_an_echo(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Tcp => &["-m", "tcp"],
+        Kind::Tls => &["-m", "tls", "--insecure"],
+        Kind::Https => &["-m", "https", "--insecure"],
+        Kind::Quic => &["-m", "quic", "--insecure"],
     }
+}
 
-    /// Starts an echo on this wire. Returns its address and the flags of a player.
-    pub(super) fn echo(self, bench: &Bench) -> Result<(Running, SocketAddr, &'static [&'static str])> {
-        let (carrier, flags) = match self {
-            Self::Tcp => (Carrier::Tcp, AT_A_TCP_ECHO),
-            Self::Tls => (Carrier::Tls, AT_A_TLS_ECHO),
-        };
-        let (echo, address) = bench.kqps.stream_echo(carrier, &LaidPath::Loopback)?;
-        Ok((echo, address, flags))
+/// The flags of a player that opens a connection for each query and resets it afterwards. QUIC has no such end.
+pub(super) fn one_each(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Quic => &["--queries-per-connection", "1"],
+        Kind::Tcp | Kind::Tls | Kind::Https => &["--queries-per-connection", "1", "--close", "rst"],
     }
+}
+
+/// Starts an echo on a wire. Returns its address and the flags of a player.
+pub(super) fn echo(bench: &Bench, kind: Kind) -> Result<(Running, SocketAddr, &'static [&'static str])> {
+    let (echo, address) = bench.kqps.stream_echo(carrier(kind), &LaidPath::Loopback)?;
+    Ok((echo, address, at_an_echo(kind)))
 }
 
 /// A wire of servers with faults.
@@ -58,16 +60,18 @@ impl Wired {
     /// Makes what the wire needs. The certificates to trust are in the folder of the bench.
     pub(super) fn new(bench: &Bench, kind: Kind) -> Result<Self> {
         let mut flags = vec!["-m".to_owned(), kind.name().to_owned()];
+        if kind == Kind::Tcp {
+            return Ok(Self { kind, wire: Wire::Tcp, flags });
+        }
+        let certificates = Box::new(Certificates::make(kind, NAME)?);
+        let ca = bench.folder.path().join(format!("{}.pem", kind.name()));
+        std::fs::write(&ca, &certificates.ca).context("cannot write the certificates to trust")?;
+        let ca = ca.to_str().context("a temporary folder has a name in UTF-8")?;
+        flags.extend(["--ca", ca, "--server-name", NAME].map(str::to_owned));
         let wire = match kind {
-            Kind::Tcp => Wire::Tcp,
-            Kind::Tls => {
-                let certificates = Certificates::make(NAME)?;
-                let ca = bench.folder.path().join("ca.pem");
-                std::fs::write(&ca, &certificates.ca).context("cannot write the certificates to trust")?;
-                let ca = ca.to_str().context("a temporary folder has a name in UTF-8")?;
-                flags.extend(["--ca", ca, "--server-name", NAME].map(str::to_owned));
-                Wire::Tls(Box::new(certificates))
-            }
+            Kind::Quic => Wire::Quic(certificates),
+            Kind::Https => Wire::Https(certificates),
+            Kind::Tcp | Kind::Tls => Wire::Tls(certificates),
         };
         Ok(Self { kind, wire, flags })
     }

@@ -1,0 +1,136 @@
+//! Faults that go together, and how a player must use its connections so that their counts are certain.
+
+use kqps_faults::streams::{Disorder, Fault, Stage};
+
+use super::wire::{Kind, one_each};
+
+/// Faults that go together, and how a player must use its connections so that their counts are certain.
+pub(super) struct Mix {
+    pub(super) what: &'static str,
+    stages: &'static [Stage],
+    /// The faults of those stages that it does not have.
+    without: &'static [Fault],
+    /// The wires over which it is played.
+    pub(super) kinds: &'static [Kind],
+    /// Whether each query has a connection of its own.
+    has_one_each: bool,
+    /// The most open queries of a connection.
+    pub(super) outstanding: u64,
+    /// The streams that the server takes at once, over HTTPS; `None` for all.
+    pub(super) streams_most: Option<u32>,
+    /// What the server does with datagrams, over QUIC.
+    pub(super) disorder: Disorder,
+    pub(super) connections: u64,
+    flags: &'static [&'static str],
+    /// The share of each fault, in the small form and in the whole one.
+    pub(super) shares: (f64, f64),
+    /// The queries of a trial likewise.
+    pub(super) queries: (u32, u32),
+}
+
+/// Many queries on each connection, whose replies have faults.
+const REPLIES: Mix = Mix {
+    what: "replies",
+    stages: &[Stage::Reply],
+    without: &[],
+    connections: 16,
+    kinds: &Kind::ALL,
+    has_one_each: false,
+    outstanding: 2_000,
+    streams_most: None,
+    disorder: Disorder { drop_every: 0, swap_every: 0 },
+    flags: &["-c", "16", "-q", "2000"],
+    shares: (0.05, 0.01),
+    queries: (20_000, 300_000),
+};
+
+/// The same at a rate.
+const REPLIES_AT_A_RATE: Mix =
+    Mix { what: "replies at a rate", flags: &["-c", "16", "-Q", "20k"], ..REPLIES };
+
+/// Connections that end with one open query each.
+const ENDS: Mix = Mix {
+    what: "ends",
+    stages: &[Stage::End],
+    without: &[],
+    connections: 64,
+    flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1"],
+    shares: (0.02, 0.01),
+    queries: (10_000, 300_000),
+    outstanding: 1,
+    ..REPLIES
+};
+
+/// Connections that the server closes with many open queries.
+const CLOSED: Mix = Mix {
+    what: "closed with many open queries",
+    stages: &[Stage::End],
+    without: &[
+        Fault::Reset,
+        Fault::ResetInReply,
+        Fault::TooLong,
+        Fault::Garbage,
+        Fault::Alert,
+        Fault::NoNotify,
+    ],
+    connections: 16,
+    flags: &["-c", "16", "-q", "5000", "--outstanding-per-connection", "16"],
+    shares: (0.01, 0.002),
+    queries: (10_000, 300_000),
+    outstanding: 16,
+    ..REPLIES
+};
+
+/// Handshakes, one for each query. Resets leave no port in `TIME_WAIT`.
+const HANDSHAKES: Mix = Mix {
+    what: "handshakes",
+    stages: &[Stage::Handshake],
+    without: &[],
+    connections: 64,
+    flags: &["-c", "64", "-q", "20k", "-a", "127.1.0.0/16"],
+    shares: (0.02, 0.01),
+    queries: (2_000, 20_000),
+    has_one_each: true,
+    outstanding: 1,
+    ..REPLIES
+};
+
+/// Queries that wait for a stream. None is open for long, since it would stand in the way of all others.
+const FEW_STREAMS: Mix = Mix {
+    what: "few streams",
+    without: &[Fault::Late, Fault::Never],
+    kinds: &[Kind::Https],
+    streams_most: Some(20),
+    ..REPLIES
+};
+
+/// Datagrams that are lost or arrive in another order: what they held is sent again, and no query is lost by that.
+const DISORDER: Mix = Mix {
+    what: "datagrams in disorder",
+    without: &[Fault::Late, Fault::Never],
+    kinds: &[Kind::Quic],
+    flags: &["-c", "16", "-q", "500"],
+    outstanding: 500,
+    disorder: Disorder { drop_every: 47, swap_every: 29 },
+    ..REPLIES
+};
+
+/// All of them.
+pub(super) const MIXES: [&Mix; 7] =
+    [&REPLIES, &REPLIES_AT_A_RATE, &ENDS, &CLOSED, &HANDSHAKES, &FEW_STREAMS, &DISORDER];
+
+impl Mix {
+    /// Its faults on a wire.
+    pub(super) fn faults(&self, kind: Kind) -> Vec<Fault> {
+        let is_of_it = |fault: &Fault| {
+            self.stages.contains(&fault.stage()) && !self.without.contains(fault) && fault.is_over(kind)
+        };
+        Fault::ALL.into_iter().filter(is_of_it).collect()
+    }
+
+    /// The flags of a player on a wire.
+    pub(super) fn flags_over(&self, kind: Kind) -> Vec<&'static str> {
+        let more: &[&str] = if self.has_one_each { one_each(kind) } else { &[] };
+        [self.flags, more].concat()
+    }
+}
