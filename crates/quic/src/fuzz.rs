@@ -189,8 +189,12 @@ impl Rig {
         } else {
             self.now_ns += DELAY_NS;
         }
-        to_client.iter().for_each(|datagram| self.arrive_at_client(datagram));
-        to_server.iter().for_each(|datagram| self.arrive_at_server(datagram));
+        for datagram in &to_client {
+            self.arrive_at_client(datagram);
+        }
+        for datagram in &to_server {
+            self.arrive_at_server(datagram);
+        }
         if self.client.due_ns(SLOT).is_some_and(|due_ns| due_ns <= self.now_ns) {
             self.client.expire(SLOT, self.now_ns);
         }
@@ -237,7 +241,9 @@ fn feed(fed: Fed, bytes: &[u8]) {
     rig.work();
     if fed == Fed::Client {
         // The server then has something to say.
-        std::mem::take(&mut rig.to_server).iter().for_each(|datagram| rig.arrive_at_server(datagram));
+        for datagram in std::mem::take(&mut rig.to_server) {
+            rig.arrive_at_server(&datagram);
+        }
         rig.work();
     }
     let under_way = if fed == Fed::Client { &mut rig.to_client } else { &mut rig.to_server };

@@ -153,7 +153,7 @@ mod tests {
             "certificate: unknown critical extension"
         );
         assert_eq!(of(CertificateError::ApplicationVerificationFailure), "certificate: not accepted");
-        let other = CertificateError::Other(OtherError(Arc::new(std::fmt::Error)));
+        let other = CertificateError::Other(OtherError(Arc::new(fmt::Error)));
         let of_other = of(other);
         assert!(of_other.starts_with("certificate: not accepted ("), "{of_other}");
         assert_eq!(other_fault("CaUsedAsEndEntity"), "that of an issuer");

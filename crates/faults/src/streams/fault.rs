@@ -239,9 +239,11 @@ impl Fault {
             | Self::GoAwayAll
             | Self::NoAlpn => kind == Kind::Https,
             Self::ResetInReply => kind != Kind::Quic,
-            Self::Alert | Self::NoNotify | Self::HandshakeAlert | Self::PlainAnswer | Self::HandshakeReset => {
-                is_tls_over_tcp
-            }
+            Self::Alert
+            | Self::NoNotify
+            | Self::HandshakeAlert
+            | Self::PlainAnswer
+            | Self::HandshakeReset => is_tls_over_tcp,
             Self::OtherAlpn
             | Self::OtherName
             | Self::Expired

@@ -132,7 +132,9 @@ enum Loop {
 impl Loop {
     fn new(settings: ServerSettings) -> Result<Self> {
         match settings.wire.clone() {
-            Wire::Quic(certificates) => QuicEngine::new(settings, &certificates).map(Box::new).map(Self::Quic),
+            Wire::Quic(certificates) => {
+                QuicEngine::new(settings, &certificates).map(Box::new).map(Self::Quic)
+            }
             Wire::Tcp | Wire::Tls(_) | Wire::Https(_) => Engine::new(settings).map(Box::new).map(Self::Tcp),
         }
     }

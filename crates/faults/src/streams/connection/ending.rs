@@ -18,10 +18,8 @@ impl Connection {
         shared.counts.spoil(fault, shared.settings.wire.kind());
         self.ending = Some(Ending::Handshake);
         // A bad certificate comes in an ordinary handshake, and so does the lack of a protocol.
-        self.is_deaf = !matches!(
-            fault,
-            Fault::OtherName | Fault::Expired | Fault::UnknownIssuer | Fault::NoAlpn
-        );
+        self.is_deaf =
+            !matches!(fault, Fault::OtherName | Fault::Expired | Fault::UnknownIssuer | Fault::NoAlpn);
         match fault {
             Fault::HandshakeAlert => self.out.push_apart(NO_HANDSHAKE.to_vec(), 0, Some(Then::Fin)),
             Fault::OtherAlpn => self.out.push_apart(NO_PROTOCOL.to_vec(), 0, Some(Then::Fin)),

@@ -21,7 +21,7 @@ const SPECIAL: [Fault; 5] =
     [Fault::OtherAlpn, Fault::OtherName, Fault::Expired, Fault::UnknownIssuer, Fault::Silent];
 
 /// The longest time without a packet, and that of a connection that falls silent: less than a query waits at most.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 const IDLE_SILENT: Duration = Duration::from_millis(200);
 
 /// Streams that a player may have open: more than it has queries, with those whose replies are late or never come.
@@ -41,9 +41,8 @@ pub(super) struct Configs {
 
 impl Configs {
     pub(super) fn new(certificates: &Certificates) -> Result<Self> {
-        let special = SPECIAL
-            .into_iter()
-            .map(|fault| config(certificates, Some(fault)).map(|config| (fault, config)));
+        let special =
+            SPECIAL.into_iter().map(|fault| config(certificates, Some(fault)).map(|config| (fault, config)));
         Ok(Self { right: config(certificates, None)?, special: special.collect::<Result<_>>()? })
     }
 
@@ -67,7 +66,11 @@ fn config(certificates: &Certificates, fault: Option<Fault>) -> Result<Arc<Serve
     }
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| anyhow!("no suite for QUIC: {error}"))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(transport(if fault == Some(Fault::Silent) { IDLE_SILENT } else { IDLE })));
+    config.transport_config(Arc::new(transport(if fault == Some(Fault::Silent) {
+        IDLE_SILENT
+    } else {
+        IDLE
+    })));
     Ok(Arc::new(config))
 }
 

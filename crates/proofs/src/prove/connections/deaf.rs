@@ -27,7 +27,9 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
     ensure!(accounts.sent > 0 && accounts.lost == accounts.sent, "nobody answers: {accounts:?}");
     let (cause, of_connections) = match kind {
         Kind::Tcp => ("time", connections.open == 4),
-        Kind::Tls | Kind::Https | Kind::Quic => ("connect-timeout", count(&connections.failed, "connect-timeout") > 0),
+        Kind::Tls | Kind::Https | Kind::Quic => {
+            ("connect-timeout", count(&connections.failed, "connect-timeout") > 0)
+        }
     };
     ensure!(
         count(&trial.lost_causes, cause) > 0 && of_connections,
