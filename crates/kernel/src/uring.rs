@@ -2,6 +2,7 @@
 //! sent from the same buffers, many of them submitted by one system call.
 
 mod provided;
+pub mod stream;
 
 use std::io;
 use std::marker::PhantomData;
