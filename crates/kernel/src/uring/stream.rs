@@ -126,7 +126,8 @@ impl StreamRing {
         self.next_address = (at + 1) % self.addresses.len();
         self.addresses[at] = to.into();
         let length = self.addresses[at].length();
-        let entry = opcode::Connect::new(Fd(client.as_raw_fd()), self.addresses.at(at).cast(), length)
+        let address = self.addresses.at(at).cast::<libc::sockaddr>();
+        let entry = opcode::Connect::new(Fd(client.as_raw_fd()), address, length)
             .build()
             .user_data(user_data(CONNECT, number));
         // SAFETY: the kernel copies the address when it takes the entry (`IORING_FEAT_SUBMIT_STABLE`, Linux 5.5). Until
@@ -164,7 +165,8 @@ impl StreamRing {
     /// The socket of a connection.
     #[inline]
     pub fn client(&self, stream: &Stream) -> &TcpClient {
-        self.slots[stream.slot as usize].client.as_ref().expect("a connection that was not given up has its socket")
+        let client = self.slots[stream.slot as usize].client.as_ref();
+        client.expect("a connection that was not given up has its socket")
     }
 
     /// Gives a connection up: cancels its operations, and closes its socket after the last of them. Completions of it
@@ -288,7 +290,9 @@ impl StreamRing {
         let key = slot.key;
         if let Err(error) = outcome(entry.result()) {
             // What has arrived is read, and then the receive ends, whatever the error is.
-            slot.client.as_ref().map_or((), TcpClient::end_reading);
+            if let Some(client) = &slot.client {
+                client.end_reading();
+            }
             return Ok(Some(StreamCompletion::Sent { key, outcome: Err(error) }));
         }
         slot.taken += entry.result() as usize;

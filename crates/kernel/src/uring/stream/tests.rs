@@ -87,8 +87,7 @@ fn more_bytes_arrive_than_all_buffers_hold_and_are_sent_than_the_kernel_has_room
     let other = std::thread::spawn(move || {
         let mut writer = peer.try_clone().unwrap();
         writer.write_all(&expected[..1 << 20]).unwrap();
-        let mut read = Vec::new();
-        read.resize(BYTES, 0);
+        let mut read = vec![0; BYTES];
         peer.read_exact(&mut read).unwrap();
         assert!(read == expected);
         peer
@@ -155,9 +154,7 @@ fn a_connection_that_is_given_up_closes_and_its_slot_is_used_again() {
 fn dropping_a_ring_closes_its_connections() {
     let Some(mut ring) = ring(2) else { return };
     let (_stream, mut peer) = pair(&mut ring, 0);
-    // Nobody accepts this one: the operation runs when the ring is dropped.
-    let unreachable = "192.0.2.1:9".parse().unwrap();
-    let _pending = ring.connect(TcpClient::bound(unreachable, None).unwrap(), unreachable, 1).unwrap();
+    // Its receive runs.
     drop(ring);
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kqps_faults::streams::{Counts, Expected, Fault, Plan, Server, ServerSettings, Stage};
 use kqps_observation::{Accounts, Trial};
 
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, player_ios};
 use super::bounded::{as_a_server_sees, count, sums};
 use super::wire::{Kind, Wired};
 
@@ -118,7 +118,44 @@ const HANDSHAKES: Mix = Mix {
     queries: (2_000, 20_000),
 };
 
-const MIXES: [&Mix; 5] = [&REPLIES, &REPLIES_AT_A_RATE, &ENDS, &CLOSED, &HANDSHAKES];
+/// The I/O model of the mixes by it, and the same mixes.
+const URING: &str = "uring";
+const REPLIES_BY_URING: Mix =
+    Mix { what: "replies by uring", flags: &["-c", "16", "-q", "2000", "--io", URING], ..REPLIES };
+const ENDS_BY_URING: Mix = Mix {
+    what: "ends by uring",
+    flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", URING],
+    ..ENDS
+};
+const HANDSHAKES_BY_URING: Mix = Mix {
+    what: "handshakes by uring",
+    flags: &[
+        "-c",
+        "64",
+        "-q",
+        "20k",
+        "--queries-per-connection",
+        "1",
+        "--close",
+        "rst",
+        "-a",
+        "127.1.0.0/16",
+        "--io",
+        URING,
+    ],
+    ..HANDSHAKES
+};
+
+const MIXES: [&Mix; 8] = [
+    &REPLIES,
+    &REPLIES_AT_A_RATE,
+    &ENDS,
+    &CLOSED,
+    &HANDSHAKES,
+    &REPLIES_BY_URING,
+    &ENDS_BY_URING,
+    &HANDSHAKES_BY_URING,
+];
 
 impl Mix {
     /// Its faults on a wire.
@@ -152,15 +189,18 @@ struct Queries {
 /// and then all mixes in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
-    let queries = MIXES
-        .into_iter()
+    let ios = player_ios();
+    let is_offered = |mix: &&Mix| !mix.flags.contains(&URING) || ios.contains(&URING);
+    let mixes: Vec<&Mix> = MIXES.into_iter().filter(is_offered).collect();
+    let queries = mixes
+        .iter()
         .map(|mix| {
             let count = bench.choose(mix.queries.0, mix.queries.1);
             Ok(Queries { file: bench.queries_with_answers(count)?, count })
         })
         .collect::<Result<Vec<_>>>()?;
     let mut plays = Vec::new();
-    for (mix, queries) in MIXES.into_iter().zip(&queries) {
+    for (mix, queries) in mixes.into_iter().zip(&queries) {
         for wired in &wires {
             let (faults, share) = (mix.faults(wired.kind), bench.choose(mix.shares.0, mix.shares.1));
             if !faults.is_empty() {
