@@ -318,7 +318,8 @@ fn a_certificate_that_is_not_accepted_has_its_cause() {
     let (server_of_right, handshakes) = server(config(&right), |stream| stream, answer_all);
     let of_right = settings(Trust::Ca(right.ca.clone()));
     let certificate = |server: &Server, name: &str, client: ClientSettings, fault: &str| {
-        assert_fails((Io::Auto, server), name, client, "certificate", Some(&format!("certificate: {fault}")));
+        let words = format!("certificate: {fault}");
+        assert_fails((Io::Auto, server), name, client, "certificate", Some(&words));
     };
     certificate(&server_of_right, "other.test", of_right, "another name");
     certificate(&server_of_right, NAME, settings(Trust::Ca(other.ca)), "unknown issuer");

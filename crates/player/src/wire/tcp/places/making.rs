@@ -82,10 +82,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let (to, mut tried) = (place.to, 0);
         let begun = match &mut self.ports {
             Some(ports) => {
-                ports.connect((to, flow), (&mut tried, &mut self.counts.ports_in_use), S::begin)
+                let counts = (&mut tried, &mut self.counts.ports_in_use);
+                ports.connect((to, flow), counts, S::begin)
             }
-            None => TcpClient::bound(to, place.from)
-                .and_then(|socket| S::begin(&socket, to).map(|()| socket)),
+            None => {
+                let bound = TcpClient::bound(to, place.from);
+                bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
+            }
         };
         match begun {
             Ok(socket) => {

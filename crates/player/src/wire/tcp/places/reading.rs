@@ -116,10 +116,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             }
             Err(Broken::Socket) => Ending::Reset,
             Ok(Rest::GoneAway) => connection.broken.unwrap_or(Ending::GoAway),
-            Ok(Rest::End) => connection.broken.unwrap_or_else(|| match state.books.unsettled_of(flow) {
-                0 => Ending::Idle,
+            Ok(Rest::End) => match (connection.broken, state.books.unsettled_of(flow)) {
+                (Some(broken), _) => broken,
+                (None, 0) => Ending::Idle,
                 _ => connection.closed_with_open_queries(self.sockets.client(&connection.socket)),
-            }),
+            },
         };
         if connection.is_open {
             self.ended(state, flow, ending, now_ns);
