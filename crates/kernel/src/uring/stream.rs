@@ -34,9 +34,9 @@ const CANCEL: u8 = 8;
 const LAST_WAIT_NS: u64 = 10_000_000;
 const LAST_WAITS_MOST: u32 = 20;
 
-/// A ring for connections, with its provided buffers. It owns the sockets, and closes each when the last operation on it
-/// has ended: until then the kernel keeps the connection, whoever closes the descriptor. Only the thread that made the
-/// ring may use and drop it.
+/// A ring for connections, with its provided buffers. It owns the sockets, and closes each when the last operation on
+/// it has ended: until then the kernel keeps the connection, whoever closes the descriptor. Only the thread that made
+/// the ring may use and drop it.
 pub struct StreamRing {
     // Dropped first, after `drop` has ended all operations: the kernel must not use the memory below any more.
     ring: IoUring,
@@ -91,8 +91,8 @@ pub enum StreamCompletion {
     Received { key: u32, buffer: Buffer },
     /// Nothing more will arrive: the peer closed its direction, or the connection failed.
     Ended { key: u32, outcome: io::Result<()> },
-    /// The kernel took bytes of the present send, and so many are left, which are sent by themselves. If it failed, what
-    /// has arrived is still reported, and then the end.
+    /// The kernel took bytes of the present send, and so many are left, which are sent by themselves. If it failed,
+    /// what has arrived is still reported, and then the end.
     Sent { key: u32, outcome: io::Result<usize> },
 }
 
@@ -192,8 +192,8 @@ impl StreamRing {
         done_or_busy(unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, GET_EVENTS, None) })
     }
 
-    /// Submits all queued operations, and waits until an operation completes, a signal arrives, or `most_ns` nanoseconds
-    /// are over.
+    /// Submits all queued operations, and waits until an operation completes, a signal arrives, or `most_ns`
+    /// nanoseconds are over.
     pub fn submit_and_wait_for(&mut self, most_ns: u64) -> io::Result<()> {
         let time = Timespec::new().sec(most_ns / 1_000_000_000).nsec((most_ns % 1_000_000_000) as u32);
         let args = SubmitArgs::new().timespec(&time);

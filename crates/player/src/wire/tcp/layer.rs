@@ -117,8 +117,8 @@ impl Buffers {
         Self { bytes: vec![0; READ_BYTES].into(), room: Room::default() }
     }
 
-    /// Puts bytes that a layer kept at the beginning, and reads once from a socket behind them. The number of bytes that
-    /// it returns includes both.
+    /// Puts bytes that a layer kept at the beginning, and reads once from a socket behind them. The number of bytes
+    /// that it returns includes both.
     #[inline]
     pub(super) fn fill(&mut self, kept: &[u8], socket: &TcpClient) -> io::Result<TcpRead> {
         self.bytes[..kept.len()].copy_from_slice(kept);

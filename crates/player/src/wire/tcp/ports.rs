@@ -74,8 +74,9 @@ impl Ports {
         Some(SocketAddr::new(source.address, port))
     }
 
-    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `tried` is
-    /// how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
+    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `tried`
+    /// is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
+    /// use.
     pub(super) fn connect(
         &mut self,
         (to, flow): (SocketAddr, usize),

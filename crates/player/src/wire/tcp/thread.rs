@@ -19,8 +19,8 @@ pub(super) type TcpThread<'a, L, S> = PlayerThread<'a, Places<L, S>>;
 pub(super) enum Pause {
     /// It waits for something to read, for this many nanoseconds at most.
     WaitFor(u64),
-    /// It sleeps until this time, nanoseconds since the start. Replies have the kernel's time of arrival, and a look for
-    /// each of them costs more.
+    /// It sleeps until this time, nanoseconds since the start. Replies have the kernel's time of arrival, and a look
+    /// for each of them costs more.
     SleepUntil(u64),
 }
 

@@ -60,8 +60,8 @@ fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
 }
 
 /// Looks at the connections, for `most_ns` at most. Returns whether something happened. One look does not return
-/// everything, since the kernel completes a limited number of receives at a time. With `reads_all` this looks until every
-/// connection that was ready has had its turn.
+/// everything, since the kernel completes a limited number of receives at a time. With `reads_all` this looks until
+/// every connection that was ready has had its turn.
 fn receive<L: Layer>(thread: &mut UringThread<'_, L>, most_ns: u64, reads_all: bool) -> io::Result<bool> {
     let received = UringSockets::look(&mut thread.wire, &mut thread.state, most_ns)?;
     let mut rounds_left = if reads_all { 1 + thread.wire.len() / CONNECTIONS_AT_A_TIME } else { 0 };

@@ -1,5 +1,5 @@
-//! What the I/O models do in ways of their own: how the sockets of connections are connected, watched, read and written.
-//! The places are compiled for each model, so that none pays for another.
+//! What the I/O models do in ways of their own: how the sockets of connections are connected, watched, read and
+//! written. The places are compiled for each model, so that none pays for another.
 
 use std::io;
 use std::net::SocketAddr;
