@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
@@ -42,49 +42,61 @@ impl TcpClient {
     /// If the connection failed already: no port or no descriptor is left, the peer is this host and refuses, or no
     /// route leads there.
     pub fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Self> {
+        let client = Self::bound(to, from)?;
+        client.begin(to)?;
+        Ok(client)
+    }
+
+    /// A socket for a peer, before it connects, with the address `from` if it is given.
+    ///
+    /// # Errors
+    ///
+    /// If no descriptor is left, or this host does not have the address.
+    pub fn bound(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Self> {
         let client = Self::unbound(to)?;
         if let Some(from) = from {
             set_option(client.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
             client.socket.bind(&SocketAddr::new(from, 0).into())?;
         }
-        client.begin(to)?;
         Ok(client)
     }
 
-    /// Begins to connect to `to` from this address and port. The address may be the unspecified one. Returns `None` if
-    /// the pair is in use. A connection to the same peer in `TIME_WAIT` uses it no more (`SO_REUSEADDR`), if both sides
-    /// had agreed on timestamps (RFC 6191).
+    /// A socket for a peer, before it connects, with this address and port. The address may be the unspecified one.
+    /// Returns `None` if the pair is in use. A connection in `TIME_WAIT` does not count (`SO_REUSEADDR`). If it was to
+    /// the same peer, and both sides had not agreed on timestamps (RFC 6191), connecting fails with
+    /// [`io::ErrorKind::AddrNotAvailable`], as it does if another connection to the peer has the pair.
     ///
     /// # Errors
     ///
-    /// As of [`Self::connect`], and if this host does not have the address.
-    pub fn connect_from(to: SocketAddr, from: SocketAddr) -> io::Result<Option<Self>> {
+    /// As of [`Self::bound`].
+    pub fn bound_at(to: SocketAddr, from: SocketAddr) -> io::Result<Option<Self>> {
         let client = Self::unbound(to)?;
         client.socket.set_reuse_address(true)?;
         if from.is_ipv6() {
             client.socket.set_only_v6(true)?;
         }
         match client.socket.bind(&from.into()) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        match client.begin(to) {
             Ok(()) => Ok(Some(client)),
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// A socket for a peer, before it has an address.
     fn unbound(to: SocketAddr) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_tcp_nodelay(true)?;
         set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         Ok(Self { socket })
     }
 
-    fn begin(&self, to: SocketAddr) -> io::Result<()> {
+    /// Begins to connect to `to`, and makes the socket non-blocking for that.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::connect`].
+    pub fn begin(&self, to: SocketAddr) -> io::Result<()> {
+        self.socket.set_nonblocking(true)?;
         match self.socket.connect(&to.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),
@@ -126,6 +138,12 @@ impl TcpClient {
             Err(error) if is_not_now(&error) => Ok(0),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads no more than what has arrived: reading then finds the end.
+    pub(crate) fn end_reading(&self) {
+        // It fails if the connection has ended, and then there is nothing to do.
+        let _ = self.socket.shutdown(Shutdown::Read);
     }
 
     /// Makes closing reset the connection (RST), so that it leaves no socket in `TIME_WAIT`.
@@ -208,6 +226,16 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
+    /// Begins to connect from a pair; `None` if the pair is in use.
+    fn connect_from(to: SocketAddr, from: SocketAddr) -> io::Result<Option<TcpClient>> {
+        let Some(client) = TcpClient::bound_at(to, from)? else { return Ok(None) };
+        match client.begin(to) {
+            Ok(()) => Ok(Some(client)),
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     #[test]
     fn a_pair_is_used_once_at_a_time_and_again_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -215,15 +243,15 @@ mod tests {
         // 127.0.54.2: no other test uses it.
         let taken = TcpListener::bind("127.0.54.2:0").unwrap();
         let from = taken.local_addr().unwrap();
-        assert!(TcpClient::connect_from(to, from).unwrap().is_none(), "a server listens there");
+        assert!(connect_from(to, from).unwrap().is_none(), "a server listens there");
         drop(taken);
         for _ in 0..3 {
-            let client = TcpClient::connect_from(to, from).unwrap().expect("it is free");
+            let client = connect_from(to, from).unwrap().expect("it is free");
             let (mut peer, address) = listener.accept().unwrap();
             assert_eq!(address, from);
             ready(&client, Interest::Both);
             client.outcome().unwrap();
-            assert!(TcpClient::connect_from(to, from).unwrap().is_none(), "it is in use");
+            assert!(connect_from(to, from).unwrap().is_none(), "it is in use");
             // The side that closes first has the pair in TIME_WAIT.
             drop(client);
             assert_eq!(peer.read(&mut [0]).unwrap(), 0);

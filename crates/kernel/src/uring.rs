@@ -1,19 +1,23 @@
 //! `io_uring` for UDP: one multishot receive per socket fills buffers that were provided in advance. Replies are
 //! sent from the same buffers, many of them submitted by one system call.
 
+mod provided;
+pub mod stream;
+
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::address::{Address, LocalAddress};
 use crate::cmsg::{self, CONTROL_BYTES, Control, ControlData};
-use crate::memory::{Block, Zeroed};
+use crate::memory::Block;
 use crate::sys::check;
 use crate::udp::UdpSocket;
+pub use provided::Buffer;
+use provided::{GROUP, ProvidedBuffers};
 
 /// A ring with its provided buffers. Only the thread that made it may use and drop it.
 pub struct Ring {
@@ -24,33 +28,11 @@ pub struct Ring {
     replies: Block<libc::mmsghdr>,
     slices: Block<libc::iovec>,
     controls: Block<Control>,
-    provided: Block<Provided>,
-    buffers: Block<u8>,
-    buffer_bytes: usize,
-    /// No other ring of this process has this number.
-    number: u32,
-    tail: u16,
-    mask: u16,
+    buffers: ProvidedBuffers,
     /// Prevents sending the ring to another thread: the kernel would refuse calls of that thread, even those of
     /// `drop`.
     _stays: PhantomData<*mut ()>,
 }
-
-/// A buffer of one ring. It belongs to the caller, and the kernel does not touch it, until it is used for a reply or
-/// given back. Functions of another ring panic if they are called with it.
-#[derive(Debug)]
-pub struct Buffer {
-    /// The number of its ring.
-    ring: u32,
-    id: u16,
-}
-
-/// Space for one `BufRingEntry`.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Provided([u8; size_of::<BufRingEntry>()]);
-// SAFETY: bytes.
-unsafe impl Zeroed for Provided {}
 
 /// A completed operation.
 #[derive(Debug)]
@@ -71,12 +53,6 @@ pub enum Completion {
 const HEAD_BYTES: usize = 16;
 const NAME_BYTES: usize = size_of::<Address>();
 const PAYLOAD_AT: usize = HEAD_BYTES + NAME_BYTES + CONTROL_BYTES;
-const GROUP: u16 = 0;
-
-const LINE_BYTES: usize = 64;
-
-/// The first bytes of each buffer that are resident from the beginning.
-const USUAL_BYTES: usize = 4096;
 
 /// `IORING_ENTER_GETEVENTS`: with deferred task work the kernel completes operations only on request.
 const GET_EVENTS: u32 = 1;
@@ -92,9 +68,6 @@ impl Ring {
         let refused = |step: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"))
         };
-        // An odd number of cache lines. With a large power of two, the beginnings of all buffers, which are used
-        // most, would share a few cache sets.
-        let buffer_bytes = (PAYLOAD_AT + bytes_each).next_multiple_of(LINE_BYTES) | LINE_BYTES;
         let count = usize::from(buffers);
         let mut all = Self {
             ring: build(u32::from(buffers)).map_err(refused("io_uring_setup"))?,
@@ -102,25 +75,12 @@ impl Ring {
             replies: Block::new(count),
             slices: Block::new(count),
             controls: Block::new(count),
-            provided: Block::new(count),
-            // Most datagrams are short, so the ends of long buffers need no memory.
-            buffers: Block::untouched(count * buffer_bytes),
-            buffer_bytes,
-            number: unused_number()?,
-            tail: 0,
-            mask: buffers - 1,
+            buffers: ProvidedBuffers::new(buffers, PAYLOAD_AT + bytes_each)?,
             _stays: PhantomData,
         };
-        for start in (0..count).map(|index| index * buffer_bytes) {
-            all.buffers.touch(start..start + buffer_bytes.min(USUAL_BYTES));
-        }
         all.template[0].msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
         all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
-        let provided = all.provided.at(0) as u64;
-        // SAFETY: the block is page-aligned, as long as `buffers` entries, and lives as long as the ring.
-        unsafe { all.ring.submitter().register_buf_ring_with_flags(provided, buffers, GROUP, 0) }
-            .map_err(refused("provided buffer ring"))?;
-        (0..buffers).for_each(|id| all.give_back(all.buffer(id)));
+        all.buffers.register(&all.ring).map_err(refused("provided buffer ring"))?;
         Ok(all)
     }
 
@@ -131,7 +91,7 @@ impl Ring {
             .build()
             .user_data(RECEIVED | u64::from(key));
         // SAFETY: the template lives in a block as long as the ring, and buffers come from the group.
-        unsafe { self.push(&entry) }
+        unsafe { push(&mut self.ring, &entry) }
     }
 
     /// Requests a [`Completion::Woken`] for when the readers of a socket are woken.
@@ -139,7 +99,7 @@ impl Ring {
         let entry =
             opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLRDHUP as u32).build().user_data(WOKEN);
         // SAFETY: polling touches no memory of this process.
-        unsafe { self.push(&entry) }
+        unsafe { push(&mut self.ring, &entry) }
     }
 
     /// Returns an eventfd that becomes readable whenever operations can complete, for callers that poll several
@@ -183,13 +143,13 @@ impl Ring {
         let key = entry.user_data() as u32;
         Some(match entry.user_data() & !u64::from(u32::MAX) {
             RECEIVED => self.received(key, &entry),
-            SENT => Completion::Sent(self.buffer(key as u16), outcome(entry.result())),
+            SENT => Completion::Sent(self.buffers.buffer(key as u16), outcome(entry.result())),
             _ => Completion::Woken,
         })
     }
 
     fn received(&mut self, key: u32, entry: &cqueue::Entry) -> Completion {
-        let buffer = cqueue::buffer_select(entry.flags()).map(|id| self.buffer(id));
+        let buffer = cqueue::buffer_select(entry.flags()).map(|id| self.buffers.buffer(id));
         match (buffer, outcome(entry.result())) {
             (Some(buffer), Ok(())) => {
                 Completion::Received { key, buffer, armed: cqueue::more(entry.flags()) }
@@ -207,7 +167,7 @@ impl Ring {
     /// The datagram in a buffer.
     #[inline]
     pub fn payload(&mut self, buffer: &Buffer) -> &mut [u8] {
-        let whole = self.whole_mut(buffer);
+        let whole = self.buffers.whole_mut(buffer);
         let length = u32::from_ne_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
         let room = whole.len() - PAYLOAD_AT;
         &mut whole[PAYLOAD_AT..][..length.min(room)]
@@ -218,14 +178,14 @@ impl Ring {
     #[inline]
     pub fn slot(&mut self, buffer: &Buffer) -> (&mut [u8], usize, Address) {
         let (bytes, from) = (self.payload(buffer).len(), self.sender(buffer));
-        (&mut self.whole_mut(buffer)[PAYLOAD_AT..], bytes, from)
+        (&mut self.buffers.whole_mut(buffer)[PAYLOAD_AT..], bytes, from)
     }
 
     /// The sender of the datagram in a buffer.
     #[inline]
     pub fn sender(&mut self, buffer: &Buffer) -> Address {
         let name: [u8; NAME_BYTES] =
-            self.whole_mut(buffer)[HEAD_BYTES..][..NAME_BYTES].try_into().expect("it was cut to size");
+            self.buffers.whole_mut(buffer)[HEAD_BYTES..][..NAME_BYTES].try_into().expect("it was cut to size");
         Address::from_kernel(name)
     }
 
@@ -243,7 +203,7 @@ impl Ring {
 
     /// Reads the control messages of the datagram.
     fn control_data(&mut self, buffer: &Buffer) -> ControlData {
-        let whole = self.whole_mut(buffer);
+        let whole = self.buffers.whole_mut(buffer);
         let length = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
         cmsg::read(&whole[HEAD_BYTES + NAME_BYTES..][..length.min(CONTROL_BYTES)])
     }
@@ -253,17 +213,16 @@ impl Ring {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn reply(&mut self, socket: &UdpSocket, buffer: Buffer, bytes: usize) -> io::Result<()> {
-        let index = self.index(&buffer);
-        assert!(PAYLOAD_AT + bytes <= self.buffer_bytes, "a reply lies within its query's buffer");
+        let index = self.buffers.index(&buffer);
+        assert!(PAYLOAD_AT + bytes <= self.buffers.bytes_each(), "a reply lies within its query's buffer");
         let asked = self.asked(&buffer);
         let name_length = self.sender(&buffer).length();
-        let start = index * self.buffer_bytes;
-        let payload = self.buffers.at(start + PAYLOAD_AT).cast();
+        let payload = self.buffers.at(&buffer, PAYLOAD_AT).cast();
         self.slices[index] = libc::iovec { iov_base: payload, iov_len: bytes };
         let header = &mut self.replies[index].msg_hdr;
         header.msg_iov = self.slices.at(index);
         header.msg_iovlen = 1;
-        header.msg_name = self.buffers.at(start + HEAD_BYTES).cast();
+        header.msg_name = self.buffers.at(&buffer, HEAD_BYTES).cast();
         header.msg_namelen = name_length;
         header.msg_control = self.controls.at(index).cast();
         header.msg_controllen = self.controls[index].write(None, asked.as_ref());
@@ -273,60 +232,26 @@ impl Ring {
         // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring. The buffer is this
         // ring's, as `index` checked. The caller gave up its handle, which is the only way to touch them before the
         // kernel is done.
-        unsafe { self.push(&entry) }
+        unsafe { push(&mut self.ring, &entry) }
     }
 
     /// Returns a buffer to the kernel, for datagrams to come.
     #[inline]
-    #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn give_back(&mut self, buffer: Buffer) {
-        let start = self.index(&buffer) * self.buffer_bytes;
-        let base = self.provided.at(0).cast::<BufRingEntry>();
-        let address = self.buffers.at(start) as u64;
-        // SAFETY: the mask keeps the entry within the block. The kernel reads entries only up to the tail, which
-        // moves after the entry was written; the tail is in bytes that no entry uses. The buffer that the entry offers
-        // to the kernel is this ring's, as `index` checked, and the caller gave up its only handle.
-        unsafe {
-            let entry = &mut *base.add(usize::from(self.tail & self.mask));
-            entry.set_addr(address);
-            entry.set_len(self.buffer_bytes as u32);
-            entry.set_bid(buffer.id);
-            self.tail = self.tail.wrapping_add(1);
-            let tail = BufRingEntry::tail(base).cast_mut();
-            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
-        }
+        self.buffers.give_back(buffer);
     }
+}
 
-    #[inline]
-    fn whole_mut(&mut self, buffer: &Buffer) -> &mut [u8] {
-        let start = self.index(buffer) * self.buffer_bytes;
-        &mut self.buffers[start..][..self.buffer_bytes]
+/// Queues an entry. If the queue is full, submits it first.
+///
+/// # Safety
+/// What the entry points to must stay valid until the operation completes.
+unsafe fn push(ring: &mut IoUring, entry: &squeue::Entry) -> io::Result<()> {
+    // SAFETY: the caller guarantees it.
+    while unsafe { ring.submission().push(entry) }.is_err() {
+        done_or_busy(ring.submit())?;
     }
-
-    /// The handle of a buffer that the kernel does not use.
-    #[inline]
-    fn buffer(&self, id: u16) -> Buffer {
-        Buffer { ring: self.number, id }
-    }
-
-    /// The index of a buffer. Panics if another ring owns it: the kernel may be using this ring's buffer of that index.
-    #[inline]
-    fn index(&self, buffer: &Buffer) -> usize {
-        assert!(buffer.ring == self.number, "a buffer of another ring");
-        usize::from(buffer.id)
-    }
-
-    /// Queues an entry. If the queue is full, submits it first.
-    ///
-    /// # Safety
-    /// What the entry points to must stay valid until the operation completes.
-    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the caller guarantees it.
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
-            done_or_busy(self.ring.submit())?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 impl Drop for Ring {
@@ -339,18 +264,9 @@ impl Drop for Ring {
             self.replies.leak();
             self.slices.leak();
             self.controls.leak();
-            self.provided.leak();
             self.buffers.leak();
         }
     }
-}
-
-/// Returns a number that no other ring of this process has or had. Numbers never begin again at 0, since buffers may
-/// outlive their ring.
-fn unused_number() -> io::Result<u32> {
-    static USED: AtomicU64 = AtomicU64::new(0);
-    let number = u32::try_from(USED.fetch_add(1, Ordering::Relaxed));
-    number.map_err(|_| io::Error::other("this process has already made 4,294,967,296 rings"))
 }
 
 /// Builds a ring whose task work runs only when this thread asks for completions (`DEFER_TASKRUN`, Linux 6.1). Then the

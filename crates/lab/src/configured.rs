@@ -88,10 +88,11 @@ impl Configured {
     /// Whether each setting has an effect over the transport of the cell.
     fn check_transport(&self) -> Result<(), String> {
         let transport = self.factors.transport();
-        let Some(name) = self.factors.words().keys().find(|name| !is_for(name, transport)) else {
+        let mut words = self.factors.words().iter();
+        let Some((name, word)) = words.find(|(name, word)| !is_for(name, word, transport)) else {
             return Ok(());
         };
-        let words: Vec<&str> = transports_for(name).map(Transport::word).collect();
+        let words: Vec<&str> = transports_for(name, word).map(Transport::word).collect();
         Err(format!(
             "{name} sets nothing over {}: it is for {PLAYER_TRANSPORT}={}",
             transport.word(),

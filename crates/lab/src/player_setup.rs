@@ -173,6 +173,7 @@ mod tests {
 
     fn connections(queries_per_connection: Option<u32>) -> ConnectionSetup {
         ConnectionSetup {
+            io: None,
             transport: Transport::Tcp,
             connections: 64,
             queries_per_connection,
@@ -272,6 +273,7 @@ mod tests {
             plan(&setup, RequestedPace::Closed, &[1], &[0]).map(|plan| plan.wire)
         };
         let expected = TcpPlan {
+            io: Io::Auto,
             connections: 64,
             queries_per_connection: Some(1),
             outstanding: 10,
@@ -284,8 +286,11 @@ mod tests {
             wire(tcp(None)),
             Ok(Wire::Tcp(TcpPlan { queries_per_connection: None, ..expected.clone() }))
         );
-        let alone = TcpPlan { queries_per_connection: Some(0), ..expected };
+        let alone = TcpPlan { queries_per_connection: Some(0), ..expected.clone() };
         assert_eq!(wire(tcp(Some(0))), Ok(Wire::Tcp(alone)));
+        let by_ring = ConnectionSetup { io: Some("uring".into()), ..connections(Some(1)) };
+        let by_ring = wire(WireSetup::Connected(by_ring));
+        assert_eq!(by_ring, Ok(Wire::Tcp(TcpPlan { io: Io::Uring, ..expected })));
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tcp").unwrap();
         let usual = ConnectionSetup { connections: 8, outstanding: 65_536, ..connections(None) };

@@ -6,10 +6,10 @@
 //!
 //! | factor | words | meaning |
 //! | --- | --- | --- |
-//! | `player.io` | as `kqps load --io` | the player's I/O; without it, the best that the host offers |
+//! | `player.io` | as `kqps load --io` | the player's I/O; without it, `auto`; not for QUIC |
 //! | `player.senders` | a count | sending threads |
 //! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
-//! | `player.sockets` | a count | sockets over all threads; for UDP, as is `player.io` |
+//! | `player.sockets` | a count | sockets over all threads; for UDP |
 //! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next three |
 //! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
@@ -171,7 +171,7 @@ impl Factors {
     #[must_use]
     pub fn fitting(&self) -> Self {
         let transport = self.transport();
-        self.filtered(|name| name::is_for(name, transport))
+        self.filtered(|name| name::is_for(name, self.word(name).unwrap_or_default(), transport))
     }
 
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {

@@ -104,6 +104,9 @@ pub struct UdpPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpPlan {
+    /// How bytes are sent and received.
+    #[serde(default)]
+    pub io: Io,
     /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. At least one per thread
     /// and per target is used.
     pub connections: usize,
@@ -303,6 +306,7 @@ pub(crate) mod tests {
 
     pub(crate) fn tcp_plan(connections: usize) -> TcpPlan {
         TcpPlan {
+            io: Io::Auto,
             connections,
             queries_per_connection: None,
             outstanding: 100,

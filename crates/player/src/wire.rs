@@ -17,6 +17,7 @@ use crate::record::ThreadResult;
 use crate::share::share_of;
 use crate::state::ThreadState;
 use crate::thread::Signals;
+use tcp::TcpIo;
 use udp::UdpIo;
 use udp::sockets::Sockets;
 
@@ -28,7 +29,10 @@ pub(crate) enum Opened {
         notes: Vec<String>,
     },
     /// With TLS or without it.
-    Tcp(Option<Arc<Client>>),
+    Tcp {
+        io: TcpIo,
+        client: Option<Arc<Client>>,
+    },
     Quic {
         client: Arc<Client>,
         sockets: Vec<UdpSocket>,
@@ -47,7 +51,7 @@ pub(crate) struct Part {
 
 enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
-    Tcp(Option<Arc<Client>>),
+    Tcp(TcpIo, Option<Arc<Client>>),
     Quic(Arc<Client>, Vec<UdpSocket>),
 }
 
@@ -61,11 +65,12 @@ impl Opened {
                 Ok(Self::Udp { io, sockets, notes })
             }
             Wire::Tcp(tcp) => {
-                tcp::check_descriptors(plan)?;
-                Ok(Self::Tcp(tcp::client(tcp)?.map(Arc::new)))
+                let io = TcpIo::choose(tcp.io)?;
+                tcp::check_descriptors(plan, io.sockets(tcp, plan.flows()))?;
+                Ok(Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) })
             }
             Wire::Quic(quic) => {
-                tcp::check_descriptors(plan)?;
+                tcp::check_descriptors(plan, plan.flows())?;
                 let client = Arc::new(quic::client(quic)?);
                 let Sockets { all: sockets, notes } = quic::bind(plan, quic)?;
                 Ok(Self::Quic { client, sockets, notes })
@@ -77,7 +82,7 @@ impl Opened {
     pub(crate) fn io(&self) -> &'static str {
         match self {
             Self::Udp { io, .. } => io.name(),
-            Self::Tcp(_) => tcp::IO,
+            Self::Tcp { io, .. } => io.name(),
             Self::Quic { .. } => quic::IO,
         }
     }
@@ -86,7 +91,7 @@ impl Opened {
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
             Self::Udp { notes, .. } | Self::Quic { notes, .. } => notes.clone(),
-            Self::Tcp(_) => Vec::new(),
+            Self::Tcp { .. } => Vec::new(),
         }
     }
 
@@ -96,7 +101,7 @@ impl Opened {
         let (first, flows) = (numbers.start as usize, (numbers.end - numbers.start) as usize);
         let carrier = match self {
             Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows).collect()),
-            Self::Tcp(client) => Carrier::Tcp(client.clone()),
+            Self::Tcp { io, client } => Carrier::Tcp(*io, client.clone()),
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
             }
@@ -116,13 +121,14 @@ impl Part {
     ) -> Result<Option<ThreadResult>, PlayError> {
         match (&self.carrier, &plan.wire) {
             (Carrier::Udp(io, sockets), _) => udp::play(*io, sockets, self.first, plan, state, signals),
-            (Carrier::Tcp(client), Wire::Tcp(tcp)) => {
-                tcp::play((tcp, client.as_deref()), (self.first, self.flows), plan, state, signals)
+            (Carrier::Tcp(io, client), Wire::Tcp(tcp)) => {
+                let wire = (tcp, client.as_deref());
+                tcp::play(*io, wire, (self.first, self.flows), plan, state, signals)
             }
             (Carrier::Quic(client, sockets), Wire::Quic(quic)) => {
                 quic::play((quic, client.as_ref()), (self.first, sockets.as_slice()), plan, state, signals)
             }
-            (Carrier::Tcp(_) | Carrier::Quic(..), _) => unreachable!("the wire was opened for this plan"),
+            (Carrier::Tcp(..) | Carrier::Quic(..), _) => unreachable!("the wire was opened for this plan"),
         }
     }
 }

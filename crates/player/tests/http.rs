@@ -2,6 +2,7 @@
 //! server's frames are written by hand (RFC 9113, RFC 7541).
 
 mod connected;
+mod loops;
 mod stream;
 mod support;
 
@@ -18,6 +19,7 @@ use kqps_observation::{ConnectionFacts, HttpFacts};
 use kqps_player::{Close, HttpPlan, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{ClientSettings, Trust};
+use loops::for_each_io;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -28,6 +30,13 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
 const ONE: LoadPlan = LoadPlan::Closed { outstanding: 1 };
+
+for_each_io!(
+    kept_connections_are_opened_first_and_answer_all,
+    each_connection_has_as_many_queries_as_it_may,
+    queries_wait_for_streams_that_the_server_does_not_take,
+    a_response_may_arrive_in_pieces_of_one_byte,
+);
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -141,7 +150,7 @@ fn made() -> Made {
     make(KeyType::Ecdsa, &[NAME.into()]).unwrap()
 }
 
-fn kept(connections: usize, made: &Made) -> TcpPlan {
+fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
     let client = ClientSettings {
         trust: Trust::Ca(made.ca.clone()),
         resume: true,
@@ -154,6 +163,7 @@ fn kept(connections: usize, made: &Made) -> TcpPlan {
         paths: vec![kqps_http::PATH.into()],
     };
     TcpPlan {
+        io,
         connections,
         queries_per_connection: None,
         outstanding: 1 << 16,
@@ -180,14 +190,13 @@ fn answer_all(mut peer: Peer) {
     }
 }
 
-#[test]
-fn kept_connections_are_opened_first_and_answer_all() {
+fn kept_connections_are_opened_first_and_answer_all(io: Io) {
     let made = made();
     let server = server(&made, &[], answer_all);
     for threads in [1, 3] {
         let before = server.accepted.load(Relaxed);
         let (trial, connections) =
-            played(1500, &Plan { threads, ..plan(server.address, WINDOW, kept(6, &made)) });
+            played(1500, &Plan { threads, ..plan(server.address, WINDOW, kept(io, 6, &made)) });
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (1500, 0), "{:?}", trial.accounts);
         assert_eq!((connections.established, connections.before_load, connections.open), (6, 6, 6));
         assert_eq!((connections.handed, server.accepted.load(Relaxed) - before), (1500, 6));
@@ -198,18 +207,16 @@ fn kept_connections_are_opened_first_and_answer_all() {
     }
 }
 
-#[test]
-fn each_connection_has_as_many_queries_as_it_may() {
+fn each_connection_has_as_many_queries_as_it_may(io: Io) {
     let made = made();
     let server = server(&made, &[], answer_all);
-    let tcp = TcpPlan { queries_per_connection: Some(7), ..kept(4, &made) };
+    let tcp = TcpPlan { queries_per_connection: Some(7), ..kept(io, 4, &made) };
     let (trial, connections) = played(210, &plan(server.address, WINDOW, tcp));
     assert_eq!(trial.accounts.correct, 210, "{:?}", trial.accounts);
     assert!((30..34).contains(&connections.established), "{connections:?}");
 }
 
-#[test]
-fn queries_wait_for_streams_that_the_server_does_not_take() {
+fn queries_wait_for_streams_that_the_server_does_not_take(io: Io) {
     const MAX_CONCURRENT_STREAMS: u16 = 3;
     let made = made();
     let server = server(&made, &[(MAX_CONCURRENT_STREAMS, 2)], |mut peer| {
@@ -223,14 +230,13 @@ fn queries_wait_for_streams_that_the_server_does_not_take() {
             }
         }
     });
-    let (trial, connections) = played(160, &plan(server.address, WINDOW, kept(1, &made)));
+    let (trial, connections) = played(160, &plan(server.address, WINDOW, kept(io, 1, &made)));
     assert_eq!(trial.accounts.correct, 160, "{:?}", trial.accounts);
     let facts = http(&connections);
     assert!((140..160).contains(&facts.blocked) && facts.blocked_s > 0.0, "{facts:?}");
 }
 
-#[test]
-fn a_response_may_arrive_in_pieces_of_one_byte() {
+fn a_response_may_arrive_in_pieces_of_one_byte(io: Io) {
     let made = made();
     let server = server(&made, &[], |mut peer| {
         while let Some((stream, message)) = peer.request() {
@@ -239,7 +245,7 @@ fn a_response_may_arrive_in_pieces_of_one_byte() {
             }
         }
     });
-    let (trial, _) = played(40, &plan(server.address, WINDOW, kept(2, &made)));
+    let (trial, _) = played(40, &plan(server.address, WINDOW, kept(io, 2, &made)));
     assert_eq!(trial.accounts.correct, 40, "{:?}", trial.accounts);
 }
 
@@ -265,7 +271,7 @@ fn what_is_wrong_with_a_response_is_its_cause() {
             number += 1;
         }
     });
-    let (trial, _) = played(80, &plan(server.address, ONE, kept(1, &made)));
+    let (trial, _) = played(80, &plan(server.address, ONE, kept(Io::Auto, 1, &made)));
     assert_eq!((trial.accounts.correct, trial.accounts.wrong), (20, 60), "{:?}", trial.accounts);
     let wrong = [
         ("status-503", 10),
@@ -294,7 +300,7 @@ fn a_stream_that_the_server_resets_is_lost_alone() {
             });
         }
     });
-    let (trial, connections) = played(100, &plan(server.address, WINDOW, kept(1, &made)));
+    let (trial, connections) = played(100, &plan(server.address, WINDOW, kept(Io::Auto, 1, &made)));
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (60, 40), "{:?}", trial.accounts);
     assert_eq!(trial.lost_causes, counts([("stream-reset", 40)]));
     assert_eq!((connections.established, connections.open), (1, 1), "the connection stays");
@@ -311,7 +317,7 @@ fn a_server_that_goes_away_after_its_answers_loses_nothing() {
             peer.send(&[right(stream, &message), last].concat());
         }
     });
-    let (trial, connections) = played(100, &plan(server.address, ONE, kept(1, &made)));
+    let (trial, connections) = played(100, &plan(server.address, ONE, kept(Io::Auto, 1, &made)));
     assert_eq!(trial.accounts.correct, 100, "{:?}", trial.accounts);
     assert_eq!((connections.established, connections.open), (10, 0), "{connections:?}");
     assert_eq!(connections.closed, counts([("goaway", 10)]));
@@ -329,7 +335,7 @@ fn what_a_server_did_not_process_before_it_goes_away_is_lost_by_that() {
             peer.send(&bytes);
         }
     });
-    let (trial, connections) = played(100, &plan(server.address, ONE, kept(1, &made)));
+    let (trial, connections) = played(100, &plan(server.address, ONE, kept(Io::Auto, 1, &made)));
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
     assert_eq!(trial.lost_causes, counts([("goaway", 10)]));
     assert_eq!(connections.closed, counts([("goaway", 10)]));
@@ -345,7 +351,7 @@ fn what_http_forbids_ends_a_connection_with_its_cause() {
             while peer.next().is_some_and(|(kind, ..)| kind != GOAWAY) {}
         }
     });
-    let (trial, connections) = played(4, &plan(server.address, ONE, kept(1, &made)));
+    let (trial, connections) = played(4, &plan(server.address, ONE, kept(Io::Auto, 1, &made)));
     assert_eq!(trial.lost_causes, counts([("framing", 4)]), "{connections:?}");
     assert_eq!(connections.closed, counts([("framing", 4)]));
     assert_eq!(http(&connections).failures.values().sum::<u64>(), 4);
@@ -365,7 +371,7 @@ fn what_is_open_when_the_server_closes_is_lost_by_that() {
             let _ = peer.0.flush();
         }
     });
-    let (trial, connections) = played(50, &plan(server.address, ONE, kept(1, &made)));
+    let (trial, connections) = played(50, &plan(server.address, ONE, kept(Io::Auto, 1, &made)));
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (45, 5), "{:?}", trial.accounts);
     assert_eq!((trial.lost_causes, connections.closed), (counts([("closed", 5)]), counts([("closed", 5)])));
 }
@@ -375,7 +381,7 @@ fn a_server_that_speaks_no_http_has_its_cause() {
     let made = made();
     for protocols in [&["dot"][..], &[]] {
         let server = secured(config(&made, protocols), |mut stream| while query(&mut stream).is_some() {});
-        let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(2, &made) };
+        let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(Io::Auto, 2, &made) };
         let (trial, connections) = played(4, &plan(server.address, WINDOW, tcp));
         assert_eq!(trial.lost_causes, counts([("alpn", 4)]), "{connections:?}");
         assert_eq!(connections.failed, counts([("alpn", connections.attempts)]));
@@ -397,7 +403,7 @@ fn a_stream_without_a_response_is_given_up_and_makes_room() {
         }
     });
     let load = LoadPlan::Open { rate_qps: 20.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(60, &plan(server.address, load, kept(1, &made)));
+    let (trial, connections) = played(60, &plan(server.address, load, kept(Io::Auto, 1, &made)));
     let accounts = &trial.accounts;
     assert!(accounts.lost >= 1 && accounts.correct > 0, "{accounts:?}");
     assert_eq!(accounts.correct + accounts.late + accounts.lost + accounts.unsent, 60, "{accounts:?}");

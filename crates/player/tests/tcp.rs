@@ -1,6 +1,7 @@
 //! Trials over TCP against servers that misbehave in known numbers: every query and every connection is accounted for.
 
 mod connected;
+mod loops;
 mod stream;
 mod support;
 
@@ -15,6 +16,7 @@ use connected::{counts, played};
 use kqps_dataset::Format;
 use kqps_observation::{Histogram, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
+use loops::for_each_io;
 use stream::{Server, query, reply};
 use support::{Queries, no_subject};
 
@@ -34,8 +36,9 @@ fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
     Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
 }
 
-fn kept(connections: usize) -> TcpPlan {
+fn kept(io: Io, connections: usize) -> TcpPlan {
     TcpPlan {
+        io,
         connections,
         queries_per_connection: None,
         outstanding: 1 << 16,
@@ -47,11 +50,29 @@ fn kept(connections: usize) -> TcpPlan {
 
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
 
-#[test]
-fn kept_connections_are_opened_first_and_answer_all() {
+for_each_io!(
+    kept_connections_are_opened_first_and_answer_all,
+    each_connection_has_as_many_queries_as_it_may,
+    replies_may_arrive_in_pieces_of_any_size_and_together,
+    what_a_server_leaves_open_when_it_closes_is_lost_by_that,
+    a_failing_server_does_not_make_a_closed_loop_faster,
+    resets_and_refusals_have_their_causes,
+    a_server_that_accepts_and_never_reads_times_out,
+    an_open_loop_accounts_for_every_query,
+    what_no_connection_takes_is_unsent_by_that,
+    a_flood_does_not_keep_a_trial_from_ending,
+    a_connection_that_is_not_made_in_time_has_failed,
+    requests_that_are_sent_again_are_counted,
+    connections_alone_are_made_and_closed_and_nothing_is_asked,
+    each_connection_alone_that_fails_is_one_attempt,
+    the_first_query_of_each_connection_stands_apart,
+    each_connection_has_a_pair_of_its_own,
+);
+
+fn kept_connections_are_opened_first_and_answer_all(io: Io) {
     let server = Server::new(|_, stream| answer_all(stream));
     for threads in [1, 3] {
-        let plan = Plan { threads, ..plan(server.address, WINDOW, kept(6)) };
+        let plan = Plan { threads, ..plan(server.address, WINDOW, kept(io, 6)) };
         let before = server.accepted.load(Relaxed);
         let (trial, connections) = played(3000, &plan);
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (3000, 0), "{:?}", trial.accounts);
@@ -59,12 +80,11 @@ fn kept_connections_are_opened_first_and_answer_all() {
         assert_eq!((connections.open, connections.handed), (6, 3000));
         assert!(connections.failed.is_empty() && connections.closed.is_empty());
         assert_eq!(server.accepted.load(Relaxed) - before, 6);
-        assert_eq!(trial.players.first.io, "epoll");
+        assert_eq!(trial.players.first.io, io.name());
     }
 }
 
-#[test]
-fn each_connection_has_as_many_queries_as_it_may() {
+fn each_connection_has_as_many_queries_as_it_may(io: Io) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let of_server = Arc::clone(&seen);
     let server = Server::new(move |_, mut stream| {
@@ -77,7 +97,7 @@ fn each_connection_has_as_many_queries_as_it_may() {
     });
     for (queries, close) in [(1, Close::Fin), (7, Close::Fin), (1, Close::Rst)] {
         seen.lock().unwrap().clear();
-        let tcp = TcpPlan { queries_per_connection: Some(queries), close, ..kept(8) };
+        let tcp = TcpPlan { queries_per_connection: Some(queries), close, ..kept(io, 8) };
         let (trial, connections) = played(700, &plan(server.address, WINDOW, tcp));
         assert_eq!(trial.accounts.correct, 700, "{:?}", trial.accounts);
         let least = 700 / u64::from(queries);
@@ -98,8 +118,7 @@ fn each_connection_has_as_many_queries_as_it_may() {
     }
 }
 
-#[test]
-fn replies_may_arrive_in_pieces_of_any_size_and_together() {
+fn replies_may_arrive_in_pieces_of_any_size_and_together(io: Io) {
     let server = Server::new(|number, mut stream| {
         if number == 0 {
             while let Some(message) = query(&mut stream) {
@@ -119,14 +138,13 @@ fn replies_may_arrive_in_pieces_of_any_size_and_together() {
             }
         }
     });
-    let (trial, _) = played(500, &plan(server.address, WINDOW, kept(2)));
+    let (trial, _) = played(500, &plan(server.address, WINDOW, kept(io, 2)));
     let accounts = trial.accounts;
     assert_eq!(accounts.correct + accounts.lost + accounts.late, 500, "{accounts:?}");
     assert!(accounts.correct >= 490 && accounts.wrong == 0 && accounts.unsolicited == 0, "{accounts:?}");
 }
 
-#[test]
-fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
+fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
     // Each connection answers nine queries and closes with the tenth open.
     let unanswered = Arc::new(AtomicU64::new(0));
     let of_server = Arc::clone(&unanswered);
@@ -140,7 +158,7 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
             stream.write_all(&reply(message)).unwrap();
         }
     });
-    let tcp = TcpPlan { outstanding: 1, ..kept(1) };
+    let tcp = TcpPlan { outstanding: 1, ..kept(io, 1) };
     let (trial, connections) = played(100, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
     assert_eq!(unanswered.load(Relaxed), 10);
@@ -149,12 +167,11 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
     assert_eq!((connections.established, connections.before_load), (10, 1));
 }
 
-#[test]
-fn a_failing_server_does_not_make_a_closed_loop_faster() {
+fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
     let server = Server::new(|_, mut stream| {
         let _ = query(&mut stream);
     });
-    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(64) };
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 64) };
     let mut plan = plan(server.address, LoadPlan::Closed { outstanding: 4 }, tcp);
     plan.stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
     let queries = Queries::of("a.test A\n", Format::Text);
@@ -165,13 +182,12 @@ fn a_failing_server_does_not_make_a_closed_loop_faster() {
     assert_eq!(trial.lost_causes, counts([("closed", trial.accounts.sent)]));
 }
 
-#[test]
-fn resets_and_refusals_have_their_causes() {
+fn resets_and_refusals_have_their_causes(io: Io) {
     let server = Server::new(|_, mut stream| {
         let _ = query(&mut stream);
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     });
-    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(4) };
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 4) };
     let (trial, connections) = played(8, &plan(server.address, WINDOW, tcp.clone()));
     assert_eq!(trial.lost_causes, counts([("reset", 8)]));
     assert_eq!(connections.closed, counts([("reset", 8)]));
@@ -186,48 +202,44 @@ fn resets_and_refusals_have_their_causes() {
     assert!((1..=8).contains(&connections.attempts), "{connections:?}");
 }
 
-#[test]
-fn a_server_that_accepts_and_never_reads_times_out() {
+fn a_server_that_accepts_and_never_reads_times_out(io: Io) {
     let server = Server::new(|_, stream| {
         std::thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
     let load = LoadPlan::Open { rate_qps: 2_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(400, &plan(server.address, load, kept(2)));
+    let (trial, connections) = played(400, &plan(server.address, load, kept(io, 2)));
     assert_eq!((trial.accounts.sent + trial.accounts.unsent, trial.accounts.correct), (400, 0));
     assert_eq!(trial.lost_causes, counts([("time", trial.accounts.sent)]));
     assert_eq!((connections.established, connections.open), (2, 2));
 }
 
-#[test]
-fn an_open_loop_accounts_for_every_query() {
+fn an_open_loop_accounts_for_every_query(io: Io) {
     let server = Server::new(|_, stream| answer_all(stream));
     let load = LoadPlan::Open { rate_qps: 5_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(5000, &plan(server.address, load, kept(4)));
+    let (trial, connections) = played(5000, &plan(server.address, load, kept(io, 4)));
     let accounts = &trial.accounts;
     assert_eq!(accounts.correct + accounts.unsent + accounts.late + accounts.lost, 5000, "{accounts:?}");
     assert!(accounts.correct > 0, "{accounts:?}");
     assert_eq!((connections.handed, connections.open), (accounts.sent, 4));
 }
 
-#[test]
-fn what_no_connection_takes_is_unsent_by_that() {
+fn what_no_connection_takes_is_unsent_by_that(io: Io) {
     let server = Server::new(|_, mut stream| while query(&mut stream).is_some() {});
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(2) };
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 2) };
     let (trial, _) = played(100, &plan(server.address, load, tcp));
     assert_eq!((trial.accounts.sent, trial.accounts.unsent), (2, 98), "{:?}", trial.accounts);
     assert!(trial.unsent_causes["connections"] > 0, "{:?}", trial.unsent_causes);
 }
 
-#[test]
-fn a_flood_does_not_keep_a_trial_from_ending() {
+fn a_flood_does_not_keep_a_trial_from_ending(io: Io) {
     let server = Server::new(|_, mut stream| {
         let flood = reply(vec![0; 12]).repeat(1000);
         while stream.write_all(&flood).is_ok() {}
     });
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(50, &plan(server.address, load, kept(2)));
+    let (trial, connections) = played(50, &plan(server.address, load, kept(io, 2)));
     assert_eq!((trial.accounts.correct, connections.open), (0, 2), "{:?}", trial.accounts);
 }
 
@@ -248,11 +260,10 @@ fn full_listener() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
     (address, listener, waiting)
 }
 
-#[test]
-fn a_connection_that_is_not_made_in_time_has_failed() {
+fn a_connection_that_is_not_made_in_time_has_failed(io: Io) {
     let (address, listener, waiting) = full_listener();
     let connect_timeout = Duration::from_millis(100);
-    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(4) };
+    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(io, 4) };
     let (trial, connections) = played(8, &plan(address, WINDOW, tcp));
     assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
     assert_eq!((connections.failed["connect-timeout"], connections.established), (8, 0));
@@ -260,11 +271,10 @@ fn a_connection_that_is_not_made_in_time_has_failed() {
     drop((waiting, listener));
 }
 
-#[test]
-fn requests_that_are_sent_again_are_counted() {
+fn requests_that_are_sent_again_are_counted(io: Io) {
     let (address, listener, waiting) = full_listener();
     let connect_timeout = Duration::from_millis(1500);
-    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(2) };
+    let tcp = TcpPlan { queries_per_connection: Some(1), connect_timeout, ..kept(io, 2) };
     let patience = Duration::from_secs(10);
     let plan = plan(address, WINDOW, tcp);
     let (trial, connections) = played(2, &Plan { timeout: patience, drain: patience, ..plan });
@@ -283,8 +293,7 @@ fn wait_until(is_over: impl Fn() -> bool) {
     }
 }
 
-#[test]
-fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
+fn connections_alone_are_made_and_closed_and_nothing_is_asked(io: Io) {
     // The kernel makes connections sooner than a thread of the test accepts them.
     let listener = listener(1024);
     let address = listener.local_addr().unwrap();
@@ -300,7 +309,7 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     let open = LoadPlan::Open { rate_qps: 2_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
     for (threads, close, load) in [(1, Close::Fin, WINDOW), (2, Close::Rst, WINDOW), (1, Close::Fin, open)] {
         let before = accepted.load(Relaxed);
-        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(512) };
+        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(io, 512) };
         let plan = plan(address, load, tcp);
         let patience = Duration::from_secs(5);
         let (trial, connections) = played(400, &Plan { threads, timeout: patience, drain: patience, ..plan });
@@ -316,11 +325,10 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     assert_eq!(bytes.load(Relaxed), 0);
 }
 
-#[test]
-fn each_connection_alone_that_fails_is_one_attempt() {
+fn each_connection_alone_that_fails_is_one_attempt(io: Io) {
     // 127.0.0.2: no test listens there.
     let closed = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
-    let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(4) };
+    let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(io, 4) };
     let (trial, connections) = played(30, &plan(closed, LoadPlan::Closed { outstanding: 30 }, tcp.clone()));
     assert_eq!((trial.accounts.sent, trial.accounts.lost), (30, 30), "{:?}", trial.accounts);
     assert_eq!(trial.lost_causes, counts([("refused", 30)]));
@@ -338,13 +346,13 @@ fn each_connection_alone_that_fails_is_one_attempt() {
 #[test]
 fn a_query_after_the_servers_end_is_lost_by_the_race() {
     // A reply and the FIN leave in one segment. The next query is written after it has arrived, since one read of the
-    // player ends with the reply.
+    // player ends with the reply. A ring finds the FIN at once.
     let server = Server::new(|_, mut stream| {
         let Some(message) = query(&mut stream) else { return };
         socket2::SockRef::from(&stream).set_tcp_cork(true).unwrap();
         stream.write_all(&reply(message)).unwrap();
     });
-    let tcp = TcpPlan { outstanding: 1, ..kept(1) };
+    let tcp = TcpPlan { outstanding: 1, ..kept(Io::Epoll, 1) };
     let (trial, connections) = played(8, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (4, 4), "{:?}", trial.accounts);
     assert_eq!(trial.lost_causes, counts([("idle-race", 4)]));
@@ -356,14 +364,13 @@ fn histogram(trial: &Trial, name: &str) -> Histogram {
     Histogram::decode(&trial.histograms[name]).unwrap()
 }
 
-#[test]
-fn the_first_query_of_each_connection_stands_apart() {
+fn the_first_query_of_each_connection_stands_apart(io: Io) {
     let delay = Duration::from_millis(20);
     let server = Server::new(move |_, stream| {
         std::thread::sleep(delay);
         answer_all(stream);
     });
-    let tcp = TcpPlan { queries_per_connection: Some(5), outstanding: 1, ..kept(1) };
+    let tcp = TcpPlan { queries_per_connection: Some(5), outstanding: 1, ..kept(io, 1) };
     let (trial, connections) = played(20, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
     assert_eq!((trial.accounts.correct, connections.established), (20, 4), "{:?}", trial.accounts);
     let (first, written) = (histogram(&trial, "first query"), histogram(&trial, "write to reply"));
@@ -375,8 +382,7 @@ fn the_first_query_of_each_connection_stands_apart() {
     assert!(written_us <= trial.latency_us.max.unwrap() * 1002 / 1000 + 1, "{connections:?}");
 }
 
-#[test]
-fn each_connection_has_a_pair_of_its_own() {
+fn each_connection_has_a_pair_of_its_own(io: Io) {
     let peers = Arc::new(Mutex::new(Vec::new()));
     let of_server = Arc::clone(&peers);
     let server = Server::new(move |_, stream| {
@@ -386,7 +392,7 @@ fn each_connection_has_a_pair_of_its_own() {
     // 127.1.54.1 to 127.1.54.6: no other test sends from them.
     for (local, threads) in [(None, 1), (None, 3), (Some("127.1.54.0/29"), 2)] {
         peers.lock().unwrap().clear();
-        let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(8) };
+        let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 8) };
         let local = local.map(|local| local.parse().unwrap());
         let plan = Plan { local, threads, ..plan(server.address, WINDOW, tcp) };
         let (trial, connections) = played(300, &plan);

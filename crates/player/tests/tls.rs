@@ -1,6 +1,7 @@
 //! TLS: what a server of any kind does in and after the handshake is in the accounts, with its cause.
 
 mod connected;
+mod loops;
 mod stream;
 mod support;
 
@@ -17,6 +18,7 @@ use kqps_observation::{ConnectionFacts, TlsFacts};
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{KeyType, Made, make_valid};
 use kqps_tls::{ClientSettings, Trust};
+use loops::for_each_io;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,6 +28,15 @@ use stream::{Server, query, reply};
 const TIMEOUT: Duration = Duration::from_millis(500);
 const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
+
+for_each_io!(
+    kept_connections_are_opened_first_and_both_sides_count_the_same,
+    connections_resume_if_they_may,
+    handshakes_alone_are_counted_by_kind_and_resume_if_they_may,
+    records_and_replies_may_arrive_in_pieces_of_one_byte,
+    other_failures_of_the_handshake_have_their_causes,
+    what_a_server_leaves_open_when_it_closes_is_lost_by_that,
+);
 
 fn made(days: Range<i64>) -> Made {
     make_valid(KeyType::Ecdsa, &[NAME.into(), "127.0.0.1".into()], days).unwrap()
@@ -98,8 +109,9 @@ fn settings(trust: Trust) -> ClientSettings {
     ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() }
 }
 
-fn kept(connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
+fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
     TcpPlan {
+        io,
         connections,
         queries_per_connection: None,
         outstanding: 1 << 16,
@@ -110,8 +122,8 @@ fn kept(connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
 }
 
 /// A new connection for each query, 4 at once.
-fn one_each(name: &str, client: ClientSettings) -> TcpPlan {
-    TcpPlan { queries_per_connection: Some(1), ..kept(4, name, client) }
+fn one_each(io: Io, name: &str, client: ClientSettings) -> TcpPlan {
+    TcpPlan { queries_per_connection: Some(1), ..kept(io, 4, name, client) }
 }
 
 fn plan(target: SocketAddr, tcp: TcpPlan) -> Plan {
@@ -127,13 +139,12 @@ fn by_kind(facts: &TlsFacts) -> [u64; 3] {
     ["full", "retry", "resumed"].map(|kind| facts.handshakes.get(kind).copied().unwrap_or(0))
 }
 
-#[test]
-fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
+fn kept_connections_are_opened_first_and_both_sides_count_the_same(io: Io) {
     let made = made(-1..1);
     let (server, handshakes) = server(config(&made), |stream| stream, answer_all);
     for threads in [1, 3] {
         let before = (server.accepted.load(Relaxed), handshakes.all());
-        let tcp = kept(6, NAME, settings(Trust::Ca(made.ca.clone())));
+        let tcp = kept(io, 6, NAME, settings(Trust::Ca(made.ca.clone())));
         let (trial, connections) = played(3000, &Plan { threads, ..plan(server.address, tcp) });
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (3000, 0), "{:?}", trial.accounts);
         assert_eq!((connections.attempts, connections.established, connections.before_load), (6, 6, 6));
@@ -153,14 +164,13 @@ fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
     }
 }
 
-#[test]
-fn connections_resume_if_they_may() {
+fn connections_resume_if_they_may(io: Io) {
     let made = made(-1..1);
     let (server, handshakes) = server(config(&made), |stream| stream, answer_all);
     for resume in [true, false] {
         let before = handshakes.all();
         let client = ClientSettings { resume, ..settings(Trust::Ca(made.ca.clone())) };
-        let (trial, connections) = played(200, &plan(server.address, one_each("127.0.0.1", client)));
+        let (trial, connections) = played(200, &plan(server.address, one_each(io, "127.0.0.1", client)));
         assert_eq!(trial.accounts.correct, 200, "{:?}", trial.accounts);
         let facts = tls(&connections);
         let [full, retried, resumed] = handshakes.all();
@@ -177,8 +187,7 @@ fn connections_resume_if_they_may() {
     }
 }
 
-#[test]
-fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may() {
+fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may(io: Io) {
     let made = made(-1..1);
     let (server, handshakes) = server(
         config(&made),
@@ -190,7 +199,7 @@ fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may() {
     for resume in [true, false] {
         let before = handshakes.all();
         let client = ClientSettings { resume, ..settings(Trust::Ca(made.ca.clone())) };
-        let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(4, NAME, client) };
+        let tcp = TcpPlan { queries_per_connection: Some(0), ..kept(io, 4, NAME, client) };
         let (trial, connections) = played(100, &plan(server.address, tcp));
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (100, 100), "{:?}", trial.accounts);
         assert_eq!((connections.attempts, connections.established), (100, 100), "{connections:?}");
@@ -230,7 +239,7 @@ fn the_suite_and_the_group_are_those_that_were_asked_for() {
         resume: false,
         ..settings(Trust::Ca(made.ca))
     };
-    let (trial, connections) = played(40, &plan(server.address, kept(2, NAME, client)));
+    let (trial, connections) = played(40, &plan(server.address, kept(Io::Auto, 2, NAME, client)));
     assert_eq!(trial.accounts.correct, 40, "{:?}", trial.accounts);
     let facts = tls(&connections);
     assert_eq!((by_kind(facts), handshakes.all()), ([0, 2, 0], [0, 2, 0]));
@@ -260,8 +269,7 @@ impl Write for OneByOne {
     }
 }
 
-#[test]
-fn records_and_replies_may_arrive_in_pieces_of_one_byte() {
+fn records_and_replies_may_arrive_in_pieces_of_one_byte(io: Io) {
     let made = made(-1..1);
     let client = settings(Trust::Ca(made.ca.clone()));
     let (in_bytes, _) = server(config(&made), OneByOne, answer_all);
@@ -278,15 +286,21 @@ fn records_and_replies_may_arrive_in_pieces_of_one_byte() {
         },
     );
     for server in [in_bytes, in_records] {
-        let (trial, connections) = played(60, &plan(server.address, kept(2, NAME, client.clone())));
+        let (trial, connections) = played(60, &plan(server.address, kept(io, 2, NAME, client.clone())));
         assert_eq!((trial.accounts.correct, connections.established), (60, 2), "{:?}", trial.accounts);
         assert_eq!(server.accepted.load(Relaxed), 2);
     }
 }
 
 /// Plays eight queries at a server whose handshakes fail, and checks that the cause is the only one.
-fn assert_fails(server: &Server, name: &str, client: ClientSettings, cause: &str, words: Option<&str>) {
-    let (trial, connections) = played(8, &plan(server.address, one_each(name, client)));
+fn assert_fails(
+    (io, server): (Io, &Server),
+    name: &str,
+    client: ClientSettings,
+    cause: &str,
+    words: Option<&str>,
+) {
+    let (trial, connections) = played(8, &plan(server.address, one_each(io, name, client)));
     assert_eq!((trial.accounts.sent, trial.accounts.lost), (8, 8), "{cause}");
     assert_eq!(trial.lost_causes, counts([(cause, 8)]), "{connections:?}");
     assert_eq!((connections.established, connections.unfinished), (0, 0), "{connections:?}");
@@ -304,26 +318,26 @@ fn a_certificate_that_is_not_accepted_has_its_cause() {
     let (server_of_right, handshakes) = server(config(&right), |stream| stream, answer_all);
     let of_right = settings(Trust::Ca(right.ca.clone()));
     let certificate = |server: &Server, name: &str, client: ClientSettings, fault: &str| {
-        assert_fails(server, name, client, "certificate", Some(&format!("certificate: {fault}")));
+        let words = format!("certificate: {fault}");
+        assert_fails((Io::Auto, server), name, client, "certificate", Some(&words));
     };
     certificate(&server_of_right, "other.test", of_right, "another name");
     certificate(&server_of_right, NAME, settings(Trust::Ca(other.ca)), "unknown issuer");
     let (server_of_old, _) = server(config(&old), |stream| stream, answer_all);
     certificate(&server_of_old, NAME, settings(Trust::Ca(old.ca)), "expired");
     assert_eq!(handshakes.all(), [0, 0, 0]);
-    let unchecked = kept(2, "other.test", settings(Trust::Anyone));
+    let unchecked = kept(Io::Auto, 2, "other.test", settings(Trust::Anyone));
     let (trial, connections) = played(20, &plan(server_of_old.address, unchecked));
     assert_eq!((trial.accounts.correct, tls(&connections).trust.as_str()), (20, "anyone"));
 }
 
-#[test]
-fn other_failures_of_the_handshake_have_their_causes() {
+fn other_failures_of_the_handshake_have_their_causes(io: Io) {
     let made = made(-1..1);
     let client = || settings(Trust::Ca(made.ca.clone()));
     let mut of_web = config(&made);
     of_web.alpn_protocols = vec![b"h2".to_vec()];
     let (web, _) = server(of_web, |stream| stream, answer_all);
-    assert_fails(&web, NAME, client(), "alpn", Some("no common application protocol"));
+    assert_fails((io, &web), NAME, client(), "alpn", Some("no common application protocol"));
     let hello = |stream: &mut TcpStream| {
         let _ = stream.read(&mut [0; 1 << 14]);
     };
@@ -332,19 +346,19 @@ fn other_failures_of_the_handshake_have_their_causes() {
         stream.write_all(&[21, 3, 3, 0, 2, 2, 40]).unwrap();
         let _ = stream.read(&mut [0; 16]);
     });
-    assert_fails(&alarmed, NAME, client(), "tls-alert", Some("alert handshake_failure"));
+    assert_fails((io, &alarmed), NAME, client(), "tls-alert", Some("alert handshake_failure"));
     let resetting = Server::new(move |_, mut stream| {
         hello(&mut stream);
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     });
-    assert_fails(&resetting, NAME, client(), "reset", None);
+    assert_fails((io, &resetting), NAME, client(), "reset", None);
     let closing = Server::new(move |_, mut stream| hello(&mut stream));
-    assert_fails(&closing, NAME, client(), "closed", None);
+    assert_fails((io, &closing), NAME, client(), "closed", None);
     let silent = Server::new(move |_, mut stream| {
         hello(&mut stream);
         std::thread::sleep(Duration::from_secs(20));
     });
-    let hasty = TcpPlan { connect_timeout: Duration::from_millis(100), ..one_each(NAME, client()) };
+    let hasty = TcpPlan { connect_timeout: Duration::from_millis(100), ..one_each(io, NAME, client()) };
     let (trial, connections) = played(8, &plan(silent.address, hasty));
     assert_eq!(trial.lost_causes, counts([("connect-timeout", 8)]), "{connections:?}");
 }
@@ -356,14 +370,13 @@ fn a_server_without_tls_has_its_cause() {
         stream.write_all(b"\x00\x0c a message without TLS on it").unwrap();
         let _ = stream.read(&mut [0; 16]);
     });
-    let tcp = one_each(NAME, settings(Trust::Anyone));
+    let tcp = one_each(Io::Auto, NAME, settings(Trust::Anyone));
     let (trial, connections) = played(8, &plan(server.address, tcp));
     assert_eq!(trial.lost_causes, counts([("tls", 8)]), "{connections:?}");
     assert_eq!(connections.failed, counts([("tls", connections.attempts)]));
 }
 
-#[test]
-fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
+fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
     let made = made(-1..1);
     let (server, _) = server(
         config(&made),
@@ -381,7 +394,7 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that() {
             }
         },
     );
-    let tcp = TcpPlan { outstanding: 1, ..kept(1, NAME, settings(Trust::Ca(made.ca))) };
+    let tcp = TcpPlan { outstanding: 1, ..kept(io, 1, NAME, settings(Trust::Ca(made.ca))) };
     let one = LoadPlan::Closed { outstanding: 1 };
     let (trial, connections) = played(100, &Plan { load: one, ..plan(server.address, tcp) });
     assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);

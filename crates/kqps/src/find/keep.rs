@@ -92,6 +92,7 @@ impl Keeping {
 /// Adds the settings of connections to those that every transport has.
 fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
+        io: Some(tcp.io.name().to_owned()).filter(|io| io != "auto"),
         queries_per_connection: tcp.queries_per_connection,
         outstanding_per_connection: Some(tcp.outstanding),
         close: (tcp.close == Close::Rst).then_some(CloseChoice::Rst),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
-use kqps_player::{Close, QuicPlan, TcpPlan, TlsPlan};
+use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan};
 use kqps_quic::Congestion;
 
 use crate::exit::bad_input;
@@ -26,6 +26,23 @@ pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
         "doq" => Ok(Transport::Quic),
         _ => Transport::of_word(text).ok_or_else(|| "expected udp, tcp, tls, https or quic".into()),
     }
+}
+
+/// Refuses an I/O model that is not for a transport.
+pub(super) fn check_io(io: Io, transport: Transport) -> anyhow::Result<()> {
+    let offered = Io::over(transport);
+    if io == Io::Auto || offered.contains(&io) {
+        return Ok(());
+    }
+    let is_for = Transport::ALL.into_iter().filter(|one| Io::over(*one).contains(&io));
+    let is_for: Vec<&str> = is_for.map(Transport::word).collect();
+    let offered: Vec<&str> = offered.iter().map(|io| io.name()).collect();
+    let (io, is_for, over) = (io.name(), is_for.join(", "), transport.word());
+    Err(bad_input(if offered.is_empty() {
+        format!("--io {io} is for {is_for}; leave it out with {over}")
+    } else {
+        format!("--io {io} is for {is_for}; over {over} it is one of {}", offered.join(", "))
+    }))
 }
 
 /// How connections are closed, as typed.
@@ -79,6 +96,7 @@ impl ConnectionArgs {
     /// The plan of `connections` connections with these flags, where a reply may take `timeout`.
     pub(super) fn plan(&self, connections: usize, timeout: Duration) -> TcpPlan {
         TcpPlan {
+            io: Io::Auto,
             connections,
             queries_per_connection: self.queries_per_connection,
             outstanding: self.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),

@@ -20,7 +20,7 @@ use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan,
 use kqps_tls::{Client, ClientSettings};
 use tempfile::NamedTempFile;
 
-use super::connections::{ConnectionArgs, parse_transport};
+use super::connections::{ConnectionArgs, check_io, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer, query_file};
 use super::http::HttpArgs;
 use super::plan_error::with_flags;
@@ -172,7 +172,9 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
-    /// Send and receive by: auto, plain, mmsg, gso or uring
+    /// Send and receive by: auto, plain, mmsg, gso or uring; on connections auto, epoll or uring
+    ///
+    /// Over QUIC there is one way.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
@@ -387,6 +389,7 @@ impl PlayerArgs {
         if !is_quic {
             self.quic.check_none_is_given()?;
         }
+        check_io(self.io, transport)?;
         let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
@@ -399,7 +402,6 @@ impl PlayerArgs {
             }));
         }
         let of_udp = [
-            (self.io != Io::Auto, "--io"),
             (self.buffer.is_some() && !is_quic, "-b"),
             (self.local_port.is_some_and(|port| port > 0), "-x"),
         ];
@@ -421,7 +423,7 @@ impl PlayerArgs {
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
         };
-        Ok(Wire::Tcp(TcpPlan { tls, ..self.connections.plan(connections, timeout) }))
+        Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.

@@ -31,6 +31,8 @@ pub enum WireSetup {
 pub struct ConnectionSetup {
     /// The transport, which has connections.
     pub transport: Transport,
+    /// The player's I/O; `None` for what it chooses. Over QUIC it has no effect.
+    pub io: Option<String>,
     /// Number of connections that may be open at once, over all threads.
     pub connections: u32,
     /// Queries after which a connection is closed; `None` if it is kept for the whole trial.
@@ -113,15 +115,12 @@ impl WireSetup {
         ca: Option<&str>,
     ) -> Result<Wire, String> {
         match self {
-            Self::Udp { io, sockets } => {
-                let io = io.as_ref().map_or(Ok(Io::Auto), |io| io.parse::<Io>());
-                Ok(Wire::Udp(UdpPlan {
-                    io: io.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))?,
-                    sockets: *sockets as usize,
-                    buffer_bytes: None,
-                    local_port: None,
-                }))
-            }
+            Self::Udp { io, sockets } => Ok(Wire::Udp(UdpPlan {
+                io: io_of(io.as_deref())?,
+                sockets: *sockets as usize,
+                buffer_bytes: None,
+                local_port: None,
+            })),
             Self::Connected(setup) => setup.plan(timeout, targets, ca),
         }
     }
@@ -131,6 +130,7 @@ impl ConnectionSetup {
     fn of(transport: Transport, player: &PlayerFactors) -> Self {
         Self {
             transport,
+            io: player.io.clone(),
             connections: player.connections.unwrap_or(CONNECTIONS),
             queries_per_connection: player.queries_per_connection,
             outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
@@ -148,6 +148,7 @@ impl ConnectionSetup {
     pub(super) fn factors(&self, of_all: PlayerFactors) -> PlayerFactors {
         let of_connections = PlayerFactors {
             transport: Some(self.transport),
+            io: self.io.clone(),
             connections: Some(self.connections),
             queries_per_connection: self.queries_per_connection,
             outstanding_per_connection: Some(self.outstanding),
@@ -181,6 +182,7 @@ impl ConnectionSetup {
         match self.transport {
             Transport::Udp => Err("udp has no connections".into()),
             Transport::Tcp | Transport::Tls | Transport::Https => Ok(Wire::Tcp(TcpPlan {
+                io: io_of(self.io.as_deref())?,
                 connections: self.connections as usize,
                 queries_per_connection: self.queries_per_connection,
                 outstanding: self.outstanding,
@@ -262,6 +264,12 @@ impl HttpSetup {
             paths: vec![self.path.clone(); targets.len()],
         }
     }
+}
+
+/// The player's I/O by its word; `auto` without one.
+fn io_of(word: Option<&str>) -> Result<Io, String> {
+    let read = word.map_or(Ok(Io::Auto), str::parse::<Io>);
+    read.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))
 }
 
 /// What the player offers by a factor: the one that it names, or all usual ones.

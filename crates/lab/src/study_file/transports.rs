@@ -16,11 +16,11 @@ pub(super) fn check(study: &StudyFile, experiment: &Experiment) -> Result<(), To
     let here = of_cells(study, experiment);
     let of_study: Vec<Transport> = study.experiments.iter().flat_map(|one| of_cells(study, one)).collect();
     let check_value = |name: &str, word: &Word, cells: &[Transport], varies: bool| {
-        check_one(study, experiment, name, cells, varies)?;
+        check_one(study, experiment, (name, word), cells, varies)?;
         let Some(bundle) = bundle(study, name, word) else { return Ok(()) };
         let own = own(bundle).map(|transport| vec![transport]);
         let cells = own.as_deref().unwrap_or(cells);
-        bundle.keys().try_for_each(|name| check_one(study, experiment, name, cells, varies))
+        bundle.iter().try_for_each(|(name, word)| check_one(study, experiment, (name, word), cells, varies))
     };
     for (name, words) in &experiment.factors {
         words.iter().try_for_each(|word| check_value(name, word, &here, true))?;
@@ -33,14 +33,14 @@ pub(super) fn check(study: &StudyFile, experiment: &Experiment) -> Result<(), To
 fn check_one(
     study: &StudyFile,
     experiment: &Experiment,
-    name: &str,
+    (name, word): (&str, &Word),
     cells: &[Transport],
     varies: bool,
 ) -> Result<(), TomlError> {
-    let has_effect = |transport: &Transport| is_for(name, *transport);
+    let has_effect = |transport: &Transport| is_for(name, &word.0, *transport);
     let Some(other) = cells.iter().find(|transport| !has_effect(transport)) else { return Ok(()) };
     let what = if !cells.iter().any(has_effect) {
-        let words: Vec<String> = transports_for(name).map(|one| format!("\"{}\"", one.word())).collect();
+        let words: Vec<String> = transports_for(name, &word.0).map(|one| format!("\"{}\"", one.word())).collect();
         format!("sets nothing over {}: it is for {PLAYER_TRANSPORT} = {}", other.word(), words.join(" or "))
     } else if varies {
         format!(

@@ -110,10 +110,18 @@ pub const SOCKETS: &str = "sockets";
 /// How the workers of an echo share the sockets that accept connections.
 pub const LISTENERS: &str = "listeners";
 
-/// Whether a factor has an effect on queries over a transport. Most factors have one over every transport.
-pub fn is_for(name: &str, transport: Transport) -> bool {
+/// Whether a factor with this word has an effect on queries over a transport. Most factors have one over every
+/// transport.
+pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
     match name {
-        PLAYER_IO | PLAYER_SOCKETS => !transport.has_connections(),
+        // QUIC has an I/O model of its own.
+        PLAYER_IO if transport == Transport::Quic => false,
+        PLAYER_IO => match word {
+            "plain" | "mmsg" | "gso" => !transport.has_connections(),
+            "epoll" => transport.has_connections(),
+            _ => true,
+        },
+        PLAYER_SOCKETS => !transport.has_connections(),
         PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING => {
             transport.has_connections()
         }
@@ -127,9 +135,9 @@ pub fn is_for(name: &str, transport: Transport) -> bool {
     }
 }
 
-/// The transports over which a factor has an effect.
-pub fn transports_for(name: &str) -> impl Iterator<Item = Transport> {
-    Transport::ALL.into_iter().filter(move |transport| is_for(name, *transport))
+/// The transports over which a factor with this word has an effect.
+pub fn transports_for(name: &str, word: &str) -> impl Iterator<Item = Transport> {
+    Transport::ALL.into_iter().filter(move |transport| is_for(name, word, *transport))
 }
 
 /// Whether kqps gives this name a meaning of its own, so that no subject and no study may.

@@ -171,6 +171,15 @@ fn settings_of_another_transport_do_not_fit() {
     let udp = ["player.io", "player.sockets", "player.transport", "player.window", "sockets"];
     assert_eq!(of("udp"), (Transport::Udp, udp.map(str::to_owned).to_vec()));
     assert_eq!(Factors::default().transport(), Transport::Udp);
+    for (io, transports) in [
+        ("auto", &["udp", "tcp", "tls", "https"][..]),
+        ("gso", &["udp"]),
+        ("epoll", &["tcp", "tls", "https"]),
+        ("uring", &["udp", "tcp", "tls", "https"]),
+    ] {
+        let words: Vec<&str> = name::transports_for("player.io", io).map(Transport::word).collect();
+        assert_eq!(words, transports, "{io}");
+    }
 }
 
 #[test]

@@ -13,24 +13,64 @@ mod layer;
 mod places;
 mod ports;
 mod secure;
+mod thread;
+mod uring;
 
 use kqps_http::{ALPN, Requests};
 use kqps_kernel::limits;
 use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
+use super::udp::offers;
 use crate::error::PlayError;
-use crate::plan::{HttpPlan, Plan, TcpPlan, TlsPlan};
+use crate::plan::{HttpPlan, Io, Plan, TcpPlan, TlsPlan};
 use crate::record::ThreadResult;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
+use epoll::EpollSockets;
 use http::{Http, Shared};
 use layer::{Layer, Plain};
-use places::Places;
+use places::{Places, Sockets};
 use secure::Secure;
+use uring::UringSockets;
 
-/// The name of the I/O model in records.
-pub(super) const IO: &str = "epoll";
+/// The I/O model in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TcpIo {
+    /// `epoll`, and a call for each write and read.
+    Epoll,
+    /// `io_uring`.
+    Uring,
+}
+
+impl TcpIo {
+    /// What `auto` stands for. `cargo xtask peers transports` compares both.
+    const AUTO: Self = Self::Epoll;
+
+    /// The I/O model that a plan asks for. Fails if the host does not offer it.
+    pub(super) fn choose(asked: Io) -> Result<Self, PlayError> {
+        let refused = |reason: String| Err(PlayError::Io { io: asked.name(), reason });
+        match asked {
+            Io::Auto => Ok(Self::AUTO),
+            Io::Epoll => Ok(Self::Epoll),
+            Io::Uring => offers(asked).map_or_else(refused, |()| Ok(Self::Uring)),
+            Io::Plain | Io::Mmsg | Io::Gso => refused("it is for datagrams".into()),
+        }
+    }
+
+    /// The name in records.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => EpollSockets::IO,
+            Self::Uring => UringSockets::IO,
+        }
+    }
+
+    /// The most sockets that this many places have at once. A ring closes a socket a little after the next one is made.
+    pub(super) fn sockets(self, tcp: &TcpPlan, places: usize) -> usize {
+        if self == Self::Uring && tcp.queries_per_connection.is_some() { places * 2 } else { places }
+    }
+}
 
 /// Descriptors beside those of connections: the program's own, and some for each thread.
 const OTHER_FILES: usize = 64;
@@ -39,10 +79,9 @@ const FILES_PER_THREAD: usize = 8;
 /// The least number of tickets that a thread keeps of each target.
 const TICKETS_LEAST: usize = 16;
 
-/// Fails if the process may not open enough files for all connections of a plan.
-pub(super) fn check_descriptors(plan: &Plan) -> Result<(), PlayError> {
+/// Fails if the process may not open enough files for this many sockets of a plan.
+pub(super) fn check_descriptors(plan: &Plan, wanted: usize) -> Result<(), PlayError> {
     let limit = limits::raise_open_files().unwrap_or(u64::MAX);
-    let wanted = plan.flows();
     let needed = wanted + OTHER_FILES + plan.threads * FILES_PER_THREAD;
     if needed as u64 > limit {
         return Err(PlayError::TooManySockets { wanted, limit });
@@ -64,6 +103,21 @@ pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
 /// Plays a thread's part of a trial on `flows` connections at once. `first` is the number, among all, of the first one.
 /// Returns `None` if the trial was called off.
 pub(super) fn play(
+    io: TcpIo,
+    wire: (&TcpPlan, Option<&Client>),
+    flows: (usize, usize),
+    plan: &Plan,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    match io {
+        TcpIo::Epoll => play_by::<EpollSockets>(wire, flows, plan, state, signals),
+        TcpIo::Uring => play_by::<UringSockets>(wire, flows, plan, state, signals),
+    }
+}
+
+/// Plays a thread's part of a trial with the sockets of one I/O model.
+fn play_by<S: Sockets>(
     (tcp, client): (&TcpPlan, Option<&Client>),
     (first, flows): (usize, usize),
     plan: &Plan,
@@ -82,12 +136,12 @@ pub(super) fn play(
             match &tls.http {
                 Some(http) => {
                     let shared = http_shared(connectors, http, plan);
-                    play_over::<Http>(tcp, shared, (first, flows), plan, state, signals)
+                    play_over::<Http, S>(tcp, shared, (first, flows), plan, state, signals)
                 }
-                None => play_over::<Secure>(tcp, connectors, (first, flows), plan, state, signals),
+                None => play_over::<Secure, S>(tcp, connectors, (first, flows), plan, state, signals),
             }
         }
-        _ => play_over::<Plain>(tcp, (), (first, flows), plan, state, signals),
+        _ => play_over::<Plain, S>(tcp, (), (first, flows), plan, state, signals),
     }
 }
 
@@ -103,7 +157,7 @@ fn http_shared(connectors: Vec<Connector>, http: &HttpPlan, plan: &Plan) -> Shar
 }
 
 /// Plays a thread's part of a trial with this layer between messages and connections.
-fn play_over<L: Layer>(
+fn play_over<L: Layer, S: Sockets>(
     tcp: &TcpPlan,
     shared: L::Shared,
     (first, flows): (usize, usize),
@@ -111,14 +165,14 @@ fn play_over<L: Layer>(
     mut state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
-    let failed = |error| PlayError::Loop { io: IO, error };
+    let failed = |error| PlayError::Loop { io: S::IO, error };
     state.books.limit_unsettled(tcp.outstanding);
     if let Some(uses) = tcp.uses_of_connection() {
         (0..flows).for_each(|flow| state.books.allow(flow, uses));
     }
-    let places = Places::<L>::new(plan, tcp, shared, first, flows).map_err(failed)?;
+    let places = Places::<L, S>::new(plan, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
-    epoll::play(&mut thread).map_err(failed)?;
+    S::play(&mut thread).map_err(failed)?;
     let connections = Some(thread.wire.finish());
     Ok(thread.into_result().map(|result| ThreadResult { connections, ..result }))
 }

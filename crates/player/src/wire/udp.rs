@@ -42,6 +42,9 @@ impl UdpIo {
     /// asked for.
     pub fn choose(asked: Io) -> Result<Self, PlayError> {
         let io = match asked {
+            Io::Epoll => {
+                return Err(PlayError::Io { io: asked.name(), reason: "it is for connections".into() });
+            }
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
             Io::Uring => Self::Uring,
@@ -98,7 +101,7 @@ pub(super) fn play(
 /// Whether this host offers an I/O model. The error is the reason why not.
 pub fn offers(io: Io) -> Result<(), String> {
     match io {
-        Io::Auto | Io::Plain | Io::Mmsg => Ok(()),
+        Io::Auto | Io::Plain | Io::Mmsg | Io::Epoll => Ok(()),
         // UDP_GRO came with Linux 5.0, after UDP_SEGMENT in 4.18.
         Io::Gso => {
             let options = UdpOptions { gro: true, ..UdpOptions::default() };

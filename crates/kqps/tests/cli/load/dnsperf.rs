@@ -80,7 +80,8 @@ fn what_cannot_be_done_says_what_to_write() {
     let load = ["-s", &bench.echo.address, "-l", "1", "-d", queries.to_str().unwrap()];
     for (flags, wanted) in [
         (&["-m", "dnscrypt"][..], "expected udp, tcp, tls, https or quic"),
-        (&["--io", "mmsg", "-m", "tcp"], "--io is for udp"),
+        (&["--io", "mmsg", "-m", "tcp"], "--io mmsg is for udp; over tcp it is one of auto, epoll, uring"),
+        (&["--io", "epoll"], "--io epoll is for tcp, tls, https; over udp it is one of auto, plain"),
         (&["-x", "4000", "-m", "tcp"], "-x is for udp"),
         (&["--close", "rst"], "UDP has no connections"),
         (&["-c", "0", "-m", "tcp"], "expected"),

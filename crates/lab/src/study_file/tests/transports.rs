@@ -89,6 +89,16 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
             "fixed = { \"player.transport\" = \"tcp\", \"player.io\" = \"mmsg\" }",
             "experiment `tcp`: `player.io` sets nothing over tcp: it is for player.transport = \"udp\"",
         ),
+        (
+            "subjects = [\"nsd\"]",
+            "fixed = { \"player.io\" = \"epoll\" }",
+            "experiment `udp`: `player.io` sets nothing over udp: it is for player.transport = \"tcp\" or \"tls\" or",
+        ),
+        (
+            fixed,
+            "fixed = { \"player.transport\" = \"quic\", \"player.io\" = \"uring\" }",
+            "experiment `tcp`: `player.io` sets nothing over quic",
+        ),
         (fixed, "", "experiment `tcp`: `player.connections` sets nothing over udp"),
         (
             "connections = [\"kept\", \"each\"]",

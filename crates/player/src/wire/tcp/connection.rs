@@ -1,5 +1,7 @@
 //! One connection: its socket, what lies between it and messages, and how far its making has come.
 
+use std::io;
+
 use kqps_kernel::tcp_client::TcpClient;
 
 use super::layer::Layer;
@@ -12,9 +14,11 @@ const SYN_AGAIN_NS: u64 = 900_000_000;
 const SYN_BYTES: u64 = 1;
 
 /// A connection that is being made, or was made.
-pub(super) struct Connection<L> {
-    pub(super) socket: TcpClient,
+pub(super) struct Connection<L, K> {
+    pub(super) socket: K,
     pub(super) layer: L,
+    /// Pairs of an address and a port from which the attempt began, the last of them this connection's.
+    pub(super) pairs_tried: u32,
     /// Whether messages can pass.
     pub(super) is_open: bool,
     /// When the attempt began, nanoseconds of the monotonic clock.
@@ -25,7 +29,9 @@ pub(super) struct Connection<L> {
     pub(super) opened_ns: u64,
     /// Whether the kernel reports when there is room to write.
     pub(super) awaits_room: bool,
-    /// Bytes that the kernel took.
+    /// Whether a write found that the connection has ended, and how.
+    pub(super) broken: Option<Ending>,
+    /// Bytes that were handed to the kernel.
     pub(super) written_bytes: u64,
     /// `written_bytes` when queries were last handed to it while it was open and had no open query; `None` if that
     /// never happened.
@@ -34,50 +40,50 @@ pub(super) struct Connection<L> {
     pub(super) has_ticket: bool,
 }
 
-impl<L: Layer> Connection<L> {
-    /// A connection that is being made since `began_ns`.
-    pub(super) fn new(socket: TcpClient, began_ns: u64) -> Self {
+impl<L: Layer, K> Connection<L, K> {
+    /// A connection that is being made since `began_ns`, from the last of this many pairs.
+    pub(super) fn new(socket: K, began_ns: u64, pairs_tried: u32) -> Self {
         Self {
             socket,
             layer: L::default(),
+            pairs_tried,
             is_open: false,
             began_ns,
             connected_ns: None,
             opened_ns: 0,
             awaits_room: true,
+            broken: None,
             written_bytes: 0,
             idle_at_bytes: None,
             has_ticket: false,
         }
     }
 
-    /// Whether the kernel sent the SYN of an attempt again that took this long.
-    pub(super) fn has_lost_syn(&self, took_ns: u64) -> bool {
-        took_ns >= SYN_AGAIN_NS && self.retransmitted() > 0
-    }
-
-    /// Segments that the kernel sent again so far.
-    pub(super) fn retransmitted(&self) -> u64 {
-        self.socket.info().map_or(0, |info| info.retransmitted.into())
+    /// Notes that a write found this error. What the subject sent before it closed the connection may still be read.
+    /// The write took the socket's error, so that a read then finds only the end.
+    pub(super) fn broke(&mut self, error: &io::Error) {
+        let found = (error.kind() != io::ErrorKind::BrokenPipe).then_some(Ending::Reset);
+        self.broken = self.broken.or(found);
     }
 
     /// How it ended, if the peer closed it with open queries. The peer's FIN acknowledges all that had reached it by
     /// then. So if the connection was idle before the open queries, and the peer acknowledged nothing of them, the peer
-    /// closed an idle connection.
-    pub(super) fn closed_with_open_queries(&self) -> Ending {
-        let acknowledged = || self.socket.info().map_or(u64::MAX, |info| info.acknowledged_bytes);
+    /// closed an idle connection. `socket` is its own.
+    pub(super) fn closed_with_open_queries(&self, socket: &TcpClient) -> Ending {
+        let acknowledged = || socket.info().map_or(u64::MAX, |info| info.acknowledged_bytes);
         match self.idle_at_bytes {
             Some(bytes) if acknowledged() <= bytes + SYN_BYTES => Ending::IdleRace,
             _ => Ending::Closed,
         }
     }
+}
 
-    /// Writes the last bytes of its layer. `has_failed` is whether the layer failed.
-    pub(super) fn part(&mut self, has_failed: bool) {
-        let bytes = self.layer.last_bytes(has_failed);
-        if !bytes.is_empty() {
-            // A peer that takes them no more misses nothing that it needs.
-            let _ = self.socket.write(bytes);
-        }
-    }
+/// Whether the kernel sent the SYN of an attempt again that took this long.
+pub(super) fn has_lost_syn(socket: &TcpClient, took_ns: u64) -> bool {
+    took_ns >= SYN_AGAIN_NS && retransmitted(socket) > 0
+}
+
+/// Segments that the kernel sent again so far.
+pub(super) fn retransmitted(socket: &TcpClient) -> u64 {
+    socket.info().map_or(0, |info| info.retransmitted.into())
 }

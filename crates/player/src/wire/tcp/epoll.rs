@@ -2,21 +2,27 @@
 //! all replies that have arrived on a connection.
 
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
+use std::net::SocketAddr;
 
-use super::layer::Layer;
-use super::places::Places;
-use crate::books::Due;
+use kqps_kernel::epoll::{Epoll, Interest, Ready};
+use kqps_kernel::tcp_client::{TcpClient, TcpRead};
+
+use super::layer::{Broken, Buffers, Layer, Rest};
+use super::places::{Places, Sockets};
+use super::thread::{Pause, TcpThread};
 use crate::plan::BURST_MOST;
-use crate::thread::{NAP_LONGEST_NS, PlayerThread, TICK_NS};
+use crate::state::ThreadState;
+use crate::thread::TICK_NS;
 
-/// An open loop sleeps through a wait that is no longer than this. If two replies of one connection arrive meanwhile,
-/// both have the time of the second.
-const SOON_NS: u64 = 100_000;
+/// Descriptors that one look returns at most.
+const EVENTS: usize = 256;
 
-type TcpThread<'a, L> = PlayerThread<'a, Places<L>>;
+/// Reads of one connection in one look: together more than its receive buffer holds (`tcp_rmem`, usually 6 MiB).
+const READS_MOST: u32 = 32;
 
-pub(super) fn play<L: Layer>(thread: &mut TcpThread<'_, L>) -> io::Result<()> {
+type EpollThread<'a, L> = TcpThread<'a, L, EpollSockets>;
+
+fn play<L: Layer>(thread: &mut EpollThread<'_, L>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
     let mut next_tick_ns = 0;
     thread.open_kept()?;
@@ -29,83 +35,196 @@ pub(super) fn play<L: Layer>(thread: &mut TcpThread<'_, L>) -> io::Result<()> {
         if !more {
             break;
         }
-        let sent = send_due(thread, &mut burst)?;
+        let sent = thread.send_due(&mut burst)?;
         // One wait a turn: it returns at once if there is something to read.
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }
     thread.drain_with(
         |thread, now_ns| receive(thread, &mut next_tick_ns, now_ns, 0),
-        |thread, most_ns| thread.wire.look(&mut thread.state, Some(most_ns.min(TICK_NS))).map(drop),
+        |thread, most_ns| {
+            EpollSockets::look(&mut thread.wire, &mut thread.state, most_ns.min(TICK_NS)).map(drop)
+        },
         |_| (),
     )
-}
-
-impl<L: Layer> TcpThread<'_, L> {
-    fn open_kept(&mut self) -> io::Result<()> {
-        let (stop, broken) = self.stop_signals();
-        self.wire.open_kept(&mut self.state, || stop.is_asked() || broken.load(Relaxed))
-    }
-}
-
-/// Hands the due queries to connections. Returns whether there were any.
-#[inline]
-fn send_due<L: Layer>(thread: &mut TcpThread<'_, L>, burst: &mut Vec<Due>) -> io::Result<bool> {
-    let mut sent = false;
-    while let Some((flow, now_ns)) = thread.take_burst(burst) {
-        thread.state.books.tally.send_began(now_ns);
-        // The time at which a connection has the query: what follows is its latency.
-        thread.state.sent(flow, now_ns, burst);
-        thread.state.books.tally.messages_sent += 1;
-        thread.wire.hand(&mut thread.state, flow, burst, now_ns)?;
-        sent = true;
-    }
-    Ok(sent)
 }
 
 /// Looks at the connections, for `most_ns` at most, and settles queries by time at each tick. Every connection that was
 /// ready at `now_ns` has then been read.
 fn receive<L: Layer>(
-    thread: &mut TcpThread<'_, L>,
+    thread: &mut EpollThread<'_, L>,
     next_tick_ns: &mut u64,
     now_ns: u64,
     most_ns: u64,
 ) -> io::Result<bool> {
-    let received = thread.wire.look(&mut thread.state, Some(most_ns))?;
-    if now_ns >= *next_tick_ns {
-        let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
-        *next_tick_ns = now_ns + TICK_NS;
-        thread.state.tick(since_ns);
-        thread.state.books.expire(now_ns);
-        let is_loading = thread.state.supply.all_sent_ns().is_none();
-        thread.wire.tend(&mut thread.state, now_ns, is_loading)?;
-    }
+    let received = EpollSockets::look(&mut thread.wire, &mut thread.state, most_ns)?;
+    thread.tick(next_tick_ns, now_ns)?;
     Ok(received)
 }
 
-/// How long to wait for something to read, nanoseconds: until a burst is due, or a query or a connection times out. If
-/// that is soon, sleeps until then instead, since replies have the kernel's time of arrival, and a look for each of them
-/// costs more. `received` is whether a reply came in the last turn.
-fn rest<L: Layer>(thread: &mut TcpThread<'_, L>, next_tick_ns: u64, received: bool) -> u64 {
-    // Reading took a while since the turn began, and what follows is a length of time.
-    let now_ns = thread.state.now_ns();
-    let tick_ns = next_tick_ns.saturating_sub(now_ns);
-    let timer_ns = thread.wire.next_timer_ns(now_ns).unwrap_or(u64::MAX).max(TICK_NS);
-    let mut most_ns = NAP_LONGEST_NS.min(timer_ns);
-    if thread.state.books.waiting() > 0 {
-        most_ns = most_ns.min(tick_ns.max(1));
-    }
-    if thread.state.is_held_back() {
-        return most_ns.min(thread.state.supply.nap_most_ns());
-    }
-    let soon_ns = match thread.state.supply.leaves_ns(thread.burst_most) {
-        Some(leaves) => {
-            most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
-            (most_ns <= SOON_NS && thread.wire.unfinished() == 0).then_some(most_ns)
+/// How long to wait for something to read, nanoseconds. Sleeps first, if that is better.
+fn rest<L: Layer>(thread: &mut EpollThread<'_, L>, next_tick_ns: u64, received: bool) -> u64 {
+    match thread.pause(next_tick_ns, received) {
+        Pause::WaitFor(most_ns) => most_ns,
+        Pause::SleepUntil(at_ns) => {
+            thread.state.clock.sleep_until_ns(at_ns);
+            0
         }
-        None => thread.nap_ns(received),
-    };
-    let Some(soon_ns) = soon_ns.filter(|soon_ns| *soon_ns > 0) else { return most_ns };
-    thread.state.clock.sleep_until_ns(now_ns + soon_ns);
-    0
+    }
+}
+
+/// Sockets in a set that the kernel watches.
+pub(super) struct EpollSockets {
+    epoll: Epoll,
+    ready: Vec<Ready>,
+}
+
+impl Sockets for EpollSockets {
+    const IO: &'static str = "epoll";
+
+    type Socket = TcpClient;
+
+    fn new() -> io::Result<Self> {
+        Ok(Self { epoll: Epoll::new(EVENTS)?, ready: Vec::with_capacity(EVENTS) })
+    }
+
+    fn begin(socket: &TcpClient, to: SocketAddr) -> io::Result<()> {
+        socket.begin(to)
+    }
+
+    fn watch(&mut self, socket: TcpClient, _: SocketAddr, flow: usize) -> io::Result<TcpClient> {
+        self.epoll.watch(&socket, flow as u64, Interest::Both)?;
+        Ok(socket)
+    }
+
+    #[inline]
+    fn client<'s>(&'s self, socket: &'s TcpClient) -> &'s TcpClient {
+        socket
+    }
+
+    #[inline]
+    fn write(&mut self, socket: &mut TcpClient, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        let mut written = 0;
+        while !bytes.is_empty() {
+            let taken = socket.write(bytes)?;
+            if taken == 0 {
+                break;
+            }
+            written += taken;
+            drop(bytes.drain(..taken));
+        }
+        Ok(written)
+    }
+
+    #[inline]
+    fn unsent(&self, _: &TcpClient) -> usize {
+        0
+    }
+
+    fn await_room(&mut self, socket: &TcpClient, flow: usize, awaits: bool) -> io::Result<()> {
+        let interest = if awaits { Interest::Both } else { Interest::Read };
+        self.epoll.change(socket, flow as u64, interest)
+    }
+
+    fn write_last(&self, socket: &TcpClient, bytes: &[u8]) {
+        // A peer that takes them no more misses nothing that it needs.
+        let _ = socket.write(bytes);
+    }
+
+    #[inline]
+    fn may_close(&self, _: &TcpClient) -> bool {
+        true
+    }
+
+    fn end(&mut self, socket: TcpClient) {
+        drop(socket);
+    }
+
+    /// Reads what has arrived; of a flood as much as a receive buffer holds, so that other connections have their turn.
+    fn read<L: Layer>(
+        places: &mut Places<L, Self>,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        now_ns: u64,
+    ) -> io::Result<()> {
+        let mut reads = 0;
+        let rest = loop {
+            reads += 1;
+            let (mut hearing, _, buffers) = places.split(flow, now_ns);
+            let broken = hearing.broken();
+            let Some(socket) = hearing.socket() else { return Ok(()) };
+            let (rest, is_full) = match buffers.fill(hearing.kept(), socket) {
+                Ok(TcpRead::Nothing) => (Ok(Rest::Nothing), false),
+                Ok(TcpRead::End) => (Ok(Rest::End), false),
+                Ok(TcpRead::Bytes { bytes, arrived_ns }) => {
+                    let Buffers { bytes: all, room } = buffers;
+                    let is_full = bytes == all.len();
+                    (hearing.hear(state, (&mut all[..bytes], room), arrived_ns), is_full)
+                }
+                Err(_) => (Err(Broken::Socket), false),
+            };
+            match rest {
+                Ok(Rest::Nothing) if is_full && (reads < READS_MOST || broken.is_some()) => {}
+                // A write found that it has ended, and nothing more is there.
+                Ok(Rest::Nothing) if broken.is_some() => break Ok(Rest::End),
+                rest => break rest,
+            }
+        };
+        places.go_on(state, flow, rest, now_ns)
+    }
+
+    fn look<L: Layer>(
+        places: &mut Places<L, Self>,
+        state: &mut ThreadState<'_>,
+        mut most_ns: u64,
+    ) -> io::Result<bool> {
+        let mut happened = false;
+        let mut rounds_left = 1 + places.len() / EVENTS;
+        loop {
+            rounds_left -= 1;
+            let Self { epoll, ready } = &mut places.sockets;
+            ready.clear();
+            ready.extend(epoll.wait_for(Some(most_ns))?);
+            let count = ready.len();
+            let now_ns = state.now_ns();
+            for index in 0..count {
+                happened = true;
+                let ready = places.sockets.ready[index];
+                handle(places, state, ready, now_ns)?;
+            }
+            if count < EVENTS || rounds_left == 0 {
+                return Ok(happened);
+            }
+            most_ns = 0;
+        }
+    }
+
+    fn play<L: Layer>(thread: &mut EpollThread<'_, L>) -> io::Result<()> {
+        play(thread)
+    }
+}
+
+#[inline]
+fn handle<L: Layer>(
+    places: &mut Places<L, EpollSockets>,
+    state: &mut ThreadState<'_>,
+    ready: Ready,
+    now_ns: u64,
+) -> io::Result<()> {
+    let flow = ready.key as usize;
+    let Some(connection) = places.connection(flow) else { return Ok(()) };
+    if connection.connected_ns.is_none() {
+        let outcome = connection.socket.outcome();
+        let is_over = ready.writable || outcome.is_err();
+        if !is_over || !places.connected(state, flow, outcome, now_ns) {
+            return Ok(());
+        }
+    }
+    if ready.writable {
+        places.write_on(state, flow, now_ns)?;
+    }
+    if ready.readable {
+        EpollSockets::read(places, state, flow, now_ns)?;
+    }
+    Ok(())
 }

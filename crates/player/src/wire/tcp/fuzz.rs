@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use kqps_kernel::tcp_client::TcpClient;
+use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 
 use super::frame::append;
-use super::layer::{Arrived, Buffers, Layer as _, Plain, Rest};
+use super::layer::{Arrived, Buffers, Layer as _, Plain};
 
 thread_local! {
     /// The listening socket of all connections of a thread.
@@ -43,19 +43,33 @@ pub fn framing(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let (client, mut peer) = pair();
     let (mut layer, mut buffers, mut heard) = (Plain::default(), Buffers::new(), Vec::new());
+    let mut is_held = false;
     let mut read = || {
-        let hear = |arrived: Arrived<'_>, _| match arrived {
+        let read = buffers.fill(layer.kept(), &client).expect("it is open");
+        let TcpRead::Bytes { bytes, .. } = read else { return read == TcpRead::End };
+        let hear = |arrived: Arrived<'_>| match arrived {
             Arrived::Message(message) => heard.push(message.to_vec()),
             Arrived::Wrong { .. } => unreachable!("nothing carries messages but TCP"),
         };
-        layer.read(&client, &mut buffers, hear).expect("it is open")
+        // Every other read stands elsewhere, as the buffers of a ring do.
+        is_held = !is_held;
+        let taken = if is_held {
+            let held = buffers.bytes[layer.kept().len()..bytes].to_vec();
+            let (bytes, room) = buffers.join(layer.kept(), &held);
+            layer.take(bytes, room, hear)
+        } else {
+            let Buffers { bytes: buffer, room } = &mut buffers;
+            layer.take(&mut buffer[..bytes], room, hear)
+        };
+        taken.expect("nothing but TCP can fail");
+        false
     };
     for piece in stream.chunks(usize::from(piece).max(1)) {
         peer.write_all(piece).expect("the player reads");
         read();
     }
     peer.shutdown(Shutdown::Write).expect("it is open");
-    while read() != Rest::End {
+    while !read() {
         std::thread::yield_now();
     }
     let wanted = whole(stream);

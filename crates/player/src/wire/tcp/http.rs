@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kqps_http::{ALPN, ClientSession, Fate, Requests};
-use kqps_kernel::tcp_client::TcpClient;
 use kqps_tls::{Connector, Failure};
 
 use super::frame::first_message;
-use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
-use super::secure::{Decrypted, Secure, rest_of};
+use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
+use super::secure::{Secure, rest_of};
 use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::reply::Cause;
@@ -101,17 +100,18 @@ impl Layer for Http {
         Ok(self.secure.outgoing_mut())
     }
 
-    fn read(
+    #[inline]
+    fn kept(&self) -> &[u8] {
+        self.secure.kept()
+    }
+
+    fn take(
         &mut self,
-        socket: &TcpClient,
-        buffers: &mut Buffers,
-        mut each: impl FnMut(Arrived<'_>, Option<u64>),
+        bytes: &mut [u8],
+        room: &mut Room,
+        each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
-        let (arrived_ns, opened, is_full) = match self.secure.decrypt(socket, buffers)? {
-            Decrypted::Nothing => return Ok(Rest::Nothing),
-            Decrypted::End => return Ok(Rest::End),
-            Decrypted::Bytes { arrived_ns, opened, is_full } => (arrived_ns, opened, is_full),
-        };
+        let opened = self.secure.decrypt(bytes, room);
         if !self.is_open && self.secure.is_open() {
             if self.secure.protocol() != Some(ALPN) {
                 return Err(Fault::Tls(Failure::Alpn).into());
@@ -119,13 +119,13 @@ impl Layer for Http {
             self.is_open = true;
         }
         let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) else {
-            return rest_of(opened, is_full);
+            return rest_of(opened);
         };
-        let received = streams.receive(buffers, |arrived| each(arrived, arrived_ns));
+        let received = streams.receive(room, each);
         let has_gone_away = streams.has_gone_away();
         self.seal().map_err(Fault::Tls)?;
         received?;
-        let rest = rest_of(opened, is_full)?;
+        let rest = rest_of(opened)?;
         Ok(if has_gone_away { Rest::GoneAway } else { rest })
     }
 
@@ -276,9 +276,9 @@ impl Streams {
     }
 
     /// Takes the decrypted bytes of a read, and passes on what they settle.
-    fn receive(&mut self, buffers: &mut Buffers, mut each: impl FnMut(Arrived<'_>)) -> Result<(), Fault> {
+    fn receive(&mut self, room: &mut Room, mut each: impl FnMut(Arrived<'_>)) -> Result<(), Fault> {
         let Self { session, counts, lost, .. } = self;
-        let Buffers { plain, message, .. } = buffers;
+        let Room { plain, message } = room;
         let received = session.receive(plain, |key, fate| match fate {
             Fate::Response { status, is_dns, body } => each(judged(key, (status, is_dns), body, message)),
             Fate::TooLong => each(Arrived::Wrong { key, cause: Cause::TooLong }),

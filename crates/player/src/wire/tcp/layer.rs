@@ -1,6 +1,8 @@
 //! What lies between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for
 //! each, so that plain connections pay nothing for the others.
 
+use std::io;
+
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use kqps_tls::Failure;
 
@@ -16,6 +18,9 @@ pub(crate) trait Layer: Default {
 
     /// Whether each message has a stream of its own, which can end alone.
     const HAS_STREAMS: bool = false;
+
+    /// Whether the bytes for the kernel are those of the messages.
+    const IS_PLAIN: bool = false;
 
     /// The counts that it needs; `None` if it counts nothing.
     fn counts() -> Option<TlsCounts>;
@@ -40,13 +45,15 @@ pub(crate) trait Layer: Default {
     /// for; the others stay.
     fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault>;
 
-    /// Reads once, and calls `each` for everything that arrived whole, with the kernel's time of arrival of the last
-    /// byte that it read.
-    fn read(
+    /// The bytes of an earlier read that the next [`Self::take`] needs before those that arrived since.
+    fn kept(&self) -> &[u8];
+
+    /// Takes the bytes that it kept and those that arrived since, and calls `each` for everything that arrived whole.
+    fn take(
         &mut self,
-        socket: &TcpClient,
-        buffers: &mut Buffers,
-        each: impl FnMut(Arrived<'_>, Option<u64>),
+        bytes: &mut [u8],
+        room: &mut Room,
+        each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken>;
 
     /// Calls `each` for every query that was lost alone since the last call, with its key.
@@ -93,6 +100,12 @@ const READ_BYTES: usize = 1 << 18;
 /// What all connections of a thread read into, one at a time.
 pub(crate) struct Buffers {
     pub(super) bytes: Box<[u8]>,
+    pub(super) room: Room,
+}
+
+/// What layers write to, one at a time.
+#[derive(Default)]
+pub(crate) struct Room {
     /// Messages that were decrypted.
     pub(super) plain: Vec<u8>,
     /// A message with its query's ID.
@@ -101,7 +114,28 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; READ_BYTES].into(), plain: Vec::new(), message: Vec::new() }
+        Self { bytes: vec![0; READ_BYTES].into(), room: Room::default() }
+    }
+
+    /// Puts bytes that a layer kept at the beginning, and reads once from a socket behind them. The number of bytes
+    /// that it returns includes both.
+    #[inline]
+    pub(super) fn fill(&mut self, kept: &[u8], socket: &TcpClient) -> io::Result<TcpRead> {
+        self.bytes[..kept.len()].copy_from_slice(kept);
+        let read = socket.read(&mut self.bytes[kept.len()..])?;
+        Ok(match read {
+            TcpRead::Bytes { bytes, arrived_ns } => TcpRead::Bytes { bytes: kept.len() + bytes, arrived_ns },
+            nothing => nothing,
+        })
+    }
+
+    /// Puts bytes that a layer kept at the beginning, and these behind them. Returns both, and room for the layer.
+    pub(super) fn join(&mut self, kept: &[u8], bytes: &[u8]) -> (&mut [u8], &mut Room) {
+        let whole = &mut self.bytes[..kept.len() + bytes.len()];
+        let (first, second) = whole.split_at_mut(kept.len());
+        first.copy_from_slice(kept);
+        second.copy_from_slice(bytes);
+        (whole, &mut self.room)
     }
 }
 
@@ -119,13 +153,11 @@ pub(crate) enum Arrived<'a> {
     },
 }
 
-/// What a read found after the last whole reply.
+/// What stands after the last whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Nothing more has arrived.
     Nothing,
-    /// There may be more.
-    More,
     /// The peer closed its direction.
     End,
     /// The peer takes no more messages, and has answered all that it will.
@@ -195,6 +227,8 @@ pub(crate) struct Plain {
 impl Layer for Plain {
     type Shared = ();
 
+    const IS_PLAIN: bool = true;
+
     fn counts() -> Option<TlsCounts> {
         None
     }
@@ -225,25 +259,21 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn read(
+    fn kept(&self) -> &[u8] {
+        &self.partial
+    }
+
+    #[inline]
+    fn take(
         &mut self,
-        socket: &TcpClient,
-        buffers: &mut Buffers,
-        mut each: impl FnMut(Arrived<'_>, Option<u64>),
+        bytes: &mut [u8],
+        _: &mut Room,
+        mut each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
-        let buffer = &mut buffers.bytes;
-        let kept = self.partial.len();
-        buffer[..kept].copy_from_slice(&self.partial);
-        let (bytes, arrived_ns) = match socket.read(&mut buffer[kept..]).map_err(|_| Broken::Socket)? {
-            TcpRead::Nothing => return Ok(Rest::Nothing),
-            TcpRead::End => return Ok(Rest::End),
-            TcpRead::Bytes { bytes, arrived_ns } => (bytes, arrived_ns),
-        };
-        let is_full = kept + bytes == buffer.len();
-        let rest = messages(&buffer[..kept + bytes], |reply| each(Arrived::Message(reply), arrived_ns));
+        let rest = messages(bytes, |reply| each(Arrived::Message(reply)));
         self.partial.clear();
         self.partial.extend_from_slice(rest);
-        Ok(if is_full { Rest::More } else { Rest::Nothing })
+        Ok(Rest::Nothing)
     }
 
     fn last_bytes(&mut self, _: bool) -> &[u8] {

@@ -2,6 +2,9 @@
 //! becomes of the queries of a connection when it ends.
 
 mod making;
+mod reading;
+mod sockets;
+mod tending;
 mod writes;
 
 use std::cmp::Reverse;
@@ -10,11 +13,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use kqps_kernel::epoll::{Epoll, Interest, Ready};
-
-use super::connection::Connection;
+use super::connection::{Connection, retransmitted};
 use super::frame::append;
-use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
+use super::layer::{Buffers, Fault, Layer};
 use super::ports::Ports;
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending};
@@ -23,31 +24,19 @@ use crate::plan::{Close, Plan, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
 use making::pause_ns;
+pub(crate) use sockets::Sockets;
 use writes::Writes;
-
-/// Descriptors that one look returns at most.
-const EVENTS: usize = 256;
-
-/// Reads of one connection in one look: together more than its receive buffer holds (`tcp_rmem`, usually 6 MiB).
-const READS_MOST: u32 = 32;
 
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
 const OUTPUT_MOST: usize = 1 << 16;
 
-/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a
-/// call would take longer than a query may be late.
-const CLOSED_AT_ONCE: usize = 4096;
-
-/// How long a connection without queries waits for its server's ticket, nanoseconds.
-const TICKET_WAIT_NS: u64 = 100_000_000;
-
-/// The places for the connections of one thread, with a layer between messages and bytes.
-pub(crate) struct Places<L: Layer> {
-    places: Box<[Place<L>]>,
+/// The places for the connections of one thread, with a layer between messages and bytes, and the sockets of one I/O
+/// model.
+pub(crate) struct Places<L: Layer, S: Sockets> {
+    places: Box<[Place<L, S>]>,
     /// What the layers share.
     shared: L::Shared,
-    epoll: Epoll,
-    ready: Vec<Ready>,
+    pub(super) sockets: S,
     /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// The place where the next check for connections without further queries begins.
@@ -68,12 +57,12 @@ pub(crate) struct Places<L: Layer> {
 }
 
 /// A place for one connection after the other.
-struct Place<L> {
+pub(super) struct Place<L, S: Sockets> {
     /// The number of its target.
     target: usize,
     to: SocketAddr,
     from: Option<IpAddr>,
-    connection: Option<Connection<L>>,
+    connection: Option<Connection<L, S::Socket>>,
     /// Bytes of queries that were handed to the place and not yet to the kernel.
     output: Vec<u8>,
     /// Failed attempts in a row.
@@ -85,7 +74,7 @@ struct Place<L> {
     writes: Writes,
 }
 
-impl<L: Layer> Places<L> {
+impl<L: Layer, S: Sockets> Places<L, S> {
     /// Places for `flows` connections, of which `first` is the number of the first among all.
     pub(super) fn new(
         plan: &Plan,
@@ -117,8 +106,7 @@ impl<L: Layer> Places<L> {
         Ok(Self {
             places: (first..first + flows).map(place).collect(),
             shared,
-            epoll: Epoll::new(EVENTS)?,
-            ready: Vec::with_capacity(EVENTS),
+            sockets: S::new()?,
             timers: BinaryHeap::new(),
             next_to_close: 0,
             buffers: Buffers::new(),
@@ -176,7 +164,7 @@ impl<L: Layer> Places<L> {
         if ending == Ending::GoAway
             && let Some(connection) = &mut place.connection
         {
-            connection.part(false);
+            part(connection, &self.sockets, false);
         }
         if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
@@ -193,7 +181,8 @@ impl<L: Layer> Places<L> {
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(connection) = place.connection.take() {
-            self.counts.retransmitted += connection.retransmitted();
+            self.counts.retransmitted += retransmitted(self.sockets.client(&connection.socket));
+            self.sockets.end(connection.socket);
         }
         place.output.clear();
         place.writes.clear();
@@ -211,7 +200,7 @@ impl<L: Layer> Places<L> {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
-        connection.part(true);
+        part(connection, &self.sockets, true);
         if connection.is_open {
             self.ended(state, flow, fault.ending(), now_ns);
         } else {
@@ -221,7 +210,7 @@ impl<L: Layer> Places<L> {
 
     /// Writes what the kernel takes.
     #[inline]
-    fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+    pub(super) fn flush(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
         let Place { connection: Some(connection), output, writes, .. } = &mut self.places[flow] else {
             return Ok(());
         };
@@ -234,24 +223,20 @@ impl<L: Layer> Places<L> {
                 return Ok(());
             }
         };
-        while !outgoing.is_empty() {
-            match connection.socket.write(outgoing) {
-                Ok(0) => break,
-                Ok(taken) => {
-                    connection.written_bytes += taken as u64;
-                    drop(outgoing.drain(..taken));
-                }
-                // What the subject sent before it closed the connection may still be read. The write took the
-                // socket's error, so that a read then finds only the end.
-                Err(error) => {
-                    let broken = (error.kind() != io::ErrorKind::BrokenPipe).then_some(Ending::Reset);
-                    return self.read(state, flow, broken, now_ns);
-                }
+        match self.sockets.write(&mut connection.socket, outgoing) {
+            Ok(taken) => connection.written_bytes += taken as u64,
+            Err(error) => {
+                connection.broke(&error);
+                return S::read(self, state, flow, now_ns);
             }
         }
-        let waiting = outgoing.len();
-        // If records of TLS wait, it is not known which queries are in them.
-        let unwritten = if output.is_empty() && waiting > 0 { u64::MAX } else { output.len() as u64 };
+        let waiting = outgoing.len() + self.sockets.unsent(&connection.socket);
+        let unwritten = match waiting {
+            0 => output.len() as u64,
+            _ if L::IS_PLAIN => waiting as u64,
+            // It is not known which queries are in what waits.
+            _ => u64::MAX,
+        };
         writes.written(unwritten, at_ns);
         connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
         let is_full = waiting.max(output.len()) > OUTPUT_MOST;
@@ -259,229 +244,40 @@ impl<L: Layer> Places<L> {
         let awaits_room = waiting > 0;
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
-            let interest = if awaits_room { Interest::Both } else { Interest::Read };
-            self.epoll.change(&connection.socket, flow as u64, interest)?;
+            self.sockets.await_room(&connection.socket, flow, awaits_room)?;
         }
         Ok(())
     }
 
-    /// Looks at the connections, and waits for `most_ns` at most until something happens at one of them. Returns
-    /// whether a reply came, or a connection was made or ended.
-    pub(super) fn look(&mut self, state: &mut ThreadState<'_>, mut most_ns: Option<u64>) -> io::Result<bool> {
-        let mut happened = false;
-        let mut rounds_left = 1 + self.places.len() / EVENTS;
-        loop {
-            rounds_left -= 1;
-            self.ready.clear();
-            self.ready.extend(self.epoll.wait_for(most_ns)?);
-            let now_ns = state.now_ns();
-            for index in 0..self.ready.len() {
-                happened = true;
-                let ready = self.ready[index];
-                self.handle(state, ready, now_ns)?;
-            }
-            if self.ready.len() < EVENTS || rounds_left == 0 {
-                return Ok(happened);
-            }
-            most_ns = Some(0);
-        }
-    }
-
+    /// Goes on when a connection was made, or may have room.
     #[inline]
-    fn handle(&mut self, state: &mut ThreadState<'_>, ready: Ready, now_ns: u64) -> io::Result<()> {
-        let flow = ready.key as usize;
-        let Some(connection) = &self.places[flow].connection else { return Ok(()) };
-        if connection.connected_ns.is_none() && !self.connected(state, flow, ready, now_ns) {
-            return Ok(());
-        }
-        if ready.writable {
-            self.flush(state, flow, now_ns)?;
-            if self.has_connections_alone {
-                self.close_if_spent(state, flow, now_ns)?;
-            }
-        }
-        if ready.readable {
-            self.read(state, flow, None, now_ns)?;
-        }
-        Ok(())
-    }
-
-    /// Reads what has arrived; of a flood as much as a receive buffer holds, so that other connections have their turn.
-    /// `broken` is how a write found that the connection had ended, if one did.
-    fn read(
+    pub(super) fn write_on(
         &mut self,
         state: &mut ThreadState<'_>,
         flow: usize,
-        broken: Option<Ending>,
         now_ns: u64,
     ) -> io::Result<()> {
-        let place = &mut self.places[flow];
-        let Some(connection) = &mut place.connection else { return Ok(()) };
-        let counts = &mut self.counts;
-        let tickets = self.awaits_tickets.then(|| L::tickets(&self.shared, place.target));
-        let (mut reads, mut fault) = (0, None);
-        let ending = loop {
-            reads += 1;
-            let mut replies = 0;
-            let rest = connection.layer.read(&connection.socket, &mut self.buffers, |arrived, arrived_ns| {
-                replies += 1;
-                let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
-                let reply = match arrived {
-                    Arrived::Message(reply) => reply,
-                    Arrived::Wrong { key, cause } => return state.books.wrong(flow, key, cause, at_ns),
-                };
-                let Some((key, latency_ns)) = state.books.replied(flow, reply, at_ns) else { return };
-                counts.write_to_reply.record_us(place.writes.stamps.since_us(key, at_ns));
-                if place.writes.stamps.is_first(key) {
-                    counts.first_query.record_us(latency_ns / 1000);
-                }
-            });
-            connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
-            if replies > 0 {
-                place.failures = 0;
-            }
-            match rest {
-                Ok(Rest::More) if reads < READS_MOST || broken.is_some() => {}
-                Ok(Rest::More | Rest::Nothing) => break broken,
-                Ok(Rest::GoneAway) => break broken.or(Some(Ending::GoAway)),
-                Ok(Rest::End) if broken.is_some() => break broken,
-                Ok(Rest::End) if state.books.unsettled_of(flow) == 0 => break Some(Ending::Idle),
-                Ok(Rest::End) => break Some(connection.closed_with_open_queries()),
-                Err(Broken::Socket) => break Some(Ending::Reset),
-                Err(Broken::Layer(found)) => {
-                    fault = Some(found);
-                    break None;
-                }
-            }
-        };
-        connection.has_ticket |=
-            tickets.is_some_and(|before| L::tickets(&self.shared, place.target) > before);
-        self.go_on(state, flow, ending, fault.as_ref(), now_ns)
+        self.flush(state, flow, now_ns)?;
+        if self.has_connections_alone { self.close_if_spent(state, flow, now_ns) } else { Ok(()) }
     }
 
-    /// Goes on after a read: the connection has opened, ended, or waits for more.
+    /// Notes that the kernel took bytes that had been handed to it, at `at_ns`, and that so many of them are left.
+    pub(super) fn written(&mut self, flow: usize, left: usize, at_ns: u64) {
+        let Place { output, writes, .. } = &mut self.places[flow];
+        if left == 0 || L::IS_PLAIN {
+            writes.written((left + output.len()) as u64, at_ns);
+        }
+    }
+
+    /// The number of places.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The connection of a place, which is being made or was made.
     #[inline]
-    fn go_on(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        flow: usize,
-        ending: Option<Ending>,
-        fault: Option<&Fault>,
-        now_ns: u64,
-    ) -> io::Result<()> {
-        let has_opened = self.open_if_ready(state, flow, now_ns);
-        if let Some(fault) = fault {
-            self.layer_failed(state, flow, fault, now_ns);
-            return Ok(());
-        }
-        let Some(connection) = &self.places[flow].connection else { return Ok(()) };
-        match ending {
-            Some(ending) if connection.is_open => self.ended(state, flow, ending, now_ns),
-            // Its handshake was not complete.
-            Some(ending) => self.failed(state, flow, ending.loss(), now_ns),
-            None => {
-                if has_opened || connection.layer.has_own_bytes() {
-                    self.flush(state, flow, now_ns)?;
-                }
-                self.close_if_spent(state, flow, now_ns)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes a connection that had all of its queries, once their fates are settled.
-    fn close_if_spent(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let is_in_use = state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0;
-        if is_in_use || self.waits_for_ticket(flow, now_ns) {
-            return Ok(());
-        }
-        if let Some(connection) = &mut self.places[flow].connection {
-            if self.close == Close::Rst {
-                connection.socket.close_by_reset()?;
-            }
-            if connection.is_open {
-                if self.close == Close::Fin {
-                    connection.part(false);
-                }
-                self.ended(state, flow, Ending::Player, now_ns);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a connection without queries stays open for its server's ticket.
-    fn waits_for_ticket(&mut self, flow: usize, now_ns: u64) -> bool {
-        let connection = self.places[flow].connection.as_ref().filter(|_| self.awaits_tickets);
-        let Some(connection) = connection.filter(|one| one.is_open && !one.has_ticket) else { return false };
-        self.awaits_tickets = now_ns < connection.opened_ns + TICKET_WAIT_NS;
-        self.awaits_tickets
-    }
-
-    /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
-    /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
-    pub(super) fn tend(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        now_ns: u64,
-        is_loading: bool,
-    ) -> io::Result<()> {
-        while let Some(&Reverse((due_ns, flow))) = self.timers.peek() {
-            if due_ns > now_ns {
-                break;
-            }
-            self.timers.pop();
-            self.timer(state, flow, now_ns, is_loading);
-        }
-        if L::HAS_STREAMS || self.uses_of_connection.is_some() {
-            for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
-                let flow = self.next_to_close;
-                self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
-                if L::HAS_STREAMS {
-                    self.tend_streams(state, flow, now_ns)?;
-                }
-                self.close_if_spent(state, flow, now_ns)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
-    fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let is_due = |one: &mut Connection<L>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
-        if self.places[flow].connection.as_mut().is_some_and(is_due) {
-            self.flush(state, flow, now_ns)?;
-        }
-        let has_gone_away = |one: &Connection<L>| one.is_open && one.layer.has_gone_away();
-        if self.places[flow].connection.as_ref().is_some_and(has_gone_away) {
-            self.ended(state, flow, Ending::GoAway, now_ns);
-        }
-        Ok(())
-    }
-
-    fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
-        let timeout_ns = self.connect_timeout.as_nanos() as u64;
-        let place = &mut self.places[flow];
-        match &place.connection {
-            Some(connection)
-                if !connection.is_open
-                    && connection.began_ns.saturating_add(timeout_ns) <= state.clock.clock_ns(now_ns) =>
-            {
-                self.failed(state, flow, Loss::ConnectTimeout, now_ns);
-            }
-            None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
-                place.paused_until_ns = None;
-                let is_kept = self.uses_of_connection.is_none();
-                if !place.output.is_empty() || (is_kept && is_loading) {
-                    self.connect(state, flow, now_ns);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// How long until something is due, nanoseconds.
-    pub(super) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
-        self.timers.peek().map(|&Reverse((due_ns, _))| due_ns.saturating_sub(now_ns))
+    pub(super) fn connection(&mut self, flow: usize) -> Option<&mut Connection<L, S::Socket>> {
+        self.places[flow].connection.as_mut()
     }
 
     /// The counts, once the trial is over. Ends all connections.
@@ -491,14 +287,23 @@ impl<L: Layer> Places<L> {
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
-            counts.retransmitted += connection.retransmitted();
+            let client = self.sockets.client(&connection.socket);
+            counts.retransmitted += retransmitted(client);
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.
-                let _ = connection.socket.close_by_reset();
+                let _ = client.close_by_reset();
             } else if connection.is_open {
-                connection.part(false);
+                part(&mut connection, &self.sockets, false);
             }
         }
         counts
+    }
+}
+
+/// Writes the last bytes of a connection's layer. `has_failed` is whether the layer failed.
+fn part<L: Layer, S: Sockets>(connection: &mut Connection<L, S::Socket>, sockets: &S, has_failed: bool) {
+    let bytes = connection.layer.last_bytes(has_failed);
+    if !bytes.is_empty() {
+        sockets.write_last(&connection.socket, bytes);
     }
 }

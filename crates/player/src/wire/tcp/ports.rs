@@ -74,14 +74,26 @@ impl Ports {
         Some(SocketAddr::new(source.address, port))
     }
 
-    /// Begins to connect a flow from its next pair that is not in use, and counts those that are. Fails with
-    /// [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
-    pub(super) fn connect(&mut self, to: SocketAddr, flow: usize, in_use: &mut u64) -> io::Result<TcpClient> {
-        for _ in 0..TRIES {
+    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `tried`
+    /// is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
+    /// use.
+    pub(super) fn connect(
+        &mut self,
+        (to, flow): (SocketAddr, usize),
+        (tried, in_use): (&mut u32, &mut u64),
+        begin: impl Fn(&TcpClient, SocketAddr) -> io::Result<()>,
+    ) -> io::Result<TcpClient> {
+        while *tried < TRIES {
+            *tried += 1;
             let Some(from) = self.next(flow) else { break };
-            match TcpClient::connect_from(to, from)? {
-                Some(client) => return Ok(client),
-                None => *in_use += 1,
+            let Some(client) = TcpClient::bound_at(to, from)? else {
+                *in_use += 1;
+                continue;
+            };
+            match begin(&client, to) {
+                Ok(()) => return Ok(client),
+                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => *in_use += 1,
+                Err(error) => return Err(error),
             }
         }
         Err(io::ErrorKind::AddrNotAvailable.into())
@@ -181,6 +193,10 @@ mod tests {
         }
     }
 
+    fn connect(ports: &mut Ports, to: SocketAddr, in_use: &mut u64) -> io::Result<TcpClient> {
+        ports.connect((to, 0), (&mut 0, in_use), TcpClient::begin)
+    }
+
     #[test]
     fn a_port_in_use_is_passed_over_and_none_left_is_an_error() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -190,18 +206,18 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let plan = planned(Some("127.0.54.1"), 1, 1);
         let mut in_use = 0;
-        let error = Ports::of(vec![port], &plan, 0..1).connect(to, 0, &mut in_use).unwrap_err();
+        let error = connect(&mut Ports::of(vec![port], &plan, 0..1), to, &mut in_use).unwrap_err();
         assert_eq!((error.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
-        let none = Ports::of(Vec::new(), &plan, 0..1).connect(to, 0, &mut in_use).unwrap_err();
+        let none = connect(&mut Ports::of(Vec::new(), &plan, 0..1), to, &mut in_use).unwrap_err();
         assert_eq!((none.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
 
         drop(taken);
         let mut ports = Ports::of(vec![port], &plan, 0..1);
-        let first = ports.connect(to, 0, &mut in_use).unwrap();
+        let first = connect(&mut ports, to, &mut in_use).unwrap();
         let (_, peer) = server.accept().unwrap();
         assert_eq!(peer, SocketAddr::from(([127, 0, 54, 1], port)));
         // While the first connection lasts, the pair is in use.
-        assert!(ports.connect(to, 0, &mut in_use).is_err());
+        assert!(connect(&mut ports, to, &mut in_use).is_err());
         assert_eq!(in_use, 32);
         drop(first);
     }

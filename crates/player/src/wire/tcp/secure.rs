@@ -1,10 +1,9 @@
 //! TLS between messages and the bytes of a connection (RFC 7858).
 
-use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use kqps_tls::{ClientTls, Connector, Failure, Peer};
 
 use super::frame::messages;
-use super::layer::{Arrived, Broken, Buffers, Fault, Layer, Rest};
+use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};
 
 /// The TLS of one connection.
@@ -60,22 +59,23 @@ impl Layer for Secure {
         Ok(&mut self.outgoing)
     }
 
-    fn read(
+    #[inline]
+    fn kept(&self) -> &[u8] {
+        self.tls.as_ref().map_or(&[][..], ClientTls::kept)
+    }
+
+    fn take(
         &mut self,
-        socket: &TcpClient,
-        buffers: &mut Buffers,
-        mut each: impl FnMut(Arrived<'_>, Option<u64>),
+        bytes: &mut [u8],
+        room: &mut Room,
+        mut each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
-        let (arrived_ns, opened, is_full) = match self.decrypt(socket, buffers)? {
-            Decrypted::Nothing => return Ok(Rest::Nothing),
-            Decrypted::End => return Ok(Rest::End),
-            Decrypted::Bytes { arrived_ns, opened, is_full } => (arrived_ns, opened, is_full),
-        };
+        let opened = self.decrypt(bytes, room);
         // What the peer sent before TLS failed is whole.
-        let rest = messages(&buffers.plain, |reply| each(Arrived::Message(reply), arrived_ns));
+        let rest = messages(&room.plain, |reply| each(Arrived::Message(reply)));
         self.partial.clear();
         self.partial.extend_from_slice(rest);
-        rest_of(opened, is_full)
+        rest_of(opened)
     }
 
     fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
@@ -94,41 +94,17 @@ impl Layer for Secure {
     }
 }
 
-/// What a read brought.
-pub(super) enum Decrypted {
-    /// Nothing.
-    Nothing,
-    /// The end.
-    End,
-    /// Records. What they hold stands in `plain` of the buffers, after the beginning of a reply.
-    Bytes {
-        /// The kernel's time of arrival.
-        arrived_ns: Option<u64>,
-        /// Whether the peer may still send, or why TLS failed after what was decrypted.
-        opened: Result<Peer, Failure>,
-        /// Whether the read filled its buffer.
-        is_full: bool,
-    },
-}
-
 impl Secure {
-    /// Reads once, and decrypts what arrived.
+    /// Decrypts records that arrived, after those that TLS kept. What they hold then stands in `plain`, after the
+    /// beginning of a reply, also if TLS failed after it. Returns whether the peer may still send.
     #[inline]
-    pub(super) fn decrypt(&mut self, socket: &TcpClient, buffers: &mut Buffers) -> Result<Decrypted, Broken> {
-        let Some(tls) = &mut self.tls else { return Ok(Decrypted::Nothing) };
-        let Buffers { bytes: buffer, plain, .. } = buffers;
-        let kept = tls.kept().len();
-        buffer[..kept].copy_from_slice(tls.kept());
-        let (bytes, arrived_ns) = match socket.read(&mut buffer[kept..]).map_err(|_| Broken::Socket)? {
-            TcpRead::Nothing => return Ok(Decrypted::Nothing),
-            TcpRead::End => return Ok(Decrypted::End),
-            TcpRead::Bytes { bytes, arrived_ns } => (bytes, arrived_ns),
-        };
-        let is_full = kept + bytes == buffer.len();
-        plain.clear();
-        plain.extend_from_slice(&self.partial);
-        let opened = tls.open(&mut buffer[..kept + bytes], plain, &mut self.outgoing);
-        Ok(Decrypted::Bytes { arrived_ns, opened, is_full })
+    pub(super) fn decrypt(&mut self, records: &mut [u8], room: &mut Room) -> Result<Peer, Failure> {
+        room.plain.clear();
+        room.plain.extend_from_slice(&self.partial);
+        match &mut self.tls {
+            Some(tls) => tls.open(records, &mut room.plain, &mut self.outgoing),
+            None => Ok(Peer::Open),
+        }
     }
 
     /// Encrypts bytes for the kernel, once the handshake is complete.
@@ -150,12 +126,11 @@ impl Secure {
     }
 }
 
-/// What follows a read whose records were decrypted with this outcome.
+/// What follows records that were decrypted with this outcome.
 #[inline]
-pub(super) fn rest_of(opened: Result<Peer, Failure>, is_full: bool) -> Result<Rest, Broken> {
+pub(super) fn rest_of(opened: Result<Peer, Failure>) -> Result<Rest, Broken> {
     match opened {
         Ok(Peer::Closed) => Ok(Rest::End),
-        Ok(Peer::Open) if is_full => Ok(Rest::More),
         Ok(Peer::Open) => Ok(Rest::Nothing),
         Err(failure) => Err(Fault::Tls(failure).into()),
     }

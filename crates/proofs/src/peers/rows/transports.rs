@@ -17,6 +17,10 @@ const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
 const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
 const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
+/// The same by each I/O model of the player.
+const KEPT_BY_EPOLL: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500", "--io", "epoll"];
+const KEPT_BY_URING: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500", "--io", "uring"];
+
 /// The same in TLS. dnsperf checks no certificate, so kqps checks none either.
 const KEPT_IN_TLS: &[&str] = &["-m", "tls", "--insecure", "-c", "8", "-q", "500"];
 const KEPT_IN_DOT: &[&str] = &["-m", "dot", "-c", "8", "-q", "500"];
@@ -54,6 +58,40 @@ const EACH: &[&str] = &[
     "rst",
     "-a",
     "127.1.0.0/16",
+];
+
+/// The same by each I/O model of the player.
+const EACH_BY_EPOLL: &[&str] = &[
+    "-m",
+    "tcp",
+    "-c",
+    "500",
+    "-q",
+    "500",
+    "--queries-per-connection",
+    "1",
+    "--close",
+    "rst",
+    "-a",
+    "127.1.0.0/16",
+    "--io",
+    "epoll",
+];
+const EACH_BY_URING: &[&str] = &[
+    "-m",
+    "tcp",
+    "-c",
+    "500",
+    "-q",
+    "500",
+    "--queries-per-connection",
+    "1",
+    "--close",
+    "rst",
+    "-a",
+    "127.1.0.0/16",
+    "--io",
+    "uring",
 ];
 
 /// The same by kernel sockets over veth. kqps closes by FIN there, as kxdpgun does, so that the server has the same
@@ -94,7 +132,7 @@ const S_TIME: &[&str] =
 const SUITE: &str = "TLS_AES_256_GCM_SHA384";
 
 pub(super) fn rows() -> Vec<Row> {
-    [kept(), each(), handshakes(), servers()].into_iter().flatten().collect()
+    [kept(), each(), loops(), handshakes(), servers()].into_iter().flatten().collect()
 }
 
 /// A row about rates.
@@ -175,6 +213,20 @@ fn each() -> Vec<Row> {
             Target::AtLeast(1.0),
             veth(kqps, EACH_IN_QUIC, Carrier::Quic),
             veth(kxdpgun, KXDPGUN_QUIC, Carrier::Quic),
+        ),
+    ]
+}
+
+/// The I/O models of the player beside each other. What they show decides what `--io auto` stands for.
+fn loops() -> Vec<Row> {
+    let kqps = |flags| at_echo(Player::Kqps, flags, Carrier::Tcp, Kind::Loopback);
+    let beside = |what, uring, epoll| rate(what, Target::Reported, kqps(uring), kqps(epoll));
+    vec![
+        beside("answered rate at echo tcp, 8 kept connections: uring / epoll", KEPT_BY_URING, KEPT_BY_EPOLL),
+        beside(
+            "answered rate at echo tcp, a connection for each query: uring / epoll",
+            EACH_BY_URING,
+            EACH_BY_EPOLL,
         ),
     ]
 }

@@ -6,9 +6,9 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
 
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, player_ios};
 use super::compare::{compare, doubt};
-use super::mix::{MIXES, Mix};
+use super::mix::{MIXES, Mix, URING};
 use super::wire::{Kind, Wired};
 
 /// A reply after this time is late.
@@ -63,12 +63,15 @@ impl Queries {
 /// and then all mixes in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
-    let queries = MIXES
-        .into_iter()
+    let ios = player_ios();
+    let mixes: Vec<&Mix> =
+        MIXES.into_iter().filter(|mix| !mix.needs_uring() || ios.contains(&URING)).collect();
+    let queries = mixes
+        .iter()
         .map(|mix| wires.iter().map(|wired| Queries::of(bench, mix, wired.kind)).collect())
         .collect::<Result<Vec<Vec<_>>>>()?;
     let mut plays = Vec::new();
-    for (mix, queries) in MIXES.into_iter().zip(&queries) {
+    for (mix, queries) in mixes.into_iter().zip(&queries) {
         for (wired, queries) in wires.iter().zip(queries) {
             let (faults, share) = (mix.faults(wired.kind), bench.choose(mix.shares.0, mix.shares.1));
             if mix.kinds.contains(&wired.kind) && !faults.is_empty() {

@@ -115,11 +115,51 @@ const DISORDER: Mix = Mix {
     ..REPLIES
 };
 
+/// The I/O model of the mixes by it.
+pub(super) const URING: &str = "uring";
+
+/// The wires over which there is that model.
+const BY_URING: &[Kind] = &[Kind::Tcp, Kind::Tls, Kind::Https];
+
+const REPLIES_BY_URING: Mix = Mix {
+    what: "replies by uring",
+    kinds: BY_URING,
+    flags: &["-c", "16", "-q", "2000", "--io", URING],
+    ..REPLIES
+};
+const ENDS_BY_URING: Mix = Mix {
+    what: "ends by uring",
+    kinds: BY_URING,
+    flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", URING],
+    ..ENDS
+};
+const HANDSHAKES_BY_URING: Mix = Mix {
+    what: "handshakes by uring",
+    kinds: BY_URING,
+    flags: &["-c", "64", "-q", "20k", "-a", "127.1.0.0/16", "--io", URING],
+    ..HANDSHAKES
+};
+
 /// All of them.
-pub(super) const MIXES: [&Mix; 7] =
-    [&REPLIES, &REPLIES_AT_A_RATE, &ENDS, &CLOSED, &HANDSHAKES, &FEW_STREAMS, &DISORDER];
+pub(super) const MIXES: [&Mix; 10] = [
+    &REPLIES,
+    &REPLIES_AT_A_RATE,
+    &ENDS,
+    &CLOSED,
+    &HANDSHAKES,
+    &FEW_STREAMS,
+    &DISORDER,
+    &REPLIES_BY_URING,
+    &ENDS_BY_URING,
+    &HANDSHAKES_BY_URING,
+];
 
 impl Mix {
+    /// Whether a player must have `io_uring` for it.
+    pub(super) fn needs_uring(&self) -> bool {
+        self.flags.contains(&URING)
+    }
+
     /// Its faults on a wire.
     pub(super) fn faults(&self, kind: Kind) -> Vec<Fault> {
         let is_of_it = |fault: &Fault| {

@@ -4,14 +4,13 @@
 use std::cmp::Reverse;
 use std::io;
 
-use kqps_kernel::epoll::{Interest, Ready};
 use kqps_kernel::tcp_client::TcpClient;
 
-use super::{Place, Places};
+use super::{Place, Places, Sockets};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
-use crate::wire::tcp::connection::Connection;
+use crate::wire::tcp::connection::{Connection, has_lost_syn};
 use crate::wire::tcp::layer::Layer;
 
 /// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
@@ -26,10 +25,10 @@ pub(super) fn pause_ns(failures: u32) -> u64 {
 /// Connections that are being made at once before the load begins: fewer than a server's queue takes.
 const OPENING_AT_ONCE: u64 = 128;
 
-impl<L: Layer> Places<L> {
+impl<L: Layer, S: Sockets> Places<L, S> {
     /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
     /// them. `is_stopped` ends it early.
-    pub(in super::super) fn open_kept(
+    pub(in crate::wire::tcp) fn open_kept(
         &mut self,
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
@@ -54,7 +53,7 @@ impl<L: Layer> Places<L> {
                 }
             }
             let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
-            self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
+            S::look(self, state, timer_ns.min(NAP_LONGEST_NS))?;
             self.tend(state, state.now_ns(), false)?;
         }
         self.counts.before_load = self.counts.established;
@@ -71,7 +70,7 @@ impl<L: Layer> Places<L> {
         !L::HAS_STREAMS || open.all(|connection| connection.layer.has_settings())
     }
 
-    pub(in super::super) fn unfinished(&self) -> u64 {
+    pub(in crate::wire::tcp) fn unfinished(&self) -> u64 {
         self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
 
@@ -80,22 +79,41 @@ impl<L: Layer> Places<L> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
+        let (to, mut tried) = (place.to, 0);
         let begun = match &mut self.ports {
-            Some(ports) => ports.connect(place.to, flow, &mut self.counts.ports_in_use),
-            None => TcpClient::connect(place.to, place.from),
+            Some(ports) => {
+                let counts = (&mut tried, &mut self.counts.ports_in_use);
+                ports.connect((to, flow), counts, S::begin)
+            }
+            None => {
+                let bound = TcpClient::bound(to, place.from);
+                bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
+            }
         };
         match begun {
             Ok(socket) => {
-                if self.epoll.watch(&socket, flow as u64, Interest::Both).is_err() {
+                let Ok(socket) = self.sockets.watch(socket, to, flow) else {
                     self.failed(state, flow, Loss::Local, now_ns);
                     return;
-                }
-                place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns)));
+                };
+                place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns), tried));
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
                 self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
             }
             Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
         }
+    }
+
+    /// Begins an attempt again from the next pair that is not in use. Returns whether it did.
+    fn connect_again(&mut self, flow: usize) -> bool {
+        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else { return false };
+        let Some(ports) = &mut self.ports else { return false };
+        self.counts.ports_in_use += 1;
+        let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
+        let Ok(socket) = ports.connect((*to, flow), counts, S::begin) else { return false };
+        let Ok(socket) = self.sockets.watch(socket, *to, flow) else { return false };
+        self.sockets.end(std::mem::replace(&mut connection.socket, socket));
+        true
     }
 
     /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
@@ -105,9 +123,10 @@ impl<L: Layer> Places<L> {
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let has_lost_syn =
-            connecting.is_some_and(|one| one.has_lost_syn(clock_ns.saturating_sub(one.began_ns)));
-        self.counts.lost_syns += u64::from(has_lost_syn);
+        let is_lost = connecting.is_some_and(|one| {
+            has_lost_syn(self.sockets.client(&one.socket), clock_ns.saturating_sub(one.began_ns))
+        });
+        self.counts.lost_syns += u64::from(is_lost);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
             place.failures += 1;
@@ -117,28 +136,30 @@ impl<L: Layer> Places<L> {
         self.clear(state, flow, loss, now_ns);
     }
 
-    /// Looks at the outcome of connecting. Returns whether the connection has one and goes on.
-    pub(super) fn connected(
+    /// Takes the outcome of connecting. Returns whether the connection goes on.
+    pub(in crate::wire::tcp) fn connected(
         &mut self,
         state: &mut ThreadState<'_>,
         flow: usize,
-        ready: Ready,
+        outcome: io::Result<()>,
         now_ns: u64,
     ) -> bool {
+        if let Err(error) = outcome {
+            // A pair that is bound may still be in use by a connection to the same target.
+            let is_in_use = error.kind() == io::ErrorKind::AddrNotAvailable;
+            if !is_in_use || !self.connect_again(flow) {
+                self.failed(state, flow, loss_of(&error), now_ns);
+            }
+            return false;
+        }
         let place = &mut self.places[flow];
         let Some(connection) = &mut place.connection else { return false };
-        if let Err(error) = connection.socket.outcome() {
-            self.failed(state, flow, loss_of(&error), now_ns);
-            return false;
-        }
-        if !ready.writable {
-            return false;
-        }
         let clock_ns = state.clock.clock_ns(now_ns);
         let took_ns = clock_ns - connection.began_ns;
         connection.connected_ns = Some(clock_ns);
         self.counts.connect.record_us(took_ns / 1000);
-        self.counts.lost_syns += u64::from(connection.has_lost_syn(took_ns));
+        let is_lost = has_lost_syn(self.sockets.client(&connection.socket), took_ns);
+        self.counts.lost_syns += u64::from(is_lost);
         if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
             self.layer_failed(state, flow, &fault, now_ns);
             return false;

@@ -1,0 +1,127 @@
+//! What is due at places without an event: attempts that took too long or may begin again, and connections that had all
+//! of their queries.
+
+use std::cmp::Reverse;
+use std::io;
+
+use super::{Places, Sockets, part};
+use crate::connections::Ending;
+use crate::loss::Loss;
+use crate::plan::Close;
+use crate::state::ThreadState;
+use crate::wire::tcp::connection::Connection;
+use crate::wire::tcp::layer::Layer;
+
+/// Places that one call checks for connections whose last queries were lost, or whose streams were. With more of them a
+/// call would take longer than a query may be late.
+const CLOSED_AT_ONCE: usize = 4096;
+
+/// How long a connection without queries waits for its server's ticket, nanoseconds.
+const TICKET_WAIT_NS: u64 = 100_000_000;
+
+impl<L: Layer, S: Sockets> Places<L, S> {
+    /// Closes a connection that had all of its queries, once their fates are settled.
+    pub(in crate::wire::tcp) fn close_if_spent(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        now_ns: u64,
+    ) -> io::Result<()> {
+        let is_in_use = state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0;
+        if is_in_use || self.waits_for_ticket(flow, now_ns) {
+            return Ok(());
+        }
+        if let Some(connection) = &mut self.places[flow].connection {
+            if !self.sockets.may_close(&connection.socket) {
+                return Ok(());
+            }
+            if self.close == Close::Rst {
+                self.sockets.client(&connection.socket).close_by_reset()?;
+            }
+            if connection.is_open {
+                if self.close == Close::Fin {
+                    part(connection, &self.sockets, false);
+                }
+                self.ended(state, flow, Ending::Player, now_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a connection without queries stays open for its server's ticket.
+    fn waits_for_ticket(&mut self, flow: usize, now_ns: u64) -> bool {
+        let connection = self.places[flow].connection.as_ref().filter(|_| self.awaits_tickets);
+        let Some(connection) = connection.filter(|one| one.is_open && !one.has_ticket) else { return false };
+        self.awaits_tickets = now_ns < connection.opened_ns + TICKET_WAIT_NS;
+        self.awaits_tickets
+    }
+
+    /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
+    /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
+    pub(in crate::wire::tcp) fn tend(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        now_ns: u64,
+        is_loading: bool,
+    ) -> io::Result<()> {
+        while let Some(&Reverse((due_ns, flow))) = self.timers.peek() {
+            if due_ns > now_ns {
+                break;
+            }
+            self.timers.pop();
+            self.timer(state, flow, now_ns, is_loading);
+        }
+        if L::HAS_STREAMS || self.uses_of_connection.is_some() {
+            for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
+                let flow = self.next_to_close;
+                self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+                if L::HAS_STREAMS {
+                    self.tend_streams(state, flow, now_ns)?;
+                }
+                self.close_if_spent(state, flow, now_ns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
+    fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
+        let is_due = |one: &mut Connection<L, S::Socket>| {
+            one.is_open && !one.awaits_room && one.layer.is_due(now_ns)
+        };
+        if self.places[flow].connection.as_mut().is_some_and(is_due) {
+            self.flush(state, flow, now_ns)?;
+        }
+        let has_gone_away = |one: &Connection<L, S::Socket>| one.is_open && one.layer.has_gone_away();
+        if self.places[flow].connection.as_ref().is_some_and(has_gone_away) {
+            self.ended(state, flow, Ending::GoAway, now_ns);
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
+        let timeout_ns = self.connect_timeout.as_nanos() as u64;
+        let place = &mut self.places[flow];
+        match &place.connection {
+            Some(connection)
+                if !connection.is_open
+                    && connection.began_ns.saturating_add(timeout_ns) <= state.clock.clock_ns(now_ns) =>
+            {
+                self.failed(state, flow, Loss::ConnectTimeout, now_ns);
+            }
+            None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
+                place.paused_until_ns = None;
+                let is_kept = self.uses_of_connection.is_none();
+                if !place.output.is_empty() || (is_kept && is_loading) {
+                    self.connect(state, flow, now_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How long until something is due, nanoseconds.
+    pub(in crate::wire::tcp) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
+        self.timers.peek().map(|&Reverse((due_ns, _))| due_ns.saturating_sub(now_ns))
+    }
+}
