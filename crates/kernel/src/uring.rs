@@ -184,8 +184,9 @@ impl Ring {
     /// The sender of the datagram in a buffer.
     #[inline]
     pub fn sender(&mut self, buffer: &Buffer) -> Address {
-        let name: [u8; NAME_BYTES] =
-            self.buffers.whole_mut(buffer)[HEAD_BYTES..][..NAME_BYTES].try_into().expect("it was cut to size");
+        let name: [u8; NAME_BYTES] = self.buffers.whole_mut(buffer)[HEAD_BYTES..][..NAME_BYTES]
+            .try_into()
+            .expect("it was cut to size");
         Address::from_kernel(name)
     }
 

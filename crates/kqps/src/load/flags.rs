@@ -401,10 +401,8 @@ impl PlayerArgs {
                 local_port: self.local_port.filter(|port| *port > 0),
             }));
         }
-        let of_udp = [
-            (self.buffer.is_some() && !is_quic, "-b"),
-            (self.local_port.is_some_and(|port| port > 0), "-x"),
-        ];
+        let of_udp =
+            [(self.buffer.is_some() && !is_quic, "-b"), (self.local_port.is_some_and(|port| port > 0), "-x")];
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }

@@ -40,7 +40,8 @@ fn check_one(
     let has_effect = |transport: &Transport| is_for(name, &word.0, *transport);
     let Some(other) = cells.iter().find(|transport| !has_effect(transport)) else { return Ok(()) };
     let what = if !cells.iter().any(has_effect) {
-        let words: Vec<String> = transports_for(name, &word.0).map(|one| format!("\"{}\"", one.word())).collect();
+        let words: Vec<String> =
+            transports_for(name, &word.0).map(|one| format!("\"{}\"", one.word())).collect();
         format!("sets nothing over {}: it is for {PLAYER_TRANSPORT} = {}", other.word(), words.join(" or "))
     } else if varies {
         format!(

@@ -27,8 +27,7 @@ pub enum Io {
 
 impl Io {
     /// All I/O models.
-    pub const ALL: [Self; 6] =
-        [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Epoll, Self::Uring];
+    pub const ALL: [Self; 6] = [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Epoll, Self::Uring];
 
     /// The I/O models over a transport; none over QUIC, which has one of its own.
     pub fn over(transport: Transport) -> &'static [Self] {

@@ -40,8 +40,7 @@ fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
             break;
         }
         let sent = thread.send_due(&mut burst)?;
-        let most_ns =
-            if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received)? };
+        let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received)? };
         let reads_all = now_ns >= next_tick_ns;
         received = receive(thread, most_ns, reads_all)?;
         thread.tick(&mut next_tick_ns, now_ns)?;
@@ -162,12 +161,7 @@ impl Sockets for UringSockets {
         let _ = self.ring.end(socket.stream);
     }
 
-    fn read<L: Layer>(
-        _: &mut Places<L, Self>,
-        _: &mut ThreadState<'_>,
-        _: usize,
-        _: u64,
-    ) -> io::Result<()> {
+    fn read<L: Layer>(_: &mut Places<L, Self>, _: &mut ThreadState<'_>, _: usize, _: u64) -> io::Result<()> {
         Ok(())
     }
 

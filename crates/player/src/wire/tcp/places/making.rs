@@ -80,15 +80,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         place.paused_until_ns = None;
         self.counts.attempts += 1;
         let (to, mut tried) = (place.to, 0);
-        let begun = match &mut self.ports {
-            Some(ports) => {
-                let counts = (&mut tried, &mut self.counts.ports_in_use);
-                ports.connect((to, flow), counts, S::begin)
-            }
-            None => {
-                let bound = TcpClient::bound(to, place.from);
-                bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
-            }
+        let begun = if let Some(ports) = &mut self.ports {
+            ports.connect((to, flow), (&mut tried, &mut self.counts.ports_in_use), S::begin)
+        } else {
+            let bound = TcpClient::bound(to, place.from);
+            bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
         };
         match begun {
             Ok(socket) => {

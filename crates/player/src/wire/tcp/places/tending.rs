@@ -86,9 +86,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
     fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let is_due = |one: &mut Connection<L, S::Socket>| {
-            one.is_open && !one.awaits_room && one.layer.is_due(now_ns)
-        };
+        let is_due =
+            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
         if self.places[flow].connection.as_mut().is_some_and(is_due) {
             self.flush(state, flow, now_ns)?;
         }
