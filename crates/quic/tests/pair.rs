@@ -307,6 +307,7 @@ fn loss_and_reordering_delay_replies_and_lose_none() {
         let mut handed = 0;
         while handed < 600 {
             handed += rig.hand(0, handed as u16..600);
+            rig.run_for(DELAY_NS);
             rig.run_until("replies", |seen| seen.replies.len() == handed);
         }
         rig.assert_answered(0..600);
