@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
     /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs
-    /// already is named by its URL, udp://ADDR:PORT, tcp://ADDR:PORT or tls://ADDR:PORT.
+    /// already is named by its URL, such as udp://ADDR:PORT; tcp://, tls://, https:// and quic:// play over those.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
@@ -91,7 +91,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
-    /// Compare servers that run already, each named once: ADDR:PORT, or with udp://, tcp:// or tls://
+    /// Compare servers that run already: ADDR:PORT, or a URL with udp, tcp, tls, https or quic
     ///
     /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address
     /// without a scheme is played at over UDP.

@@ -20,7 +20,7 @@ use crate::transport::{Congestion, endpoint, transport};
 use connection::Connection;
 
 /// The longest time without a packet, if the server does not ask for a shorter one.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_mins(10);
 
 /// The connections of one thread, and what makes them.
 pub struct Client {

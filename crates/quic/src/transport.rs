@@ -57,11 +57,20 @@ const CONNECTION_ID_BYTES: usize = 8;
 /// Bytes of the messages of one connection that may wait for their acknowledgement.
 const SEND_WINDOW_BYTES: u64 = 4 << 20;
 
+/// Bytes that the peer may send on one stream, and on a connection, before they are read: a message with its length has
+/// 65,537. What a server is sent are queries, which are short.
+const STREAM_WINDOW_BYTES: u32 = 1 << 17;
+const CLIENT_WINDOW_BYTES: u32 = 1 << 24;
+const SERVER_WINDOW_BYTES: u32 = 1 << 20;
+
 /// The settings of a connection whose peer may have this many streams open. Packets have at most 1,200 bytes, since
 /// they pass every path, and no larger ones are tried.
 pub(crate) fn transport(congestion: Congestion, streams: u32, idle: Duration) -> TransportConfig {
     let mut transport = TransportConfig::default();
+    let window_bytes = if streams == 0 { CLIENT_WINDOW_BYTES } else { SERVER_WINDOW_BYTES };
     transport
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(window_bytes))
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(Some(IdleTimeout::try_from(idle).unwrap_or_else(|_| VarInt::MAX.into())))

@@ -144,7 +144,7 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
     service.check(setup)?;
     let transports = service.transports();
     if !setup.tcp.is_empty() && !transports.apart {
-        let why = "--listen tcp://: this server accepts no connections without datagrams";
+        let why = "--listen tcp://: this server accepts TCP only where it takes datagrams";
         return Err(ServeError::Setup(why.to_owned()));
     }
     if setup.tls.is_some() && !transports.apart {

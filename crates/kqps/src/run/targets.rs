@@ -186,8 +186,8 @@ impl ConnectionUse {
         let is_given = self.connections.is_some() || self.queries.is_some();
         if is_given && !has(Transport::has_connections) {
             return Err(bad_input(
-                "--connections and --queries-per-connection are for servers over tcp that run already, such as \
-                 tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp \
+                "--connections and --queries-per-connection are for servers over connections that run already, \
+                 such as tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp \
                  player.connections=64'",
             ));
         }

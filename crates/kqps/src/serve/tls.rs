@@ -1,8 +1,10 @@
 //! Flags about a server's connections in TLS and over QUIC: its certificate, given or made.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,7 +22,8 @@ pub(super) struct TlsArgs {
     /// Send this certificate, with those of its issuers after it (PEM; default: one that is made)
     ///
     /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. The
-    /// server removes the file when it ends. The certificate is for localhost and the addresses of --listen.
+    /// server removes the file when it ends. The certificate is for localhost and the addresses of --listen; for a
+    /// server on all addresses, it is for those of loopback.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
 
@@ -81,6 +84,8 @@ impl TlsArgs {
         let made = make(self.cert_type.unwrap_or_default(), &names(listen))?;
         let file = tempfile::Builder::new().prefix("kqps-ca-").suffix(".pem").tempfile();
         let mut file = file.context("a file for the issuer of the certificate")?;
+        // It holds no key, and clients of other users read it.
+        file.as_file().set_permissions(Permissions::from_mode(0o644)).context("the file of the issuer")?;
         file.write_all(made.ca.as_bytes()).context("writing the issuer of the certificate")?;
         Ok((made.identity, Some(file)))
     }

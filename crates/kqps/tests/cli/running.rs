@@ -236,7 +236,7 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     let (connections, queries) = (["--connections", "4"], bench.queries());
     let of_udp = [&["run", "--target", &address, "-d", &queries][..], &connections].concat();
     for (arguments, why) in [
-        (&of_udp[..], "are for servers over tcp that run already"),
+        (&of_udp[..], "are for servers over connections that run already"),
         (&["run", "-t", "1s"], "--target"),
         (&["compare", "--a", "echo", "--b", "echo", "-t", "1s"], "named by --target"),
         (&["run", "--target", &address, "-d", &bench.queries(), "--timeout", "1m"], "10s at most"),

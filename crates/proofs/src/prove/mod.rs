@@ -38,7 +38,7 @@ use crate::scratch::Scratch;
 pub enum Proof {
     /// Accounts agree with a relay that makes faults, to the last query
     Accounts,
-    /// Accounts of queries and connections agree with a server that makes faults, over TCP and TLS
+    /// Accounts of queries and connections agree with a server that makes faults, over TCP, TLS, HTTPS and QUIC
     Connections,
     /// A subject that pauses for a second shows in the quantiles
     Freeze,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kqps_message::edns;
 use kqps_message::header::{HEADER_BYTES, id};
 use kqps_tls::Kind;
-use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId};
+use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId, WriteError};
 
 use super::{Reply, Responder, ServerEvent};
 use crate::code;
@@ -107,7 +107,7 @@ impl<M> Connection<M> {
                     Ok(())
                 }
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
-                    self.streams.remove(&id);
+                    self.forget(id);
                     self.reset(id, code::REQUEST_CANCELLED);
                     Ok(())
                 }
@@ -234,7 +234,7 @@ impl<M> Connection<M> {
             Reply::One => {
                 output.clear();
                 append(output, message);
-                let taken = self.write(id, output);
+                let Some(taken) = self.write(id, output) else { return self.forget(id) };
                 if taken == output.len() {
                     let _ = self.inner.send_stream(id).finish();
                 } else {
@@ -263,7 +263,7 @@ impl<M> Connection<M> {
             return;
         }
         loop {
-            let taken = self.write(id, &stream.unsent);
+            let Some(taken) = self.write(id, &stream.unsent) else { return self.forget(id) };
             stream.unsent.drain(..taken);
             if !stream.unsent.is_empty() {
                 self.streams.insert(id, stream);
@@ -279,9 +279,21 @@ impl<M> Connection<M> {
         let _ = self.inner.send_stream(id).finish();
     }
 
-    /// Writes to a stream. Returns how many bytes it took; none if it is blocked or the client stopped it.
-    fn write(&mut self, id: StreamId, bytes: &[u8]) -> usize {
-        self.inner.send_stream(id).write(bytes).unwrap_or(0)
+    /// Writes to a stream. Returns how many bytes it took, and `None` if the client wants no reply on it.
+    fn write(&mut self, id: StreamId, bytes: &[u8]) -> Option<usize> {
+        match self.inner.send_stream(id).write(bytes) {
+            Ok(taken) => Some(taken),
+            Err(WriteError::Blocked) => Some(0),
+            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => None,
+        }
+    }
+
+    /// Drops a stream on which the client wants no reply. What it still sends there is no query.
+    fn forget(&mut self, id: StreamId) {
+        self.streams.remove(&id);
+        self.held.retain(|(held, _)| *held != id);
+        // It may have ended already.
+        let _ = self.inner.recv_stream(id).stop(code::number(code::REQUEST_CANCELLED));
     }
 
     fn reset(&mut self, id: StreamId, code: u32) {

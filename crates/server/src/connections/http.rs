@@ -117,15 +117,18 @@ impl HttpStream {
 
 impl Read for HttpStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.queries.len() {
+        if self.given == self.queries.len() {
             if self.at_end {
                 return Ok(0);
             }
-            if self.tls.has_unsent() {
-                // The client must read before it is read from. What it has sent stays in the socket.
-                return Err(ErrorKind::Interrupted.into());
+            // The client must read before it is read from. What it has sent stays in the socket.
+            if !self.tls.has_unsent() {
+                self.receive()?;
             }
-            self.receive()?;
+            // Frames without a query are work, too: another round may read more.
+            if self.queries.is_empty() {
+                return if self.at_end { Ok(0) } else { Err(ErrorKind::Interrupted.into()) };
+            }
         }
         let waiting = &self.queries[self.given..];
         let bytes = waiting.len().min(buffer.len());
