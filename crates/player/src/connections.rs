@@ -228,7 +228,7 @@ impl Ending {
     /// How a connection of QUIC ends. `is_idle` is whether no query was open.
     pub fn of_quic(end: &End, is_idle: bool) -> Self {
         match end {
-            End::TimedOut | End::Closed { code: 0, .. } if is_idle => Self::Idle,
+            End::Closed { code: 0, .. } if is_idle => Self::Idle,
             End::TimedOut => Self::IdleTimeout,
             End::Closed { .. } => Self::QuicClose,
             End::Reset => Self::Reset,

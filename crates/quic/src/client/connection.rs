@@ -101,9 +101,7 @@ impl Connection {
                 }
                 Event::Stream(StreamEvent::Readable { id }) => self.read(id, at, each),
                 Event::Stream(StreamEvent::Writable { id }) => self.write_rest(id),
-                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
-                    self.failed(id, error_code.into_inner(), each);
-                }
+                Event::Stream(StreamEvent::Stopped { id, .. }) => self.stop_sending(id),
                 Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => each(ClientEvent::Available),
                 _ => {}
             }
@@ -168,6 +166,14 @@ impl Connection {
         self.give_up(id, &stream);
         if !stream.is_answered {
             each(ClientEvent::Failed(stream.key, code));
+        }
+    }
+
+    /// Sends nothing more on a stream, as the server asks. Its reply may still come.
+    fn stop_sending(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.index()).filter(|stream| !stream.unsent.is_empty()) {
+            stream.unsent.clear();
+            let _ = self.inner.send_stream(id).reset(code::number(code::REQUEST_CANCELLED));
         }
     }
 

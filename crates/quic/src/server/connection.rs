@@ -50,6 +50,8 @@ struct Stream<M> {
     partial: Vec<u8>,
     /// Whether the query has arrived.
     is_asked: bool,
+    /// Whether the client has ended its direction, as far as was read.
+    has_end: bool,
     /// Bytes of the reply that the connection has not taken.
     unsent: Vec<u8>,
     /// The messages that follow.
@@ -58,7 +60,14 @@ struct Stream<M> {
 
 impl<M> Default for Stream<M> {
     fn default() -> Self {
-        Self { partial: Vec::new(), is_asked: false, unsent: Vec::new(), many: None }
+        Self { partial: Vec::new(), is_asked: false, has_end: true, unsent: Vec::new(), many: None }
+    }
+}
+
+impl<M> Stream<M> {
+    /// A stream whose query has arrived, and not yet the end of the client's direction.
+    fn without_end() -> Self {
+        Self { is_asked: true, has_end: false, ..Self::default() }
     }
 }
 
@@ -190,9 +199,13 @@ impl<M> Connection<M> {
             return Ok(());
         }
         if is_asked {
-            let is_sent = |stream: &Stream<M>| stream.unsent.is_empty() && stream.many.is_none();
-            if matches!(rest, Rest::Finished) && self.streams.get(&id).is_some_and(is_sent) {
-                self.streams.remove(&id);
+            if matches!(rest, Rest::Finished)
+                && let Some(stream) = self.streams.get_mut(&id)
+            {
+                stream.has_end = true;
+                if stream.unsent.is_empty() && stream.many.is_none() {
+                    self.streams.remove(&id);
+                }
             }
             return if input.is_empty() { Ok(()) } else { Err("more than one query on a stream") };
         }
@@ -202,7 +215,7 @@ impl<M> Connection<M> {
                 check(query)?;
                 self.streams.remove(&id);
                 if matches!(rest, Rest::More) {
-                    self.streams.insert(id, Stream { is_asked: true, ..Stream::default() });
+                    self.streams.insert(id, Stream::without_end());
                 }
                 if self.inner.is_handshaking() && !may_be_replayed(query) {
                     self.held.push((id, query.to_vec()));
@@ -277,6 +290,9 @@ impl<M> Connection<M> {
             append(&mut stream.unsent, &scratch.message);
         }
         let _ = self.inner.send_stream(id).finish();
+        if !stream.has_end {
+            self.streams.insert(id, Stream::without_end());
+        }
     }
 
     /// Writes to a stream. Returns how many bytes it took, and `None` if the client wants no reply on it.

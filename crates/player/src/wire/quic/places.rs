@@ -426,6 +426,10 @@ impl<'a> Places<'a> {
 fn loss_of(error: &io::Error) -> Option<Loss> {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
     match error.kind() {
+        // ICMP may also say that the other host has no UDP, or that a packet is too long for the path.
+        _ if matches!(error.raw_os_error(), Some(libc::ENOPROTOOPT | libc::EPROTO | libc::EMSGSIZE)) => {
+            Some(Loss::Unreachable)
+        }
         ConnectionRefused => Some(Loss::Refused),
         HostUnreachable | NetworkUnreachable | NetworkDown => Some(Loss::Unreachable),
         _ => None,

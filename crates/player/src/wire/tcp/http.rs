@@ -123,9 +123,10 @@ impl Layer for Http {
         };
         let received = streams.receive(room, each);
         let has_gone_away = streams.has_gone_away();
+        // After a failure TLS takes no more bytes, and the failure says why.
+        let rest = rest_of(opened)?;
         self.seal().map_err(Fault::Tls)?;
         received?;
-        let rest = rest_of(opened)?;
         Ok(if has_gone_away { Rest::GoneAway } else { rest })
     }
 

@@ -53,7 +53,10 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
         return Ok(());
     }
     let mut server = Command::new(&bench.kqps.program);
-    server.args(["serve", "echo", "--json", "--listeners", "reuseport"]);
+    server.args(["serve", "echo", "--json"]);
+    if kind != Kind::Quic {
+        server.args(["--listeners", "reuseport"]);
+    }
     let address = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("no port is free for an echo")?;
     if kind == Kind::Tcp {
         server.args(["--listen", &address.to_string(), "--tcp"]);

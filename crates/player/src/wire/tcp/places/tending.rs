@@ -32,18 +32,16 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             return Ok(());
         }
         if let Some(connection) = &mut self.places[flow].connection {
-            if !self.sockets.may_close(&connection.socket) {
+            if !connection.is_open || !self.sockets.may_close(&connection.socket) {
                 return Ok(());
             }
             if self.close == Close::Rst {
                 self.sockets.client(&connection.socket).close_by_reset()?;
             }
-            if connection.is_open {
-                if self.close == Close::Fin {
-                    part(connection, &self.sockets, false);
-                }
-                self.ended(state, flow, Ending::Player, now_ns);
+            if self.close == Close::Fin {
+                part(connection, &self.sockets, false);
             }
+            self.ended(state, flow, Ending::Player, now_ns);
         }
         Ok(())
     }
