@@ -39,6 +39,7 @@ pub(super) fn compare(trial: &Trial, counts: &Counts, kind: Kind, mix: &Mix) -> 
     let mut reported = reported(trial, connections);
     if kind == Kind::Quic {
         with_unseen(&mut reported, &mut truth, counts, mix)?;
+        with_forgotten(&mut reported, counts)?;
         of_datagrams(connections, counts, mix)?;
     }
     if reported != truth {
@@ -116,6 +117,29 @@ fn with_unseen(reported: &mut Expected, truth: &mut Expected, counts: &Counts, m
     }
     for closed in [&mut reported.closed, &mut truth.closed] {
         merge(closed, &["idle", "quic-close"], "quic-close");
+    }
+    Ok(())
+}
+
+/// Adds to what the player reports the connections that the server forgot, and that got no stateless reset for it. A
+/// reset answers a packet. If the server had acknowledged the query before, the player sends none, and the query is lost
+/// by time.
+fn with_forgotten(reported: &mut Expected, counts: &Counts) -> Result<()> {
+    let made = counts.of(Fault::Reset);
+    let (seen, late) = (count(&reported.closed, "reset"), count(&reported.lost, "time"));
+    let silent = made.saturating_sub(seen);
+    ensure!(
+        silent <= late && (made == 0 || seen > 0),
+        "of {made} connections that the server forgot {seen} were reset, and {late} queries were lost by time"
+    );
+    if silent > 0 {
+        let Expected { lost, closed, ends, .. } = reported;
+        for counts in [&mut *closed, &mut *lost] {
+            *counts.entry("reset".to_owned()).or_default() += silent;
+        }
+        *ends.entry("stateless reset".to_owned()).or_default() += silent;
+        lost.insert("time".to_owned(), late - silent);
+        lost.retain(|_, count| *count > 0);
     }
     Ok(())
 }
