@@ -52,8 +52,9 @@ pub fn silence(trial: &Trial) -> Option<String> {
 fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) -> String {
     let ConnectionFacts { attempts, established, failed, .. } = connections;
     if *established > 0 {
-        let causes = connections.closed.keys().filter(|cause| !["player", "idle"].contains(&cause.as_str()));
-        let broken: u64 = causes.filter_map(|cause| trial.lost_causes.get(cause)).sum();
+        let is_by_end = |cause: &str| cause != "time" && !failed.contains_key(cause);
+        let causes = trial.lost_causes.iter().filter(|(cause, _)| is_by_end(cause));
+        let broken: u64 = causes.map(|(_, count)| count).sum();
         let how = if broken == trial.accounts.lost { ": it closed them with open queries" } else { "" };
         return format!("No reply came from {target} on any of {established} connections{how}");
     }

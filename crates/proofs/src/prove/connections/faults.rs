@@ -74,7 +74,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     for (mix, queries) in mixes.into_iter().zip(&queries) {
         for (wired, queries) in wires.iter().zip(queries) {
             let (faults, share) = (mix.faults(wired.kind), bench.choose(mix.shares.0, mix.shares.1));
-            if mix.kinds.contains(&wired.kind) && !faults.is_empty() {
+            let is_left_out = bench.choose(mix.is_uncertain_over(wired.kind), false);
+            if mix.kinds.contains(&wired.kind) && !faults.is_empty() && !is_left_out {
                 plays.push(Play { mix, wired, faults, share, queries, seed: plays.len() as u64 + 1 });
             }
         }

@@ -168,6 +168,12 @@ impl Mix {
         Fault::ALL.into_iter().filter(is_of_it).collect()
     }
 
+    /// Whether the server of this wire cannot know all ends of connections that the faults bring: over QUIC a packet
+    /// may be on its way to a connection that has ended.
+    pub(super) fn is_uncertain_over(&self, kind: Kind) -> bool {
+        kind == Kind::Quic && !self.stages.contains(&Stage::Reply)
+    }
+
     /// The flags of a player on a wire.
     pub(super) fn flags_over(&self, kind: Kind) -> Vec<&'static str> {
         let more: &[&str] = if self.has_one_each { one_each(kind) } else { &[] };
