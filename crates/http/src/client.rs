@@ -29,7 +29,7 @@ const UNKNOWN: usize = usize::MAX - 1;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 24;
 
-/// After so many bytes were taken, the server is told at once, and not with the next request.
+/// After so many bytes were taken, the session grants the server new ones at once, and not with the next request.
 const RELEASED_MOST: usize = 1 << 20;
 
 /// What became of a request.

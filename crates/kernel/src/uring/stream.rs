@@ -35,7 +35,7 @@ const LAST_WAIT_NS: u64 = 10_000_000;
 const LAST_WAITS_MOST: u32 = 20;
 
 /// A ring for connections, with its provided buffers. It owns the sockets, and closes each when the last operation on
-/// it has ended: until then the kernel keeps the connection, whoever closes the descriptor. Only the thread that made
+/// it has ended: until then the kernel keeps the connection, even if its descriptor is closed. Only the thread that made
 /// the ring may use and drop it.
 pub struct StreamRing {
     // Dropped first, after `drop` has ended all operations: the kernel must not use the memory below any more.

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 mod dnsperf;
+mod encrypted;
 mod families;
 mod https;
 mod interrupted;

@@ -9,25 +9,12 @@ use kqps_server::connections::QuicReport;
 use serde_json::Value;
 
 use super::bench::{Bench, kqps, words};
+use super::encrypted::{self, played};
 use crate::python::script;
 use crate::serve::running::Running;
 
-/// A server that listens for QUIC, its URL, and the file with the issuer of its certificate.
 fn server(flags: &[&str]) -> (Running, String, String) {
-    let listen = ["--listen", "127.0.0.1:0", "--listen", "quic://127.0.0.1:0"];
-    let server = Running::start(&[&listen[..], flags].concat());
-    let url = format!("quic://{}", server.ready["quic"][0].as_str().unwrap());
-    let ca = server.ready["ca"].as_str().unwrap_or_default().to_owned();
-    (server, url, ca)
-}
-
-/// Plays the 1,000 queries of a bench at a target with these flags.
-fn played(target: &str, flags: &[&str]) -> Trial {
-    let bench = Bench::new();
-    let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
-    load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
-    let output = load.output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
+    encrypted::server("quic", flags)
 }
 
 fn stopped(server: Running) -> QuicReport {
