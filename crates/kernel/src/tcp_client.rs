@@ -9,7 +9,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::cmsg::{self, Control};
-use crate::sys::{check_size, is_not_now, set_option};
+use crate::sys::{check, check_size, is_not_now, set_option};
 
 /// A connection that is being made, or was made.
 #[derive(Debug)]
@@ -96,7 +96,9 @@ impl TcpClient {
     ///
     /// As of [`Self::connect`].
     pub fn begin(&self, to: SocketAddr) -> io::Result<()> {
-        self.socket.set_nonblocking(true)?;
+        let mut is_on: libc::c_int = 1;
+        // SAFETY: FIONBIO reads one live integer. It is one call, where reading and setting the flags are two.
+        check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw mut is_on) })?;
         match self.socket.connect(&to.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),

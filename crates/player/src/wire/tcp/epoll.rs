@@ -214,7 +214,8 @@ fn handle<L: Layer>(
     let flow = ready.key as usize;
     let Some(connection) = places.connection(flow) else { return Ok(()) };
     if connection.connected_ns.is_none() {
-        let outcome = connection.socket.outcome();
+        // An attempt that failed is readable as well.
+        let outcome = if ready.readable { connection.socket.outcome() } else { Ok(()) };
         let is_over = ready.writable || outcome.is_err();
         if !is_over || !places.connected(state, flow, outcome, now_ns) {
             return Ok(());
