@@ -8,6 +8,21 @@ use kqps_tls::{Failure, Kind, Session, TicketCounts};
 
 use crate::loss::Loss;
 
+/// The names of a map of counts, at most. A subject chooses the codes in some names, so that all further names count as
+/// [`OTHER_NAMES`].
+const NAMES_MOST: usize = 64;
+const OTHER_NAMES: &str = "other";
+
+/// Adds to the count of this name.
+pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str, number: u64) {
+    if let Some(known) = counts.get_mut(name) {
+        *known += number;
+        return;
+    }
+    let name = if counts.len() < NAMES_MOST { name } else { OTHER_NAMES };
+    *counts.entry(name.to_owned()).or_default() += number;
+}
+
 /// The counts of one thread's connections.
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {
@@ -79,7 +94,7 @@ impl TlsCounts {
 
     /// Counts a failure.
     pub fn failed(&mut self, failure: &Failure) {
-        *self.failures.entry(failure.to_string()).or_default() += 1;
+        count(&mut self.failures, &failure.to_string(), 1);
     }
 
     /// Adds the counts of another thread.
@@ -88,8 +103,8 @@ impl TlsCounts {
         other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
         self.tickets.received += other.tickets.received;
         self.tickets.offered += other.tickets.offered;
-        for (failure, count) in &other.failures {
-            *self.failures.entry(failure.clone()).or_default() += count;
+        for (failure, number) in &other.failures {
+            count(&mut self.failures, failure, *number);
         }
     }
 }
@@ -119,8 +134,8 @@ impl HttpCounts {
             (&mut self.resets, &other.resets),
             (&mut self.failures, &other.failures),
         ] {
-            for (name, count) in theirs {
-                *ours.entry(name.clone()).or_default() += count;
+            for (name, number) in theirs {
+                count(ours, name, *number);
             }
         }
     }
@@ -149,8 +164,8 @@ pub struct QuicCounts {
 
 impl QuicCounts {
     /// Counts a failure.
-    pub fn failed(&mut self, words: String) {
-        *self.failures.entry(words).or_default() += 1;
+    pub fn failed(&mut self, words: &str) {
+        count(&mut self.failures, words, 1);
     }
 
     /// Adds the counts of another thread.
@@ -162,8 +177,8 @@ impl QuicCounts {
         self.early_queries += other.early_queries;
         self.early_queries_again += other.early_queries_again;
         self.client.add(&other.client);
-        for (failure, count) in &other.failures {
-            *self.failures.entry(failure.clone()).or_default() += count;
+        for (failure, number) in &other.failures {
+            count(&mut self.failures, failure, *number);
         }
     }
 }
@@ -293,5 +308,25 @@ impl ConnectionCounts {
         if let Some(quic) = &other.quic {
             self.quic.get_or_insert_default().add(quic);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_subject_chooses_are_bounded() {
+        let (mut ours, mut theirs) = (QuicCounts::default(), QuicCounts::default());
+        for code in 0..100 {
+            ours.failed(&format!("closed with {code:#x}"));
+            theirs.failed(&format!("closed with {:#x}", code + 1000));
+        }
+        ours.failed("closed with 0x3f");
+        assert_eq!((ours.failures.len(), ours.failures["closed with 0x3f"]), (NAMES_MOST + 1, 2));
+        assert_eq!(ours.failures[OTHER_NAMES], 36);
+        ours.add(&theirs);
+        assert_eq!((ours.failures.len(), ours.failures[OTHER_NAMES]), (NAMES_MOST + 1, 136));
+        assert_eq!(ours.failures.values().sum::<u64>(), 201);
     }
 }

@@ -305,7 +305,7 @@ impl<'a> Places<'a> {
             End::Tls(failure) => self.tls.failed(failure),
             End::TimedOut => {}
             _ if ending == Ending::Idle => {}
-            other => self.quic.failed(other.to_string()),
+            other => self.quic.failed(&other.to_string()),
         }
         if self.places[flow].is_open {
             self.ended(state, flow, ending, now_ns);

@@ -2,7 +2,6 @@
 //! The stream says which query a reply answers, and the reply gets the query's ID before the books see it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kqps_http::{ALPN, ClientSession, Fate, Requests};
@@ -11,7 +10,7 @@ use kqps_tls::{Connector, Failure};
 use super::frame::first_message;
 use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
 use super::secure::{Secure, rest_of};
-use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts};
+use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
 
@@ -271,7 +270,7 @@ impl Streams {
     /// Counts once that the subject goes away.
     fn note_away(&mut self) {
         if let Some(reason) = self.session.away().filter(|_| !self.is_away_counted) {
-            count(&mut self.counts.borrow_mut().goaways, reason);
+            count(&mut self.counts.borrow_mut().goaways, reason, 1);
             self.is_away_counted = true;
         }
     }
@@ -284,28 +283,20 @@ impl Streams {
             Fate::Response { status, is_dns, body } => each(judged(key, (status, is_dns), body, message)),
             Fate::TooLong => each(Arrived::Wrong { key, cause: Cause::TooLong }),
             Fate::Reset(reason) => {
-                count(&mut counts.borrow_mut().resets, &reason);
+                count(&mut counts.borrow_mut().resets, &reason, 1);
                 lost.push((key, Loss::StreamReset));
             }
             Fate::GoneAway => lost.push((key, Loss::GoAway)),
             Fate::Malformed(what) => {
-                count(&mut counts.borrow_mut().failures, &what);
+                count(&mut counts.borrow_mut().failures, &what, 1);
                 lost.push((key, Loss::Framing));
             }
         });
         if let Err(failure) = &received {
-            count(&mut counts.borrow_mut().failures, &failure.to_string());
+            count(&mut counts.borrow_mut().failures, &failure.to_string(), 1);
         }
         self.note_away();
         Ok(received?)
-    }
-}
-
-/// Adds 1 to the count of this name.
-fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
-    match counts.get_mut(name) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(name.to_owned(), 1)),
     }
 }
 

@@ -74,7 +74,7 @@ impl Places<'_> {
                 self.flush(state, flow, now_ns);
             }
             Err(reason) => {
-                self.quic.failed(reason);
+                self.quic.failed(&reason);
                 self.failed(state, flow, Loss::Local, now_ns);
             }
         }

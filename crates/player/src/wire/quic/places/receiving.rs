@@ -94,7 +94,7 @@ impl Places<'_> {
                 }
             }
             ClientEvent::Failed(key, code) => {
-                quic.failed(format!("stream reset with {code:#x}"));
+                quic.failed(&format!("stream reset with {code:#x}"));
                 state.books.lost(flow, key, Loss::StreamReset, now_ns);
             }
             ClientEvent::Available => {}
