@@ -388,7 +388,9 @@ impl<'a> Places<'a> {
         for _ in 0..self.places.len().min(CHECKED_AT_ONCE) {
             let flow = self.next_to_check;
             self.next_to_check = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
-            self.client.cancel_before(flow, lost_before_ns);
+            if self.client.cancel_before(flow, lost_before_ns) {
+                self.flush(state, flow, now_ns);
+            }
             self.close_if_spent(state, flow, now_ns);
         }
     }
