@@ -29,7 +29,8 @@ pub struct ConnectionFacts {
     /// How many of `established` were made before the load began, as kept connections are.
     pub before_load: u64,
     /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, `ports` if no port of the
-    /// source address was free, or `local` if this host had no descriptor or memory left; in records older than
+    /// source address was free, `address` if that address is not one of this host's or does not reach the target (in
+    /// older records `ports`), or `local` if this host had no descriptor or memory left; in records older than
     /// `ports`, also if it had no port left. With TLS also `closed` if the subject closed the connection in the
     /// handshake, `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is
     /// no common application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if

@@ -295,6 +295,11 @@ fn player(
             counts.failed[Loss::Local.number()],
             "connections failed because this host had no descriptor or memory left; use fewer connections (-c)",
         );
+        note(
+            counts.failed[Loss::Address.number()],
+            "connections failed because their source address is not one of this host's, or does not reach the target; \
+             send from another one (-a)",
+        );
         notes.extend(no_port_left(counts, load, played.plan));
     }
     notes.extend(window_not_filled(load, played.plan));

@@ -189,7 +189,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 /// Why an attempt failed.
 fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind::{
-        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, InvalidInput, NetworkDown,
         NetworkUnreachable, TimedOut,
     };
     match error.kind() {
@@ -198,6 +198,7 @@ fn loss_of(error: &io::Error) -> Loss {
         HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
         TimedOut => Loss::ConnectTimeout,
         AddrNotAvailable => Loss::Ports,
+        InvalidInput => Loss::Address,
         _ => Loss::Local,
     }
 }
