@@ -100,16 +100,17 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
     }
 
-    /// Begins an attempt again from the next pair that is not in use. Returns whether it did.
-    fn connect_again(&mut self, flow: usize) -> bool {
-        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else { return false };
-        let Some(ports) = &mut self.ports else { return false };
+    /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
+    /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
+    fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
+        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else { return Err(in_use) };
+        let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
-        let Ok(socket) = ports.connect((*to, flow), counts, S::begin) else { return false };
-        let Ok(socket) = self.sockets.watch(socket, *to, flow) else { return false };
+        let socket = ports.connect((*to, flow), counts, S::begin)?;
+        let socket = self.sockets.watch(socket, *to, flow)?;
         self.sockets.end(std::mem::replace(&mut connection.socket, socket));
-        true
+        Ok(())
     }
 
     /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
@@ -143,7 +144,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if let Err(error) = outcome {
             // A pair that is bound may still be in use by a connection to the same target.
             let is_in_use = error.kind() == io::ErrorKind::AddrNotAvailable;
-            if !is_in_use || !self.connect_again(flow) {
+            let again = if is_in_use { self.connect_again(flow, error) } else { Err(error) };
+            if let Err(error) = again {
                 self.failed(state, flow, loss_of(&error), now_ns);
             }
             return false;
