@@ -41,8 +41,10 @@ pub struct ConnectionFacts {
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
     /// queries, `closed` if it did so with open queries, `idle-race` if it closed an idle connection before the open
-    /// queries reached it, `reset` if the subject or the network reset it, `tls-alert` if the subject sent an alert,
-    /// `tls` if it did something that TLS forbids. With HTTP also `goaway` if the subject went away and had answered,
+    /// queries reached it, `reset` if the subject or the network reset it, `refused`, `unreachable` or `idle-timeout`
+    /// if the kernel gave it up for that reason, `local` for another error of this host's kernel (in older records all
+    /// four are `reset` over TCP), `tls-alert` if the subject sent an alert, `tls` if it did something that TLS
+    /// forbids. With HTTP also `goaway` if the subject went away and had answered,
     /// and `framing` if it did something that HTTP/2 forbids. With QUIC also `quic-close` if the subject closed it with
     /// open queries or for an error, `idle-timeout` if nothing came for too long, `refused` or `unreachable` if the
     /// network said so, and `transport` and `framing` as above.

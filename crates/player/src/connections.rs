@@ -1,6 +1,7 @@
 //! Counts of a thread's connections: how many were tried, made and ended, and why.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use kqps_observation::Histogram;
 use kqps_quic::{ClientCounts, End};
@@ -204,7 +205,7 @@ pub enum Ending {
     GoAway,
     /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
     Framing,
-    /// Nothing came for too long, although queries were open.
+    /// Nothing came for too long, although queries were open; or over TCP, no acknowledgement of what was sent.
     IdleTimeout,
     /// The subject closed a connection of QUIC with a code, or with open queries.
     QuicClose,
@@ -214,11 +215,13 @@ pub enum Ending {
     Refused,
     /// The network reported that no route leads to the subject any more.
     Unreachable,
+    /// This host's kernel reported another error, such as a lack of memory.
+    Local,
 }
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 15] = [
         "player",
         "idle",
         "closed",
@@ -233,7 +236,23 @@ impl Ending {
         "transport",
         "refused",
         "unreachable",
+        "local",
     ];
+
+    /// How an error of its socket ends a connection.
+    pub fn of_error(error: &io::Error) -> Self {
+        use io::ErrorKind::{
+            ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+            NetworkUnreachable, TimedOut,
+        };
+        match error.kind() {
+            ConnectionReset | ConnectionAborted => Self::Reset,
+            ConnectionRefused => Self::Refused,
+            HostUnreachable | NetworkUnreachable | NetworkDown => Self::Unreachable,
+            TimedOut => Self::IdleTimeout,
+            _ => Self::Local,
+        }
+    }
 
     /// How a failure of TLS ends a connection.
     pub fn of(failure: &Failure) -> Self {
@@ -268,6 +287,7 @@ impl Ending {
             Self::Transport => Loss::Transport,
             Self::Refused => Loss::Refused,
             Self::Unreachable => Loss::Unreachable,
+            Self::Local => Loss::Local,
         }
     }
 
@@ -314,6 +334,23 @@ impl ConnectionCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_a_socket_is_a_reset_only_if_it_says_so() {
+        let of = |errno| Ending::of_error(&io::Error::from_raw_os_error(errno));
+        for (errno, ending) in [
+            (libc::ECONNRESET, Ending::Reset),
+            (libc::ETIMEDOUT, Ending::IdleTimeout),
+            (libc::EHOSTUNREACH, Ending::Unreachable),
+            (libc::ENETUNREACH, Ending::Unreachable),
+            (libc::ECONNREFUSED, Ending::Refused),
+            (libc::ENOMEM, Ending::Local),
+            (libc::ENOBUFS, Ending::Local),
+        ] {
+            assert_eq!(of(errno), ending, "{errno}");
+        }
+        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
+    }
 
     #[test]
     fn names_that_a_subject_chooses_are_bounded() {

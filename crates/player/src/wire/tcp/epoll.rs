@@ -10,6 +10,7 @@ use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use super::layer::{Broken, Buffers, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
+use crate::connections::Ending;
 use crate::plan::BURST_MOST;
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
@@ -161,7 +162,7 @@ impl Sockets for EpollSockets {
                     let is_full = bytes == all.len();
                     (hearing.hear(state, (&mut all[..bytes], room), arrived_ns), is_full)
                 }
-                Err(_) => (Err(Broken::Socket), false),
+                Err(error) => (Err(Broken::Socket(Ending::of_error(&error))), false),
             };
             match rest {
                 Ok(Rest::Nothing) if is_full && (reads < READS_MOST || broken.is_some()) => {}

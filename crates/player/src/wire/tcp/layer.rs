@@ -167,8 +167,8 @@ pub(crate) enum Rest {
 /// Why nothing more can be read.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// The socket returned an error.
-    Socket,
+    /// The socket returned an error, which ends the connection so.
+    Socket(Ending),
     /// The layer failed.
     Layer(Fault),
 }

@@ -12,6 +12,7 @@ use kqps_kernel::uring::stream::{Stream, StreamCompletion, StreamRing};
 use super::layer::{Broken, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
+use crate::connections::Ending;
 use crate::plan::BURST_MOST;
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
@@ -212,7 +213,8 @@ fn complete<L: Layer>(
                 received(places, state, key as usize, buffer, now_ns)?;
             }
             StreamCompletion::Ended { key, outcome } => {
-                let rest = outcome.map(|()| Rest::End).map_err(|_| Broken::Socket);
+                let broken = |error| Broken::Socket(Ending::of_error(&error));
+                let rest = outcome.map(|()| Rest::End).map_err(broken);
                 places.go_on(state, key as usize, rest, now_ns)?;
             }
             StreamCompletion::Sent { key, outcome: Ok(left) } => {
