@@ -7,11 +7,11 @@ mod sockets;
 mod tending;
 mod writes;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
+use kqps_quic::Timers;
 
 use super::connection::{Connection, retransmitted};
 use super::frame::append;
@@ -38,7 +38,7 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     shared: L::Shared,
     pub(super) sockets: S,
     /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
-    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    timers: Timers,
     /// The place where the next check for connections without further queries begins.
     next_to_close: usize,
     buffers: Buffers,
@@ -107,7 +107,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             places: (first..first + flows).map(place).collect(),
             shared,
             sockets: S::new()?,
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
             next_to_close: 0,
             buffers: Buffers::new(),
             ports,
@@ -171,7 +171,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             if place.failures > 1 {
                 let until_ns = now_ns + pause_ns(place.failures - 2);
                 place.paused_until_ns = Some(until_ns);
-                self.timers.push(Reverse((until_ns, flow)));
+                self.timers.set(flow, until_ns);
             }
         }
         self.clear(state, flow, loss, now_ns);

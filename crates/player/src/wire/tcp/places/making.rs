@@ -1,10 +1,10 @@
 //! How connections are made: the kept ones before the load begins, all others when a query needs them, and a failed one
 //! again after a pause.
 
-use std::cmp::Reverse;
 use std::io;
 
 use kqps_kernel::tcp_client::TcpClient;
+use kqps_quic::Timers;
 
 use super::{Place, Places, Sockets};
 use crate::loss::Loss;
@@ -57,7 +57,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             self.tend(state, state.now_ns(), false)?;
         }
         self.counts.before_load = self.counts.established;
-        self.timers.clear();
+        // The clock of the load is another one.
+        self.timers = Timers::default();
         for place in &mut self.places {
             place.paused_until_ns = None;
         }
@@ -94,7 +95,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 };
                 place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns), tried));
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
-                self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
+                self.timers.set(flow, now_ns.saturating_add(timeout_ns));
             }
             Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
         }
@@ -128,7 +129,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             let until_ns = now_ns + pause_ns(place.failures);
             place.failures += 1;
             place.paused_until_ns = Some(until_ns);
-            self.timers.push(Reverse((until_ns, flow)));
+            self.timers.set(flow, until_ns);
         }
         self.clear(state, flow, loss, now_ns);
     }
