@@ -22,8 +22,8 @@ use crate::loss::Loss;
 use crate::plan::{Plan, QuicPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
+use crate::wire::attempts::pause_ns;
 use crate::wire::stamps::Stamps;
-use making::pause_ns;
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
@@ -70,6 +70,8 @@ pub(crate) struct Places<'a> {
     /// that sends none ends this.
     awaits_tickets: bool,
     connect_timeout_ns: u64,
+    /// How long failed attempts took, all together.
+    failed_ns: u64,
     /// A query without a reply is lost after this time.
     settle_ns: u64,
     counts: ConnectionCounts,
@@ -154,6 +156,7 @@ impl<'a> Places<'a> {
             has_connections_alone: alone,
             awaits_tickets: alone && quic.tls.client.resume,
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
+            failed_ns: 0,
             settle_ns: settle.as_nanos() as u64,
             counts: ConnectionCounts::default(),
             tls: TlsCounts::default(),

@@ -23,7 +23,7 @@ use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
-use making::pause_ns;
+use crate::wire::attempts::pause_ns;
 pub(crate) use sockets::Sockets;
 use writes::Writes;
 
@@ -53,6 +53,8 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     awaits_tickets: bool,
     close: Close,
     connect_timeout: Duration,
+    /// How long failed attempts took, all together.
+    failed_ns: u64,
     counts: ConnectionCounts,
 }
 
@@ -116,6 +118,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             awaits_tickets: alone && tcp.tls.as_ref().is_some_and(|tls| tls.client.resume),
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
+            failed_ns: 0,
             counts,
         })
     }

@@ -10,24 +10,13 @@ use super::{Place, Places, Sockets};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
+use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
 use crate::wire::tcp::connection::{Connection, has_lost_syn};
 use crate::wire::tcp::layer::Layer;
 
-/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
-const PAUSE_NS: u64 = 10_000_000;
-const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
-
-/// The pause after an attempt that follows this many failed ones.
-pub(super) fn pause_ns(failures: u32) -> u64 {
-    (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
-}
-
-/// Connections that are being made at once before the load begins: fewer than a server's queue takes.
-const OPENING_AT_ONCE: u64 = 128;
-
 impl<L: Layer, S: Sockets> Places<L, S> {
-    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
-    /// them. `is_stopped` ends it early.
+    /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
+    /// vain, are tried again when the load needs them. `is_stopped` ends it early.
     pub(in crate::wire::tcp) fn open_kept(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -37,10 +26,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             return Ok(());
         }
         let (mut next, mut made_ns) = (0, None);
+        let timeout_ns = self.connect_timeout.as_nanos() as u64;
         while !is_stopped() {
-            // A target that answers none of the first attempts will not answer thousands.
-            let failed: u64 = self.counts.failed.iter().sum();
-            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            let is_vain = is_vain(&self.counts, self.failed_ns, timeout_ns);
             while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
                 self.connect(state, next, state.now_ns());
                 next += 1;
@@ -48,7 +36,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
                 let now_ns = state.now_ns();
                 let waited_ns = now_ns.saturating_sub(*made_ns.get_or_insert(now_ns));
-                if self.have_settings() || waited_ns > self.connect_timeout.as_nanos() as u64 {
+                if self.have_settings() || waited_ns > timeout_ns {
                     break;
                 }
             }
@@ -120,10 +108,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
+        let took_ns = place.connection.as_ref().map_or(0, |one| clock_ns.saturating_sub(one.began_ns));
+        self.failed_ns = self.failed_ns.saturating_add(took_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let is_lost = connecting.is_some_and(|one| {
-            has_lost_syn(self.sockets.client(&one.socket), clock_ns.saturating_sub(one.began_ns))
-        });
+        let is_lost =
+            connecting.is_some_and(|one| has_lost_syn(self.sockets.client(&one.socket), took_ns));
         self.counts.lost_syns += u64::from(is_lost);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
