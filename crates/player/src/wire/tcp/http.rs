@@ -90,9 +90,14 @@ impl Layer for Http {
         self.secure.has_own_bytes() || (self.is_open && self.streams.as_ref().is_some_and(may_ask))
     }
 
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        now_ns: u64,
+        wanted: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) {
-            let asked = streams.ask(messages, now_ns);
+            let asked = streams.ask(messages, now_ns, wanted);
             self.seal()?;
             asked?;
         }
@@ -204,18 +209,24 @@ impl Streams {
         self.session.is_going_away() && self.session.open() == 0
     }
 
-    /// Asks the messages that there are streams for, and counts the wait of the others.
-    fn ask(&mut self, messages: &mut Vec<u8>, now_ns: u64) -> Result<(), Fault> {
-        self.session.abandon_before(now_ns.saturating_sub(self.patience_ns));
-        let (mut used, mut asked) = (0, 0);
+    /// Asks the messages that there are streams for, and counts the wait of the others. Those whose queries are not
+    /// `wanted` any more need no stream.
+    fn ask(
+        &mut self,
+        messages: &mut Vec<u8>,
+        now_ns: u64,
+        mut wanted: impl FnMut(u16) -> bool,
+    ) -> Result<(), Fault> {
+        // The messages that do not wait any more, and their bytes.
+        let (mut gone, mut used) = (0, 0);
         loop {
             let before = used;
-            while let Some(message) = first_message(&messages[used..]).filter(|_| self.session.has_room()) {
-                if !self.session.ask(key_of(message), message, &mut self.requests.borrow_mut(), now_ns) {
+            while let Some(message) = first_message(&messages[used..]) {
+                if wanted(key_of(message)) && !self.ask_one(message, now_ns) {
                     break;
                 }
                 used += LENGTH_BYTES + message.len();
-                asked += 1;
+                gone += 1;
             }
             self.session.advance()?;
             // The library may take the next request only after it has framed the one before.
@@ -228,8 +239,14 @@ impl Streams {
         if self.session.is_going_away() {
             self.give_up(messages);
         }
-        self.count_waits(messages, (asked, used), now_ns);
+        self.count_waits(messages, (gone, used), now_ns);
         Ok(())
+    }
+
+    /// Asks a message, if there is a stream for it. Returns whether it did.
+    fn ask_one(&mut self, message: &[u8], now_ns: u64) -> bool {
+        self.session.has_room()
+            && self.session.ask(key_of(message), message, &mut self.requests.borrow_mut(), now_ns)
     }
 
     /// No stream will be opened for these messages.
@@ -242,17 +259,17 @@ impl Streams {
         messages.clear();
     }
 
-    /// Counts the messages that began to wait since the last call, of which the first `asked` do not wait any more, and
-    /// the time of all waits since then.
-    fn count_waits(&mut self, messages: &[u8], (asked, asked_bytes): (usize, usize), now_ns: u64) {
+    /// Counts the messages that began to wait since the last call, and the time of all waits since then. The first
+    /// `gone` of those that waited do not wait any more.
+    fn count_waits(&mut self, messages: &[u8], (gone, gone_bytes): (usize, usize), now_ns: u64) {
         let waited_ns = now_ns.saturating_sub(self.waited_until_ns) * self.waiting as u64;
         self.waited_until_ns = now_ns;
         let is_idle = self.waiting == 0 && messages.is_empty();
         if is_idle {
             return;
         }
-        let mut waiting = self.waiting.saturating_sub(asked);
-        let mut at = self.waiting_bytes.saturating_sub(asked_bytes).min(messages.len());
+        let mut waiting = self.waiting.saturating_sub(gone);
+        let mut at = self.waiting_bytes.saturating_sub(gone_bytes).min(messages.len());
         if messages.is_empty() {
             waiting = 0;
         }

@@ -42,8 +42,14 @@ pub(crate) trait Layer: Default {
     fn has_own_bytes(&self) -> bool;
 
     /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
-    /// for; the others stay.
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault>;
+    /// for; the others stay. A message that had to wait is dropped if its query, which has this key, is not `wanted` any
+    /// more.
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        now_ns: u64,
+        wanted: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault>;
 
     /// The bytes of an earlier read that the next [`Self::take`] needs before those that arrived since.
     fn kept(&self) -> &[u8];
@@ -254,7 +260,12 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, _: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        _: u64,
+        _: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         Ok(messages)
     }
 

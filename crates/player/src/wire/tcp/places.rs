@@ -219,7 +219,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         };
         // Queries that waited are written later than this turn began.
         let at_ns = if writes.has_unwritten() { state.now_ns() } else { now_ns };
-        let outgoing = match connection.layer.outgoing(output, now_ns) {
+        let wanted = |key| state.books.open_query(flow, key).is_some();
+        let outgoing = match connection.layer.outgoing(output, now_ns, wanted) {
             Ok(outgoing) => outgoing,
             Err(fault) => {
                 self.layer_failed(state, flow, &fault, now_ns);

@@ -51,7 +51,12 @@ impl Layer for Secure {
     }
 
     #[inline]
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, _: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        _: u64,
+        _: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_established() && !messages.is_empty()) {
             tls.seal(messages, &mut self.outgoing)?;
             messages.clear();
