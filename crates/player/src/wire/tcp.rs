@@ -173,6 +173,7 @@ fn play_over<L: Layer, S: Sockets>(
     let places = Places::<L, S>::new(plan, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     S::play(&mut thread).map_err(failed)?;
-    let connections = Some(thread.wire.finish());
+    let now_ns = thread.state.now_ns();
+    let connections = Some(thread.wire.finish(now_ns));
     Ok(thread.into_result().map(|result| ThreadResult { connections, ..result }))
 }

@@ -163,6 +163,13 @@ impl Layer for Http {
         self.streams.as_ref().is_some_and(Streams::has_gone_away)
     }
 
+    fn ended(&mut self, now_ns: u64) {
+        if let Some(streams) = &mut self.streams {
+            // No message waits any more.
+            streams.count_waits(&[], (streams.waiting, streams.waiting_bytes), now_ns);
+        }
+    }
+
     fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
         if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open && !has_failed) {
             streams.session.close();

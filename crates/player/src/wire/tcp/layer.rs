@@ -93,6 +93,12 @@ pub(crate) trait Layer: Default {
         false
     }
 
+    /// Notes that the connection ends at `now_ns`, before [`Self::finish`].
+    #[inline]
+    fn ended(&mut self, now_ns: u64) {
+        let _ = now_ns;
+    }
+
     /// The last bytes before the connection is closed. `has_failed` is whether the layer failed.
     fn last_bytes(&mut self, has_failed: bool) -> &[u8];
 

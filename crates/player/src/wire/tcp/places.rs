@@ -183,7 +183,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         let place = &mut self.places[flow];
-        if let Some(connection) = place.connection.take() {
+        if let Some(mut connection) = place.connection.take() {
+            connection.layer.ended(now_ns);
             self.counts.retransmitted += retransmitted(self.sockets.client(&connection.socket));
             self.sockets.end(connection.socket);
         }
@@ -284,13 +285,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.places[flow].connection.as_mut()
     }
 
-    /// The counts, once the trial is over. Ends all connections.
-    pub(super) fn finish(&mut self) -> ConnectionCounts {
+    /// The counts, once the trial is over at `now_ns`. Ends all connections.
+    pub(super) fn finish(&mut self, now_ns: u64) -> ConnectionCounts {
         let mut counts = std::mem::take(&mut self.counts);
-        L::finish(&self.shared, &mut counts);
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
+            connection.layer.ended(now_ns);
             let client = self.sockets.client(&connection.socket);
             counts.retransmitted += retransmitted(client);
             if self.close == Close::Rst {
@@ -300,6 +301,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 part(&mut connection, &self.sockets, false);
             }
         }
+        L::finish(&self.shared, &mut counts);
         counts
     }
 }

@@ -137,6 +137,19 @@ fn a_query_that_is_lost_while_it_waits_for_a_stream_is_not_asked() {
 }
 
 #[test]
+fn waits_for_streams_count_until_the_connection_ends() {
+    let mut rig = Rig::open(1);
+    let mut output = messages(&[1, 2, 3]);
+    rig.exchange(&mut output, SECOND_NS);
+    rig.send(&response(1, &[0; 12])).unwrap();
+    rig.exchange(&mut output, 2 * SECOND_NS);
+    rig.layer.ended(5 * SECOND_NS);
+    let counts = rig.shared.counts.borrow();
+    // Both waited for a second, and one of them for three more.
+    assert_eq!((counts.blocked, counts.blocked_ns), (2, 5 * SECOND_NS));
+}
+
+#[test]
 fn a_response_is_a_message_or_wrong() {
     let mut message = Vec::new();
     let mut of = |status, is_dns, body: &[u8]| match judged(0x0102, (status, is_dns), body, &mut message)
