@@ -9,7 +9,7 @@ use kqps_tls::{Connector, Failure};
 
 use super::frame::first_message;
 use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
-use super::secure::{Secure, rest_of};
+use super::secure::{Secure, UNREAD, rest_of};
 use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
@@ -115,6 +115,7 @@ impl Layer for Http {
         room: &mut Room,
         each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
+        let before = self.secure.waiting();
         let opened = self.secure.decrypt(bytes, room);
         if !self.is_open && self.secure.is_open() {
             if self.secure.protocol() != Some(ALPN) {
@@ -131,6 +132,12 @@ impl Layer for Http {
         let rest = rest_of(opened)?;
         self.seal().map_err(Fault::Tls)?;
         received?;
+        if !self.secure.has_room_for_answers(before) {
+            if let Some(streams) = &self.streams {
+                count(&mut streams.counts.borrow_mut().failures, &format!("HTTP/2: {UNREAD}"), 1);
+            }
+            return Err(Fault::Http.into());
+        }
         Ok(if has_gone_away { Rest::GoneAway } else { rest })
     }
 

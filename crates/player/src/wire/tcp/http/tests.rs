@@ -14,6 +14,7 @@ const PATIENCE_NS: u64 = 10 * SECOND_NS;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -26,9 +27,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// The response to a query on a stream, with literal fields (RFC 7541, section 6.2.2).
 fn response(stream: u32, body: &[u8]) -> Vec<u8> {
     let mut block = Vec::new();
-    for text in ["", ":status", "200", "", "content-type", "application/dns-message"] {
-        block.push(text.len() as u8);
-        block.extend_from_slice(text.as_bytes());
+    for (name, value) in [(":status", "200"), ("content-type", "application/dns-message")] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(text.len() as u8);
+            block.extend_from_slice(text.as_bytes());
+        }
     }
     [frame(HEADERS, END_HEADERS, stream, &block), frame(DATA, END_STREAM, stream, body)].concat()
 }
@@ -68,6 +72,7 @@ impl Rig {
         while !rig.layer.is_open() {
             rig.exchange(&mut Vec::new(), 0);
         }
+        rig.exchange(&mut Vec::new(), 0);
         let most = [&MAX_CONCURRENT_STREAMS.to_be_bytes()[..], &streams.to_be_bytes()].concat();
         rig.send(&frame(SETTINGS, 0, 0, &most)).unwrap();
         rig.exchange(&mut Vec::new(), 0);
@@ -163,4 +168,30 @@ fn a_response_is_a_message_or_wrong() {
     assert_eq!(of(200, false, &[0, 0]), Err((0x0102, Cause::ContentType)));
     assert_eq!(of(200, true, &[1, 2, 3]), Err((0x0102, Cause::Id)));
     assert_eq!(of(200, true, &[0]), Err((0x0102, Cause::Short)));
+}
+
+#[test]
+fn a_peer_that_asks_for_answers_and_reads_none_is_cut_off() {
+    let pings = frame(PING, 0, 0, &[7; 8]).repeat(1000);
+    for kind in [PING, SETTINGS] {
+        let frames = if kind == PING { pings.clone() } else { frame(SETTINGS, 0, 0, &[]).repeat(1000) };
+        let mut rig = Rig::open(100);
+        // One that reads them may ask for any number.
+        for _ in 0..200 {
+            rig.send(&frames).unwrap();
+            rig.exchange(&mut Vec::new(), 0);
+        }
+        let mut reads = 0;
+        let broken = loop {
+            reads += 1;
+            assert!(reads < 1000, "its answers grow without limit");
+            if let Err(broken) = rig.send(&frames) {
+                break broken;
+            }
+        };
+        assert!(matches!(broken, Broken::Layer(Fault::Http)), "{broken:?}");
+        assert!(reads > 10 && rig.layer.secure.waiting() < 2 << 20, "{reads}");
+        let counts = rig.shared.counts.borrow();
+        assert_eq!(counts.failures.get("HTTP/2: the peer does not read what it asks for"), Some(&1));
+    }
 }
