@@ -159,10 +159,9 @@ impl Layer for Http {
         self.streams.as_ref().is_none_or(|streams| !streams.session.is_going_away())
     }
 
-    fn is_due(&mut self, now_ns: u64) -> bool {
+    fn abandon(&mut self, read_ns: u64) -> bool {
         self.streams.as_mut().is_some_and(|streams| {
-            let oldest_ns = streams.session.oldest_ns();
-            oldest_ns.is_some_and(|asked_ns| asked_ns.saturating_add(streams.patience_ns) < now_ns)
+            streams.session.abandon_before(read_ns.saturating_sub(streams.patience_ns))
         })
     }
 

@@ -80,10 +80,11 @@ pub(crate) trait Layer: Default {
         true
     }
 
-    /// Whether it must be asked for its bytes although there are no new messages, since streams have waited too long.
+    /// Cancels messages whose queries are lost. Everything that arrived until `read_ns` has been read. Returns whether it
+    /// must be asked for its bytes then.
     #[inline]
-    fn is_due(&mut self, now_ns: u64) -> bool {
-        let _ = now_ns;
+    fn abandon(&mut self, read_ns: u64) -> bool {
+        let _ = read_ns;
         false
     }
 

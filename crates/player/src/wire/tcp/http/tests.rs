@@ -195,3 +195,20 @@ fn a_peer_that_asks_for_answers_and_reads_none_is_cut_off() {
         assert_eq!(counts.failures.get("HTTP/2: the peer does not read what it asks for"), Some(&1));
     }
 }
+
+#[test]
+fn a_late_query_does_not_cancel_those_whose_replies_may_have_arrived() {
+    let mut rig = Rig::open(1);
+    rig.exchange(&mut messages(&[1]), 0);
+    // The thread stood still, and hands another query over before it reads.
+    let mut output = messages(&[2]);
+    rig.exchange(&mut output, PATIENCE_NS + SECOND_NS);
+    rig.send(&response(1, &[0; 12])).unwrap();
+    assert_eq!(rig.answered, [1]);
+    assert!(!rig.layer.abandon(PATIENCE_NS + SECOND_NS), "nothing is open any more");
+    rig.exchange(&mut output, PATIENCE_NS + SECOND_NS);
+    assert!(!rig.layer.abandon(2 * PATIENCE_NS + SECOND_NS) && rig.layer.abandon(3 * PATIENCE_NS));
+    rig.exchange(&mut output, 3 * PATIENCE_NS);
+    rig.send(&response(3, &[0; 12])).unwrap();
+    assert_eq!(rig.answered, [1], "it is cancelled");
+}

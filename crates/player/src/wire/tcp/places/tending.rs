@@ -55,6 +55,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
     /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
+    /// Everything that arrived until `now_ns` has been read.
     pub(in crate::wire::tcp) fn tend(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -79,9 +80,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
     fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let is_due =
-            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
-        if self.places[flow].connection.as_mut().is_some_and(is_due) {
+        let has_abandoned =
+            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.abandon(now_ns);
+        if self.places[flow].connection.as_mut().is_some_and(has_abandoned) {
             self.flush(state, flow, now_ns)?;
         }
         let has_gone_away = |one: &Connection<L, S::Socket>| one.is_open && one.layer.has_gone_away();
