@@ -340,3 +340,6 @@ fn has_keepalive(mut options: &[u8]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;
