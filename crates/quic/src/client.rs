@@ -258,3 +258,6 @@ impl Client {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests;
