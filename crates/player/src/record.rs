@@ -342,7 +342,8 @@ fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
         Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
         Wire::Quic(quic) => quic.uses_of_connection().is_none(),
     };
-    if are_kept && counts.before_load > 0 { plan.flows() as u64 - counts.before_load } else { 0 }
+    let has_some = are_kept && counts.before_load > 0;
+    if has_some { (plan.flows() as u64).saturating_sub(counts.before_load) } else { 0 }
 }
 
 /// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.

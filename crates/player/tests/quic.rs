@@ -312,9 +312,10 @@ fn icmp_ends_connections_and_loses_their_queries_at_once() {
     let acceptor = Acceptor::over_quic(&made.identity, false).unwrap();
     // The server vanishes, and its host reports that nothing listens at the port any more.
     let server = Running::until(acceptor, answer, 50);
-    let (trial, connections) = played(100, &plan(server.address, kept(2, &made.ca)));
+    let (trial, connections) = played(82, &plan(server.address, kept(2, &made.ca)));
     let accounts = &trial.accounts;
-    assert!(accounts.correct <= 66 && accounts.correct + accounts.lost == 100, "{accounts:?}");
+    // The window of 16 may have been answered together.
+    assert!(accounts.correct <= 66 && accounts.correct + accounts.lost == 82, "{accounts:?}");
     assert_eq!(trial.lost_causes, counts([("refused", accounts.lost)]), "{connections:?}");
     assert_eq!((connections.established, connections.open), (2, 0), "{connections:?}");
     assert_eq!(connections.closed, counts([("refused", 2)]));
