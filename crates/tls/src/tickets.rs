@@ -1,5 +1,5 @@
-//! The tickets that a server gave one thread of a client. A ticket of TLS 1.3 resumes one connection (RFC 8446, appendix
-//! C.4). A session of TLS 1.2 resumes any number, until the server replaces it (RFC 5246, section 7.3).
+//! The tickets that a server gave one thread of a client. A ticket of TLS 1.3 resumes one connection (RFC 8446,
+//! appendix C.4). A session of TLS 1.2 resumes any number, until the server replaces it (RFC 5246, section 7.3).
 
 use std::collections::VecDeque;
 use std::fmt;

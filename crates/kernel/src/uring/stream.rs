@@ -35,8 +35,8 @@ const LAST_WAIT_NS: u64 = 10_000_000;
 const LAST_WAITS_MOST: u32 = 20;
 
 /// A ring for connections, with its provided buffers. It owns the sockets, and closes each when the last operation on
-/// it has ended: until then the kernel keeps the connection, even if its descriptor is closed. Only the thread that made
-/// the ring may use and drop it.
+/// it has ended: until then the kernel keeps the connection, even if its descriptor is closed. Only the thread that
+/// made the ring may use and drop it.
 pub struct StreamRing {
     // Dropped first, after `drop` has ended all operations: the kernel must not use the memory below any more.
     ring: IoUring,
@@ -246,8 +246,8 @@ impl StreamRing {
         self.buffers.give_back(buffer);
     }
 
-    /// Whether a receive found no free buffer since the last call, so that bytes of its connection wait in the kernel. The
-    /// next submission reads them.
+    /// Whether a receive found no free buffer since the last call, so that bytes of its connection wait in the kernel.
+    /// The next submission reads them.
     #[inline]
     pub fn has_starved(&mut self) -> bool {
         mem::take(&mut self.has_starved)

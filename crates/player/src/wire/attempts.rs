@@ -1,5 +1,5 @@
-//! Attempts to make connections: the pauses between those that fail, and the end of opening kept connections at a target
-//! that lets most attempts fail.
+//! Attempts to make connections: the pauses between those that fail, and the end of opening kept connections at a
+//! target that lets most attempts fail.
 
 use crate::connections::ConnectionCounts;
 
@@ -18,9 +18,9 @@ pub(super) fn pause_ns(failures: u32) -> u64 {
     (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
 }
 
-/// Whether opening further connections before the load is in vain. A target that answers none of the first attempts will
-/// not answer thousands. One that takes some and drops the others would hold the load up, each time for the timeout of
-/// an attempt; `failed_ns` is how long all failed attempts took together.
+/// Whether opening further connections before the load is in vain. A target that answers none of the first attempts
+/// will not answer thousands. One that takes some and drops the others would hold the load up, each time for the
+/// timeout of an attempt; `failed_ns` is how long all failed attempts took together.
 pub(super) fn is_vain(counts: &ConnectionCounts, failed_ns: u64, timeout_ns: u64) -> bool {
     let failed: u64 = counts.failed.iter().sum();
     let none_is_made = counts.established == 0 && failed >= OPENING_AT_ONCE;

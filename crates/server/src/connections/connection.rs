@@ -3,11 +3,11 @@
 //! turn.
 //!
 //! What it keeps between turns is bounded. It keeps queries that are not answered, at most as long as one message, and
-//! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such replies
-//! it reads nothing more, and the socket makes the peer wait.
+//! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such
+//! replies it reads nothing more, and the socket makes the peer wait.
 //!
-//! In TLS the stream keeps what one read of the socket decrypted (256 KiB), the beginning of a record or of a message of
-//! the handshake (128 KiB), and records of 64 KiB of replies. By HTTP it also keeps the queries that such a read
+//! In TLS the stream keeps what one read of the socket decrypted (256 KiB), the beginning of a record or of a message
+//! of the handshake (128 KiB), and records of 64 KiB of replies. By HTTP it also keeps the queries that such a read
 //! completed, bodies under way (1 MiB, see `kqps_http::ServerSession`), and the replies for which the peer has given no
 //! room: those of as many requests as it may have under way.
 

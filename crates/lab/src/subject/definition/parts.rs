@@ -1,5 +1,5 @@
-//! The parts of a definition: how a subject is started, found ready, asked to read its zone again, stopped, and asked for
-//! its version.
+//! The parts of a definition: how a subject is started, found ready, asked to read its zone again, stopped, and asked
+//! for its version.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -142,8 +142,8 @@ impl Sockets for EpollSockets {
         drop(socket);
     }
 
-    /// Reads all that has arrived by `now_ns`. Of a flood what arrives later is left, so that other connections have their
-    /// turn.
+    /// Reads all that has arrived by `now_ns`. Of a flood what arrives later is left, so that other connections have
+    /// their turn.
     fn read<L: Layer>(
         places: &mut Places<L, Self>,
         state: &mut ThreadState<'_>,

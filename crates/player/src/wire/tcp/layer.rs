@@ -42,8 +42,8 @@ pub(crate) trait Layer: Default {
     fn has_own_bytes(&self) -> bool;
 
     /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
-    /// for; the others stay. A message that had to wait is dropped if its query, which has this key, is not `wanted` any
-    /// more.
+    /// for; the others stay. A message that had to wait is dropped if its query, which has this key, is not `wanted`
+    /// any more.
     fn outgoing<'a>(
         &'a mut self,
         messages: &'a mut Vec<u8>,
@@ -80,8 +80,8 @@ pub(crate) trait Layer: Default {
         true
     }
 
-    /// Cancels messages whose queries are lost. Everything that arrived until `read_ns` has been read. Returns whether it
-    /// must be asked for its bytes then.
+    /// Cancels messages whose queries are lost. Everything that arrived until `read_ns` has been read. Returns whether
+    /// it must be asked for its bytes then.
     #[inline]
     fn abandon(&mut self, read_ns: u64) -> bool {
         let _ = read_ns;

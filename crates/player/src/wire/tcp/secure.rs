@@ -6,8 +6,8 @@ use super::frame::messages;
 use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};
 
-/// A peer that asks for more answers of TLS or HTTP/2 than this, and reads none of them, ends the connection, bytes. They
-/// are more than what one read can ask for.
+/// A peer that asks for more answers of TLS or HTTP/2 than this, and reads none of them, ends the connection, bytes.
+/// They are more than what one read can ask for.
 const UNREAD_MOST: usize = 1 << 20;
 
 /// What such a peer does, in words.
@@ -128,8 +128,8 @@ impl Secure {
         }
     }
 
-    /// Notes that a read appended answers for the peer to the `before` bytes that waited for the kernel. Returns whether
-    /// so few answers of earlier reads still waited that the peer may be reading.
+    /// Notes that a read appended answers for the peer to the `before` bytes that waited for the kernel. Returns
+    /// whether so few answers of earlier reads still waited that the peer may be reading.
     #[inline]
     pub(super) fn has_room_for_answers(&mut self, before: usize) -> bool {
         let unread = self.answers.min(before);

@@ -25,8 +25,8 @@ const BUFFER_BYTES: usize = 1 << 14;
 /// of Linux 6.13 and later is 20; earlier kernels have no limit.
 const CONNECTIONS_AT_A_TIME: usize = 16;
 
-/// How often a tick begins its rounds again because a connection had more to read. A round reads some MiB, and all rounds
-/// together more than receive buffers hold, so that the limit applies only if the wall clock was set back.
+/// How often a tick begins its rounds again because a connection had more to read. A round reads some MiB, and all
+/// rounds together more than receive buffers hold, so that the limit applies only if the wall clock was set back.
 const REPEATS_MOST: u32 = 256;
 
 type UringThread<'a, L> = TcpThread<'a, L, UringSockets>;

@@ -40,8 +40,9 @@ const KEPT_IN_DOH: &[&str] =
 /// The same over QUIC.
 const KEPT_IN_QUIC: &[&str] = kept_with!("doq", "--insecure");
 
-/// The flags of a connection for each query, with as many places as queries are outstanding, and these flags after them.
-/// Resets leave no port in `TIME_WAIT`, and the source addresses are many, so that neither side runs out of ports.
+/// The flags of a connection for each query, with as many places as queries are outstanding, and these flags after
+/// them. Resets leave no port in `TIME_WAIT`, and the source addresses are many, so that neither side runs out of
+/// ports.
 macro_rules! each_with {
     ($($flag:literal),*) => {
         &[
