@@ -42,7 +42,7 @@ fn opening_ends_at_a_target_that_takes_few_connections_and_drops_the_rest(io: Io
     listener.listen(1).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let (trial, connections) = played(4, &plan(address, kept(io, 1500)));
-    assert!((1..=8).contains(&connections.before_load), "{connections:?}");
+    assert!((1..=100).contains(&connections.before_load), "{connections:?}");
     // At most 512 attempts that fail for want of time, those under way then, and a few of the load.
     assert!(connections.attempts < 1000, "{connections:?}");
     assert_eq!((trial.accounts.sent, trial.accounts.lost), (4, 4), "{:?}", trial.accounts);

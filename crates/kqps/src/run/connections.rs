@@ -309,7 +309,8 @@ mod tests {
             assert!(refused.contains(why), "{flag}: {refused}");
         }
         assert_eq!(refusal(&["--close=rst", "--early-data", "--tls-resume=yes"], &servers), "");
-        assert!(refusal(&["--early-data", "--tls-resume=no"], &servers).contains("leave --tls-resume no out"));
+        let contradiction = refusal(&["--early-data", "--tls-resume=no"], &servers);
+        assert!(contradiction.contains("leave --tls-resume no out"), "{contradiction}");
         assert!(!refusal(&["--connections=2"], &[]).is_empty(), "there is no such server");
         assert!(Typed::try_parse_from(["kqps", "--tls-group=x2551"]).is_err());
     }

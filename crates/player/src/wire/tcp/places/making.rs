@@ -92,7 +92,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
     /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
     fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
-        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else { return Err(in_use) };
+        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else {
+            return Err(in_use);
+        };
         let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
