@@ -9,3 +9,4 @@
 pub mod back_end;
 pub mod relay;
 pub mod streams;
+mod thread;

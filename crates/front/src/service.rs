@@ -26,7 +26,7 @@ pub struct Front {
 
 impl Service for Front {
     fn transports(&self) -> Transports<'_> {
-        Transports { tcp: self.settings.tcp, apart: false, quic: false, unix: &[] }
+        Transports { tcp: self.settings.tcp, unix: &[] }
     }
 
     /// The length of replies depends on the back ends and on what clients accept.

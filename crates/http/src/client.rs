@@ -214,13 +214,16 @@ impl ClientSession {
         None
     }
 
-    /// Cancels the requests that were asked before this time in nanoseconds. Nothing more is reported of them.
-    pub fn abandon_before(&mut self, before_ns: u64) {
+    /// Cancels the requests that were asked before this time in nanoseconds. Nothing more is reported of them. Returns
+    /// whether there were any: [`Self::advance`] then frames that.
+    pub fn abandon_before(&mut self, before_ns: u64) -> bool {
+        let before = self.open.len();
         while self.oldest_ns().is_some_and(|asked_ns| asked_ns < before_ns) {
             if let Some((_, (number, _))) = self.asked.pop_front() {
                 self.open.leave(number);
             }
         }
+        self.open.len() < before
     }
 
     /// Takes bytes that arrived, and calls `each` for every request that they settle, with its key.

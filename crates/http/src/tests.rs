@@ -285,7 +285,7 @@ fn an_abandoned_request_is_cancelled_and_not_reported() {
     let mut client = asked(3);
     client.take_outgoing(|_| ());
     assert_eq!(client.oldest_ns(), Some(0));
-    client.abandon_before(2);
+    assert!(client.abandon_before(2) && !client.abandon_before(2));
     client.advance().unwrap();
     assert_eq!((client.open(), client.oldest_ns()), (1, Some(2)));
     assert_eq!(client.take_outgoing(kinds), [RST_STREAM, RST_STREAM]);

@@ -51,12 +51,12 @@ impl TcpClient {
     ///
     /// # Errors
     ///
-    /// If no descriptor is left, or this host does not have the address.
+    /// If no descriptor is left, or, with [`io::ErrorKind::InvalidInput`], if this host does not have the address.
     pub fn bound(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Self> {
         let client = Self::unbound(to)?;
         if let Some(from) = from {
             set_option(client.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-            client.socket.bind(&SocketAddr::new(from, 0).into())?;
+            client.socket.bind(&SocketAddr::new(from, 0).into()).map_err(not_of_this_host)?;
         }
         Ok(client)
     }
@@ -78,7 +78,7 @@ impl TcpClient {
         match client.socket.bind(&from.into()) {
             Ok(()) => Ok(Some(client)),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(not_of_this_host(error)),
         }
     }
 
@@ -154,6 +154,16 @@ impl TcpClient {
     }
 }
 
+/// The error of binding to an address. If this host does not have the address, its kind is another than that of a
+/// connect which finds no free port (both are `EADDRNOTAVAIL`), and that of a connect which cannot start from the
+/// address (`EINVAL`).
+fn not_of_this_host(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::AddrNotAvailable {
+        return io::Error::new(io::ErrorKind::InvalidInput, "the source address is not one of this host's");
+    }
+    error
+}
+
 impl AsRawFd for TcpClient {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
@@ -226,6 +236,15 @@ mod tests {
             Err(error) => error,
         };
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn an_address_of_another_host_is_invalid_and_no_lack_of_ports() {
+        // An address for documents (RFC 5737).
+        let (to, from) = (SocketAddr::from(([127, 0, 0, 1], 53)), [192, 0, 2, 1]);
+        let of_kernel = TcpClient::connect(to, Some(from.into())).unwrap_err();
+        let of_pair = TcpClient::bound_at(to, SocketAddr::from((from, 40_000))).unwrap_err();
+        assert_eq!([of_kernel.kind(), of_pair.kind()], [io::ErrorKind::InvalidInput; 2]);
     }
 
     /// Begins to connect from a pair; `None` if the pair is in use.

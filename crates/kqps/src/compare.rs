@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::print;
-use crate::run::targets::{parse_connections, parse_queries_per_connection};
+use crate::run::connections::ConnectionUse;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::Condition;
 
@@ -44,7 +44,7 @@ Examples:
 #[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
     /// One stored run, or two
-    #[arg(value_name = "DIR", num_args = 0..=2)]
+    #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with = "connections_to_targets")]
     runs: Vec<PathBuf>,
 
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
@@ -116,27 +116,8 @@ struct LiveArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
-    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
-    #[arg(long, value_name = "COUNT", value_parser = parse_connections, conflicts_with = "runs", help_heading = "Load")]
-    connections: Option<u32>,
-
-    /// Close each connection to a --target after this many queries, except over UDP (default: keep it)
-    #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, conflicts_with = "runs", help_heading = "Load")]
-    queries_per_connection: Option<u32>,
-
-    /// Accept certificates of a --target from the issuers in this file (default: those that this host trusts)
-    ///
-    /// The file is PEM, and the run keeps a copy of it. The certificate must be valid and name the server.
-    #[arg(long, value_name = "FILE", conflicts_with = "runs", help_heading = "Subjects")]
-    ca: Option<PathBuf>,
-
-    /// Accept any certificate of a --target: kqps then does not know which server it measures
-    #[arg(long, conflicts_with_all = ["runs", "ca"], help_heading = "Subjects")]
-    insecure: bool,
-
-    /// The name of each --target in its certificate, if it has one (default: the target as typed)
-    #[arg(long, value_name = "NAME", conflicts_with = "runs", help_heading = "Subjects")]
-    server_name: Option<String>,
+    #[command(flatten)]
+    connections: ConnectionUse,
 
     /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
     ///
@@ -180,7 +161,7 @@ struct LiveArgs {
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections", "queries_per_connection", "ca", "insecure", "server_name"],
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections_to_targets"],
         help_heading = "The run"
     )]
     resume: bool,

@@ -1,6 +1,7 @@
 //! `kqps run`: plays the default study or another one, from its layout to the page with its results.
 
 mod announce;
+pub(crate) mod connections;
 mod install;
 pub(crate) mod labels;
 mod place;
@@ -60,7 +61,7 @@ Examples:
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
     /// A study's file, or the name of a built-in study (default: the default study)
-    #[arg(value_name = "STUDY.toml")]
+    #[arg(value_name = "STUDY.toml", conflicts_with = "connections_to_targets")]
     study: Option<PathBuf>,
 
     /// Print what would be measured, in which order and for how long, and measure nothing
@@ -72,7 +73,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 
     /// Resume the run in --out, or the newest unfinished one
-    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"], help_heading = "The run")]
+    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries", "connections_to_targets"], help_heading = "The run")]
     resume: bool,
 
     /// How long the run may take (default: 2m, or what the study takes)

@@ -29,7 +29,8 @@ pub struct ConnectionFacts {
     /// How many of `established` were made before the load began, as kept connections are.
     pub before_load: u64,
     /// Cause → attempts that failed: `refused`, `reset`, `unreachable`, `connect-timeout`, `ports` if no port of the
-    /// source address was free, or `local` if this host had no descriptor or memory left; in records older than
+    /// source address was free, `address` if that address is not one of this host's or does not reach the target (in
+    /// older records `ports`), or `local` if this host had no descriptor or memory left; in records older than
     /// `ports`, also if it had no port left. With TLS also `closed` if the subject closed the connection in the
     /// handshake, `tls-alert` if it sent an alert, `certificate` if its certificate is not accepted, `alpn` if there is
     /// no common application protocol, and `tls` if it did something that TLS forbids. With QUIC also `quic-close` if
@@ -40,8 +41,10 @@ pub struct ConnectionFacts {
     pub unfinished: u64,
     /// Cause → connections that ended: `player` if the player closed it, `idle` if the subject closed it without open
     /// queries, `closed` if it did so with open queries, `idle-race` if it closed an idle connection before the open
-    /// queries reached it, `reset` if the subject or the network reset it, `tls-alert` if the subject sent an alert,
-    /// `tls` if it did something that TLS forbids. With HTTP also `goaway` if the subject went away and had answered,
+    /// queries reached it, `reset` if the subject or the network reset it, `refused`, `unreachable` or `idle-timeout`
+    /// if the kernel gave it up for that reason, `local` for another error of this host's kernel (in older records all
+    /// four are `reset` over TCP), `tls-alert` if the subject sent an alert, `tls` if it did something that TLS
+    /// forbids. With HTTP also `goaway` if the subject went away and had answered,
     /// and `framing` if it did something that HTTP/2 forbids. With QUIC also `quic-close` if the subject closed it with
     /// open queries or for an error, `idle-timeout` if nothing came for too long, `refused` or `unreachable` if the
     /// network said so, and `transport` and `framing` as above.

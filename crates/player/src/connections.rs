@@ -1,12 +1,28 @@
 //! Counts of a thread's connections: how many were tried, made and ended, and why.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use kqps_observation::Histogram;
 use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
 
 use crate::loss::Loss;
+
+/// The names of a map of counts, at most. A subject chooses the codes in some names, so that all further names count as
+/// [`OTHER_NAMES`].
+const NAMES_MOST: usize = 64;
+const OTHER_NAMES: &str = "other";
+
+/// Adds to the count of this name.
+pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str, number: u64) {
+    if let Some(known) = counts.get_mut(name) {
+        *known += number;
+        return;
+    }
+    let name = if counts.len() < NAMES_MOST { name } else { OTHER_NAMES };
+    *counts.entry(name.to_owned()).or_default() += number;
+}
 
 /// The counts of one thread's connections.
 #[derive(Debug, Default)]
@@ -79,7 +95,7 @@ impl TlsCounts {
 
     /// Counts a failure.
     pub fn failed(&mut self, failure: &Failure) {
-        *self.failures.entry(failure.to_string()).or_default() += 1;
+        count(&mut self.failures, &failure.to_string(), 1);
     }
 
     /// Adds the counts of another thread.
@@ -88,8 +104,8 @@ impl TlsCounts {
         other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
         self.tickets.received += other.tickets.received;
         self.tickets.offered += other.tickets.offered;
-        for (failure, count) in &other.failures {
-            *self.failures.entry(failure.clone()).or_default() += count;
+        for (failure, number) in &other.failures {
+            count(&mut self.failures, failure, *number);
         }
     }
 }
@@ -119,8 +135,8 @@ impl HttpCounts {
             (&mut self.resets, &other.resets),
             (&mut self.failures, &other.failures),
         ] {
-            for (name, count) in theirs {
-                *ours.entry(name.clone()).or_default() += count;
+            for (name, number) in theirs {
+                count(ours, name, *number);
             }
         }
     }
@@ -149,8 +165,8 @@ pub struct QuicCounts {
 
 impl QuicCounts {
     /// Counts a failure.
-    pub fn failed(&mut self, words: String) {
-        *self.failures.entry(words).or_default() += 1;
+    pub fn failed(&mut self, words: &str) {
+        count(&mut self.failures, words, 1);
     }
 
     /// Adds the counts of another thread.
@@ -162,8 +178,8 @@ impl QuicCounts {
         self.early_queries += other.early_queries;
         self.early_queries_again += other.early_queries_again;
         self.client.add(&other.client);
-        for (failure, count) in &other.failures {
-            *self.failures.entry(failure.clone()).or_default() += count;
+        for (failure, number) in &other.failures {
+            count(&mut self.failures, failure, *number);
         }
     }
 }
@@ -189,7 +205,7 @@ pub enum Ending {
     GoAway,
     /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
     Framing,
-    /// Nothing came for too long, although queries were open.
+    /// Nothing came for too long, although queries were open; or over TCP, no acknowledgement of what was sent.
     IdleTimeout,
     /// The subject closed a connection of QUIC with a code, or with open queries.
     QuicClose,
@@ -199,11 +215,13 @@ pub enum Ending {
     Refused,
     /// The network reported that no route leads to the subject any more.
     Unreachable,
+    /// This host's kernel reported another error, such as a lack of memory.
+    Local,
 }
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 15] = [
         "player",
         "idle",
         "closed",
@@ -218,7 +236,23 @@ impl Ending {
         "transport",
         "refused",
         "unreachable",
+        "local",
     ];
+
+    /// How an error of its socket ends a connection.
+    pub fn of_error(error: &io::Error) -> Self {
+        use io::ErrorKind::{
+            ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+            NetworkUnreachable, TimedOut,
+        };
+        match error.kind() {
+            ConnectionReset | ConnectionAborted => Self::Reset,
+            ConnectionRefused => Self::Refused,
+            HostUnreachable | NetworkUnreachable | NetworkDown => Self::Unreachable,
+            TimedOut => Self::IdleTimeout,
+            _ => Self::Local,
+        }
+    }
 
     /// How a failure of TLS ends a connection.
     pub fn of(failure: &Failure) -> Self {
@@ -253,6 +287,7 @@ impl Ending {
             Self::Transport => Loss::Transport,
             Self::Refused => Loss::Refused,
             Self::Unreachable => Loss::Unreachable,
+            Self::Local => Loss::Local,
         }
     }
 
@@ -293,5 +328,42 @@ impl ConnectionCounts {
         if let Some(quic) = &other.quic {
             self.quic.get_or_insert_default().add(quic);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_socket_is_a_reset_only_if_it_says_so() {
+        let of = |errno| Ending::of_error(&io::Error::from_raw_os_error(errno));
+        for (errno, ending) in [
+            (libc::ECONNRESET, Ending::Reset),
+            (libc::ETIMEDOUT, Ending::IdleTimeout),
+            (libc::EHOSTUNREACH, Ending::Unreachable),
+            (libc::ENETUNREACH, Ending::Unreachable),
+            (libc::ECONNREFUSED, Ending::Refused),
+            (libc::ENOMEM, Ending::Local),
+            (libc::ENOBUFS, Ending::Local),
+        ] {
+            assert_eq!(of(errno), ending, "{errno}");
+        }
+        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
+    }
+
+    #[test]
+    fn names_that_a_subject_chooses_are_bounded() {
+        let (mut ours, mut theirs) = (QuicCounts::default(), QuicCounts::default());
+        for code in 0..100 {
+            ours.failed(&format!("closed with {code:#x}"));
+            theirs.failed(&format!("closed with {:#x}", code + 1000));
+        }
+        ours.failed("closed with 0x3f");
+        assert_eq!((ours.failures.len(), ours.failures["closed with 0x3f"]), (NAMES_MOST + 1, 2));
+        assert_eq!(ours.failures[OTHER_NAMES], 36);
+        ours.add(&theirs);
+        assert_eq!((ours.failures.len(), ours.failures[OTHER_NAMES]), (NAMES_MOST + 1, 136));
+        assert_eq!(ours.failures.values().sum::<u64>(), 201);
     }
 }

@@ -20,10 +20,12 @@ pub enum Loss {
     Unreachable,
     /// The connection was not made in time.
     ConnectTimeout,
-    /// This host had no descriptor or memory left for the connection.
+    /// This host had no descriptor or memory left for the connection, or its kernel reported another error of its own.
     Local,
     /// Every port of the source address that was tried is in use.
     Ports,
+    /// The source address is not one of this host's, or does not reach the target.
+    Address,
     /// The subject sent an alert of TLS.
     TlsAlert,
     /// The subject's certificate is not accepted.
@@ -50,7 +52,7 @@ pub enum Loss {
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 20] = [
+    pub const NAMES: [&'static str; 21] = [
         "time",
         "closed",
         "idle-race",
@@ -60,6 +62,7 @@ impl Loss {
         "connect-timeout",
         "local",
         "ports",
+        "address",
         "tls-alert",
         "certificate",
         "alpn",

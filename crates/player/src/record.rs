@@ -295,6 +295,15 @@ fn player(
             counts.failed[Loss::Local.number()],
             "connections failed because this host had no descriptor or memory left; use fewer connections (-c)",
         );
+        note(
+            counts.failed[Loss::Address.number()],
+            "connections failed because their source address is not one of this host's, or does not reach the target; \
+             send from another one (-a)",
+        );
+        note(
+            left_closed(counts, played.plan),
+            "kept connections were not open when the load began, which then opened those that it needed",
+        );
         notes.extend(no_port_left(counts, load, played.plan));
     }
     notes.extend(window_not_filled(load, played.plan));
@@ -324,6 +333,17 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
         thread.busy = (thread.busy - awake_s / played.watch_result.host.wall_s).max(0.0);
     }
     threads
+}
+
+/// The kept connections that could not be made before the load, if others could.
+fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
+    let are_kept = match &plan.wire {
+        Wire::Udp(_) => false,
+        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
+        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
+    };
+    let has_some = are_kept && counts.before_load > 0;
+    if has_some { (plan.flows() as u64).saturating_sub(counts.before_load) } else { 0 }
 }
 
 /// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.

@@ -1,6 +1,7 @@
 //! What carries the queries of a trial. The wire of a whole trial is opened before its threads start, and each thread
 //! gets its part of it.
 
+mod attempts;
 pub mod quic;
 mod stamps;
 pub mod tcp;

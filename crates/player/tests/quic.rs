@@ -60,13 +60,20 @@ struct Running {
 
 impl Running {
     fn new(acceptor: Acceptor, serve: Serve) -> Self {
+        Self::until(acceptor, serve, u64::MAX)
+    }
+
+    /// The same, whose socket is closed after so many queries.
+    fn until(acceptor: Acceptor, serve: Serve, queries_most: u64) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
         let address = socket.local_addr().unwrap();
         let (handshakes, stop) =
             (Arc::new([const { AtomicU64::new(0) }; 4]), Arc::new(AtomicBool::new(false)));
         let (count, is_over) = (Arc::clone(&handshakes), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || run(&socket, &acceptor, serve, &count, &is_over));
+        let scripted = Scripted { serve, queries: 0 };
+        let thread =
+            std::thread::spawn(move || run(&socket, &acceptor, (scripted, queries_most), &count, &is_over));
         Self { address, handshakes, stop, thread: Some(thread) }
     }
 
@@ -86,12 +93,11 @@ impl Drop for Running {
 fn run(
     socket: &UdpSocket,
     acceptor: &Acceptor,
-    serve: Serve,
+    (mut scripted, queries_most): (Scripted, u64),
     handshakes: &[AtomicU64; 4],
     stop: &AtomicBool,
 ) {
     let mut server = Server::new(acceptor, Duration::from_secs(10), Congestion::Fixed);
-    let mut scripted = Scripted { serve, queries: 0 };
     let (mut input, mut output, start) = (vec![0; 65_535], Vec::new(), Instant::now());
     let now_ns = || 1 + start.elapsed().as_nanos() as u64;
     let send = |out: Transmission, bytes: &[u8]| {
@@ -99,7 +105,7 @@ fn run(
             socket.send_to(datagram, out.to).unwrap();
         }
     };
-    while !stop.load(Relaxed) {
+    while !stop.load(Relaxed) && scripted.queries < queries_most {
         if let Ok((bytes, from)) = socket.recv_from(&mut input) {
             let admit = |_| Admission::Accept;
             if let Some(out) = server.datagram((from, None), &input[..bytes], now_ns(), &mut output, admit) {
@@ -298,4 +304,21 @@ fn attempts_that_fail_have_their_causes() {
     assert_fails(silent.local_addr().unwrap(), hasty, "connect-timeout");
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_fails(closed, one_each(&made.ca), "refused");
+}
+
+#[test]
+fn icmp_ends_connections_and_loses_their_queries_at_once() {
+    let made = made();
+    let acceptor = Acceptor::over_quic(&made.identity, false).unwrap();
+    // The server vanishes, and its host reports that nothing listens at the port any more.
+    let server = Running::until(acceptor, answer, 50);
+    let (trial, connections) = played(82, &plan(server.address, kept(2, &made.ca)));
+    let accounts = &trial.accounts;
+    // The window of 16 may have been answered together.
+    assert!(accounts.correct <= 66 && accounts.correct + accounts.lost == 82, "{accounts:?}");
+    assert_eq!(trial.lost_causes, counts([("refused", accounts.lost)]), "{connections:?}");
+    assert_eq!((connections.established, connections.open), (2, 0), "{connections:?}");
+    assert_eq!(connections.closed, counts([("refused", 2)]));
+    assert_eq!(connections.failed, counts([("refused", connections.attempts - 2)]));
+    assert_eq!(trial.send_failed_causes.len(), 0, "{:?}", trial.send_failed_causes);
 }

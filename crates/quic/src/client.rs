@@ -217,11 +217,9 @@ impl Client {
     }
 
     /// Gives up queries of a connection that were handed to it before this time and have no reply: the server need not
-    /// answer them any more.
-    pub fn cancel_before(&mut self, slot: usize, before_ns: u64) {
-        if let Some(connection) = &mut self.slots[slot] {
-            connection.cancel_before(before_ns);
-        }
+    /// answer them any more. Returns whether there were any: pass on what [`Self::transmit`] then returns.
+    pub fn cancel_before(&mut self, slot: usize, before_ns: u64) -> bool {
+        self.slots[slot].as_mut().is_some_and(|connection| connection.cancel_before(before_ns))
     }
 
     /// Closes a connection that is not needed any more. Pass on what [`Self::transmit`] then returns, and
@@ -260,3 +258,6 @@ impl Client {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests;

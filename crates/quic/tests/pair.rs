@@ -334,6 +334,25 @@ fn the_servers_limit_of_streams_holds_queries_back() {
 }
 
 #[test]
+fn a_query_that_is_given_up_is_cancelled_at_once_and_its_reply_ignored() {
+    let mut rig = Rig::usual();
+    rig.connect(0);
+    rig.run_until("a connection", |seen| !seen.opened.is_empty());
+    rig.run_for(SECOND_NS);
+    assert_eq!(rig.hand(0, 0..2), 2);
+    let (handed_ns, mut buffer) = (rig.now_ns, Vec::new());
+    while rig.client.transmit(0, SEGMENTS_MOST, &mut buffer, handed_ns).is_some() {}
+    assert!(!rig.client.cancel_before(0, handed_ns), "they were handed then");
+    assert!(rig.client.transmit(0, SEGMENTS_MOST, &mut buffer, handed_ns).is_none());
+    assert!(rig.client.cancel_before(0, handed_ns + 1));
+    assert!(!rig.client.cancel_before(0, handed_ns + 1), "nothing is left");
+    let cancelled = rig.client.transmit(0, SEGMENTS_MOST, &mut buffer, handed_ns);
+    assert!(cancelled.is_some(), "the server learns of it without a further event");
+    rig.run_for(SECOND_NS);
+    assert_eq!((rig.seen.replies.len(), rig.seen.failed.len(), rig.seen.ended.len()), (0, 0, 0));
+}
+
+#[test]
 fn a_session_is_resumed_with_its_ticket() {
     let mut rig = Rig::usual();
     for (slot, kind) in [(0, Kind::Full), (1, Kind::Resumed)] {

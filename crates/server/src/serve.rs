@@ -47,7 +47,7 @@ impl Server {
         check(setup, &*service)?;
         // Under `nohup`, ignore SIGHUP.
         let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
-        let Transports { tcp, unix, .. } = service.transports();
+        let Transports { tcp, unix } = service.transports();
         let bound = sockets::bind(setup, tcp, unix)?;
         if service.replies_pass() {
             bound.never_fragment()?;
@@ -142,20 +142,7 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
         return Err(ServeError::Setup(why));
     }
     service.check(setup)?;
-    let transports = service.transports();
-    if !setup.tcp.is_empty() && !transports.apart {
-        let why = "--listen tcp://: this server accepts TCP only where it takes datagrams";
-        return Err(ServeError::Setup(why.to_owned()));
-    }
-    if setup.tls.is_some() && !transports.apart {
-        let why = "--listen tls://: this server accepts no connections in TLS";
-        return Err(ServeError::Setup(why.to_owned()));
-    }
-    if setup.quic.is_some() && !transports.quic {
-        let why = "--listen quic://: this server accepts no connections over QUIC";
-        return Err(ServeError::Setup(why.to_owned()));
-    }
-    let has_tcp = transports.tcp || !setup.tcp.is_empty() || setup.tls.is_some();
+    let has_tcp = service.transports().tcp || !setup.tcp.is_empty() || setup.tls.is_some();
     if setup.listeners == Listeners::ReusePort && !has_tcp {
         let why = "--listeners is about connections by TCP, and this server accepts none";
         return Err(ServeError::Setup(why.to_owned()));

@@ -49,15 +49,11 @@ pub trait Service {
     fn begin(self: Box<Self>, task: Task, signals: &Signals) -> Result<Box<dyn RunningService>, ServeError>;
 }
 
-/// The ways by which queries arrive, besides datagrams.
+/// The ways by which queries arrive, besides datagrams and the addresses for connections alone that its setup may have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transports<'a> {
     /// Whether the service accepts TCP connections at the addresses of its UDP sockets.
     pub tcp: bool,
-    /// Whether the service can accept connections at addresses of their own, by TCP or in TLS, if its setup has such.
-    pub apart: bool,
-    /// Whether the service can accept connections over QUIC, if its setup has addresses for them.
-    pub quic: bool,
     /// The paths of the Unix sockets at which it accepts connections.
     pub unix: &'a [PathBuf],
 }

@@ -1,4 +1,5 @@
-//! The tickets that a server gave one thread of a client, each of which resumes one session.
+//! The tickets that a server gave one thread of a client. A ticket of TLS 1.3 resumes one connection (RFC 8446,
+//! appendix C.4). A session of TLS 1.2 resumes any number, until the server replaces it (RFC 5246, section 7.3).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +27,7 @@ pub(crate) struct Tickets {
 #[derive(Default)]
 struct State {
     group: Option<NamedGroup>,
+    /// The latest session of TLS 1.2.
     session: Option<Tls12ClientSessionValue>,
     tickets: VecDeque<Tls13ClientSessionValue>,
     counts: TicketCounts,

@@ -69,6 +69,10 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
             "No connection to {target} could be made: every port that was tried is in use; send from other addresses \
              (-a)"
         ),
+        Some("address") => format!(
+            "No connection to {target} could be made: the source address is not one of this host's, or does not reach \
+             the target; send from another one (-a)"
+        ),
         Some("certificate") => format!(
             "The certificate of {target} was not accepted in any of {attempts} handshakes: name the file of its issuer \
              with --ca, or the server's name in it with --server-name"
@@ -167,6 +171,7 @@ mod tests {
         assert!(with(0, &[("refused", 1), ("connect-timeout", 2)]).ends_with("(connect-timeout)"));
         assert!(with(0, &[("local", 3)]).contains("no descriptor"));
         assert!(with(0, &[("ports", 3)]).contains("every port"));
+        assert!(with(0, &[("address", 3)]).contains("the source address is not one of this host's"));
         assert!(with(0, &[("certificate", 3)]).contains("not accepted in any of 3 handshakes"));
         assert!(with(3, &[]).ends_with("on any of 3 connections: it closed them with open queries"));
     }

@@ -6,6 +6,7 @@ use kqps_observation::Accounts;
 use serde::Serialize;
 
 use super::fault::Fault;
+use crate::thread::doubt_of;
 
 /// The relay's own accounts. All values count packets, unless their name has another unit.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -48,19 +49,13 @@ impl Counts {
 
     /// Why these counts are not exact, or `None` if they are.
     pub fn doubt(&self) -> Option<String> {
-        let doubts = [
+        doubt_of(&[
             (self.socket_drops, "packets were dropped by the relay's own sockets"),
             (self.send_failed, "packets of the relay were refused by the kernel"),
             (self.clashes, "made-up IDs were used by the player too"),
             (self.pending, "replies still waited when the relay was stopped"),
             (self.not_queries, "packets were no queries"),
-        ];
-        let words: Vec<String> = doubts
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
-        (!words.is_empty()).then(|| words.join("; "))
+        ])
     }
 
     /// The player's accounts of these queries, if it sent no others and all of them reached the relay.

@@ -27,11 +27,9 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
-use kqps_kernel::affinity;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -40,6 +38,7 @@ pub use fault::{Fault, Plan, Share};
 pub use wire::answer;
 pub use witness::{Handed, Witness};
 
+use crate::thread::CountingThread;
 use engine::Engine;
 
 /// The settings of a relay.
@@ -88,8 +87,7 @@ impl Default for RelaySettings {
 /// A relay that runs in a thread of its own. Dropping it stops it.
 pub struct Relay {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(Counts, Witness)>>>,
+    thread: CountingThread<(Counts, Witness)>,
 }
 
 impl Relay {
@@ -98,16 +96,8 @@ impl Relay {
         let cpu = settings.cpu;
         let engine = Engine::new(settings).context("the relay cannot open its sockets")?;
         let address = engine.address()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let work = move || {
-            if let Some(cpu) = cpu {
-                affinity::pin_thread(cpu).with_context(|| format!("cannot pin the relay to core {cpu}"))?;
-            }
-            engine.run(&is_stopped).context("the relay failed")
-        };
-        let thread = std::thread::Builder::new().name("relay".into()).spawn(work)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        let thread = CountingThread::start(("the relay", "relay"), cpu, move |stop| Ok(engine.run(stop)?))?;
+        Ok(Self { address, thread })
     }
 
     /// The address that players send to.
@@ -122,25 +112,8 @@ impl Relay {
 
     /// Stops it, and returns its counts and the times of replies. Without [`RelaySettings::witness`] there are no
     /// times.
-    pub fn stop_with_witness(mut self) -> Result<(Counts, Witness)> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the relay was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the relay panicked"))?
-    }
-
-    /// Whether it still runs. An error ends it early.
-    fn is_at_work(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The caller dropped it instead of asking for the result.
-            let _ = thread.join();
-        }
+    pub fn stop_with_witness(self) -> Result<(Counts, Witness)> {
+        self.thread.stop()
     }
 }
 
@@ -196,7 +169,7 @@ pub fn run(options: &Options) -> Result<()> {
     })?;
     print_line(&json!({"kind": "ready", "addresses": [relay.address()]}))?;
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
-    while !stop.load(Ordering::Relaxed) && Instant::now() < end && relay.is_at_work() {
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end && relay.thread.is_at_work() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let counts = relay.stop()?;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::fault::Fault;
 use super::kind::Kind;
+use crate::thread::doubt_of;
 
 /// The datagrams of a server over QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -104,19 +105,13 @@ impl Counts {
 
     /// Why these counts are not exact, or `None` if they are.
     pub fn doubt(&self) -> Option<String> {
-        let doubts = [
+        doubt_of(&[
             (self.not_queries, "messages were no queries"),
             (self.broken, "connections broke by themselves"),
             (self.pending, "replies still waited when their connection ended"),
             (self.overflowed, "datagrams found no room"),
             (self.left, "connections had not ended when the server was stopped"),
-        ];
-        let words: Vec<String> = doubts
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
-        (!words.is_empty()).then(|| words.join("; "))
+        ])
     }
 
     /// What a player must report that sent these queries and no others, except one for each spoiled handshake.

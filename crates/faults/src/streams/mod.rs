@@ -35,15 +35,13 @@ mod wire;
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use kqps_kernel::affinity;
+use anyhow::{Context as _, Result};
 
 use crate::relay::Witness;
+use crate::thread::CountingThread;
 
 pub use counts::{Counts, Datagrams, Expected};
 pub use fault::{Fault, Stage};
@@ -157,8 +155,7 @@ impl Loop {
 /// A server that runs in a thread of its own. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(Counts, Witness)>>>,
+    thread: CountingThread<(Counts, Witness)>,
 }
 
 impl Server {
@@ -168,16 +165,9 @@ impl Server {
         let cpu = settings.cpu;
         let serving = Loop::new(settings).context("the server with faults cannot listen")?;
         let address = serving.address();
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let work = move || {
-            if let Some(cpu) = cpu {
-                affinity::pin_thread(cpu).with_context(|| format!("cannot pin the server to core {cpu}"))?;
-            }
-            serving.run(&is_stopped).context("the server with faults failed")
-        };
-        let thread = std::thread::Builder::new().name("streams".into()).spawn(work)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        let named = ("the server with faults", "streams");
+        let thread = CountingThread::start(named, cpu, move |stop| serving.run(stop))?;
+        Ok(Self { address, thread })
     }
 
     /// The address that players connect to.
@@ -192,19 +182,7 @@ impl Server {
 
     /// The same with the times of replies, in the order in which queries were read. Without
     /// [`ServerSettings::witness`] there are none.
-    pub fn stop_with_witness(mut self) -> Result<(Counts, Witness)> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the server was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the server with faults panicked"))?
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The caller dropped it instead of asking for the result.
-            let _ = thread.join();
-        }
+    pub fn stop_with_witness(self) -> Result<(Counts, Witness)> {
+        self.thread.stop()
     }
 }

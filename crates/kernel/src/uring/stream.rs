@@ -35,8 +35,8 @@ const LAST_WAIT_NS: u64 = 10_000_000;
 const LAST_WAITS_MOST: u32 = 20;
 
 /// A ring for connections, with its provided buffers. It owns the sockets, and closes each when the last operation on
-/// it has ended: until then the kernel keeps the connection, even if its descriptor is closed. Only the thread that made
-/// the ring may use and drop it.
+/// it has ended: until then the kernel keeps the connection, even if its descriptor is closed. Only the thread that
+/// made the ring may use and drop it.
 pub struct StreamRing {
     // Dropped first, after `drop` has ended all operations: the kernel must not use the memory below any more.
     ring: IoUring,
@@ -50,6 +50,8 @@ pub struct StreamRing {
     free: Vec<u32>,
     /// Operations that are queued or running.
     operations: u64,
+    /// Whether a receive found no free buffer since the caller asked.
+    has_starved: bool,
     /// Prevents sending the ring to another thread: the kernel would refuse calls of that thread, even those of
     /// `drop`.
     _stays: PhantomData<*mut ()>,
@@ -109,6 +111,7 @@ impl StreamRing {
             slots: Vec::new(),
             free: Vec::new(),
             operations: 0,
+            has_starved: false,
             _stays: PhantomData,
         };
         all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
@@ -243,6 +246,13 @@ impl StreamRing {
         self.buffers.give_back(buffer);
     }
 
+    /// Whether a receive found no free buffer since the last call, so that bytes of its connection wait in the kernel.
+    /// The next submission reads them.
+    #[inline]
+    pub fn has_starved(&mut self) -> bool {
+        mem::take(&mut self.has_starved)
+    }
+
     fn connected(&mut self, number: u32, entry: &cqueue::Entry) -> io::Result<Option<StreamCompletion>> {
         let slot = self.over(number, CONNECT);
         let (key, outcome) = (slot.key, outcome(entry.result()));
@@ -277,7 +287,10 @@ impl StreamRing {
         match outcome {
             _ if has_ended => Ok(None),
             // No buffer was free. The loop has given them back since.
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.receive(number).map(|()| None),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                self.has_starved = true;
+                self.receive(number).map(|()| None)
+            }
             outcome => Ok(Some(StreamCompletion::Ended { key, outcome })),
         }
     }

@@ -136,7 +136,7 @@ fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
         a,
         b,
         queries: live.queries.clone(),
-        ca: sides::connections(args).trust.issuers()?,
+        ca: live.connections.issuers()?,
         budget_s: live.budget.map(|budget| budget.as_secs_f64()),
         blocks,
         load,

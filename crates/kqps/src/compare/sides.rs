@@ -7,7 +7,7 @@ use kqps_lab::running_server::RunningServer;
 use super::Args;
 use crate::exit::bad_input;
 use crate::run::subjects::{named, of_commands};
-use crate::run::targets::{self, ConnectionUse, TrustUse};
+use crate::run::targets;
 
 /// One side, as the user's words name it.
 enum Word {
@@ -29,7 +29,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     let started = named_apart(&words)?;
     let running: Vec<RunningServer> = words.iter().filter_map(Word::running).cloned().collect();
     targets::check(&running, &started, args.live.queries.as_deref())?;
-    connections(args).check(&running)?;
+    args.live.connections.check(&running)?;
     let mut started = started.into_iter();
     let [a, b] = words.map(|word| match word {
         Word::Running(running) => Some(Side::Running(running)),
@@ -46,21 +46,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
 
 /// Reads the address of a running server as `kqps run --target` does.
 fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
-    Ok(Word::Running(targets::running(text, &args.live.allow_target, &connections(args))?))
-}
-
-/// The use of connections that the user asks for.
-pub(super) fn connections(args: &Args) -> ConnectionUse {
-    let live = &args.live;
-    ConnectionUse {
-        connections: live.connections,
-        queries: live.queries_per_connection,
-        trust: TrustUse {
-            ca: live.ca.clone(),
-            insecure: live.insecure,
-            server_name: live.server_name.clone(),
-        },
-    }
+    Ok(Word::Running(targets::running(text, &args.live.allow_target, &args.live.connections)?))
 }
 
 /// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's

@@ -42,7 +42,7 @@ pub(crate) struct TlsArgs {
     ///
     /// Each thread keeps the tickets that it got, and uses each once. Early data is sent over QUIC
     /// alone, and only with --early-data.
-    #[arg(long, value_name = "WHETHER", hide_possible_values = true)]
+    #[arg(long, alias = "tls-resume", value_name = "WHETHER", hide_possible_values = true)]
     resume: Option<YesNo>,
 
     /// Offer these cipher suites alone, the best first, such as TLS_AES_128_GCM_SHA256

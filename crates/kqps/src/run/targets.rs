@@ -8,16 +8,14 @@ use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
-use kqps_observation::factors::{PlayerFactors, TrustChoice};
+use kqps_observation::Target;
 use kqps_observation::trial::Transport;
-use kqps_observation::{Factors, Target};
-use kqps_player::plan::CONNECTIONS_MOST;
-use kqps_tls::client::server_name;
 
+use super::connections::ConnectionUse;
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
-use crate::load::{Allowed, Family, issuers, resolve_all};
-use crate::value::{parse_count, parse_duration, parse_within};
+use crate::load::{Allowed, Family, resolve_all};
+use crate::value::{parse_count, parse_duration};
 
 /// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
@@ -72,133 +70,8 @@ pub(crate) struct TargetArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, requires = "target", help_heading = "What is measured")]
     timeout: Option<Duration>,
 
-    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
-    #[arg(long, value_name = "COUNT", value_parser = parse_connections, requires = "target", help_heading = "What is measured")]
-    connections: Option<u32>,
-
-    /// Close each connection to a --target after this many queries, except over UDP (default: keep it)
-    #[arg(long, value_name = "COUNT", value_parser = parse_queries_per_connection, requires = "target", help_heading = "What is measured")]
-    queries_per_connection: Option<u32>,
-
-    /// Accept certificates of a --target from the issuers in this file (default: those that this host trusts)
-    ///
-    /// The file is PEM, and the run keeps a copy of it. The certificate must be valid and name the server.
-    #[arg(long, value_name = "FILE", requires = "target", help_heading = "What is measured")]
-    ca: Option<PathBuf>,
-
-    /// Accept any certificate of a --target: kqps then does not know which server it measures
-    #[arg(long, requires = "target", conflicts_with = "ca", help_heading = "What is measured")]
-    insecure: bool,
-
-    /// The name of each --target in its certificate, if it has one (default: the target as typed)
-    #[arg(long, value_name = "NAME", requires = "target", help_heading = "What is measured")]
-    server_name: Option<String>,
-}
-
-/// The use of connections that the user asks for, at servers that run already.
-#[derive(Clone, Default)]
-pub(crate) struct ConnectionUse {
-    /// Connections that may be open at once.
-    pub(crate) connections: Option<u32>,
-    /// Queries after which each is closed.
-    pub(crate) queries: Option<u32>,
-    /// Whose certificates are accepted.
-    pub(crate) trust: TrustUse,
-}
-
-/// Whose certificates the user accepts, of servers that run already.
-#[derive(Clone, Default)]
-pub(crate) struct TrustUse {
-    /// The file with the issuers.
-    pub(crate) ca: Option<PathBuf>,
-    /// Whether any certificate is accepted.
-    pub(crate) insecure: bool,
-    /// The name in the certificates.
-    pub(crate) server_name: Option<String>,
-}
-
-impl TrustUse {
-    fn choice(&self) -> TrustChoice {
-        match &self.ca {
-            _ if self.insecure => TrustChoice::Anyone,
-            Some(_) => TrustChoice::Ca,
-            None => TrustChoice::System,
-        }
-    }
-
-    /// The first of the flags that the user gave.
-    fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--ca", self.ca.is_some()),
-            ("--insecure", self.insecure),
-            ("--server-name", self.server_name.is_some()),
-        ];
-        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
-    }
-
-    /// The issuers that the user names, as PEM.
-    pub(crate) fn issuers(&self) -> anyhow::Result<Option<String>> {
-        self.ca.as_deref().map(issuers).transpose()
-    }
-}
-
-/// The value of `--connections`.
-pub(crate) fn parse_connections(text: &str) -> Result<u32, String> {
-    parse_within::<u32>(1..=CONNECTIONS_MOST as u64)(text)
-}
-
-/// The value of `--queries-per-connection`.
-pub(crate) fn parse_queries_per_connection(text: &str) -> Result<u32, String> {
-    parse_within::<u32>(1..=1_000_000_000)(text)
-}
-
-impl ConnectionUse {
-    /// The settings of the player for a server over this transport, whose URL has this name or address and this path.
-    fn factors(&self, transport: Transport, typed: &str, path: &str) -> anyhow::Result<Factors> {
-        let mut factors = Factors::default();
-        if !transport.has_connections() {
-            return Ok(factors);
-        }
-        let of_connections = PlayerFactors {
-            transport: Some(transport),
-            connections: self.connections,
-            queries_per_connection: self.queries,
-            ..PlayerFactors::default()
-        };
-        factors.set_player(if transport.is_encrypted() {
-            let name = self.trust.server_name.as_deref().unwrap_or(typed);
-            server_name(name).map_err(|error| bad_input(format!("--server-name: {error}")))?;
-            PlayerFactors {
-                tls_trust: Some(self.trust.choice()),
-                tls_name: Some(name.to_owned()),
-                http_path: (transport == Transport::Https).then(|| path.to_owned()),
-                ..of_connections
-            }
-        } else {
-            of_connections
-        });
-        Ok(factors)
-    }
-
-    /// Refuses flags of connections if no server is played at over any, and those of certificates if none has one.
-    pub(crate) fn check(&self, running: &[RunningServer]) -> anyhow::Result<()> {
-        let has = |of: fn(Transport) -> bool| running.iter().any(|one| of(one.factors.transport()));
-        let is_given = self.connections.is_some() || self.queries.is_some();
-        if is_given && !has(Transport::has_connections) {
-            return Err(bad_input(
-                "--connections and --queries-per-connection are for servers over connections that run already, \
-                 such as tcp://127.0.0.1:5300; a subject has them as settings: 'knot player.transport=tcp \
-                 player.connections=64'",
-            ));
-        }
-        match self.trust.given().filter(|_| !has(Transport::is_encrypted)) {
-            Some(flag) => Err(bad_input(format!(
-                "{flag} is for servers over tls, https or quic that run already, such as tls://127.0.0.1:8853; \
-                 a subject that kqps starts gets a certificate of the run"
-            ))),
-            None => Ok(()),
-        }
-    }
+    #[command(flatten)]
+    connections: ConnectionUse,
 }
 
 /// Servers that run already, and the load for them.
@@ -225,25 +98,16 @@ impl TargetArgs {
                 self.name[self.target.len()]
             )));
         }
-        let connections = ConnectionUse {
-            connections: self.connections,
-            queries: self.queries_per_connection,
-            trust: TrustUse {
-                ca: self.ca.clone(),
-                insecure: self.insecure,
-                server_name: self.server_name.clone(),
-            },
-        };
         let mut servers = Vec::new();
         for (index, url) in self.target.iter().enumerate() {
-            let server = running(url, &self.allow_target, &connections)?;
+            let server = running(url, &self.allow_target, &self.connections)?;
             servers.push(match self.name.get(index) {
                 Some(name) => RunningServer { name: checked(name)?, ..server },
                 None => server,
             });
         }
         let running = servers;
-        connections.check(&running)?;
+        self.connections.check(&running)?;
         let echo = self.echo(&running)?;
         if let (Some(echo), Some(first)) = (echo, running.first())
             && echo.on_this_host != first.target.on_this_host
@@ -261,7 +125,7 @@ impl TargetArgs {
         }
         let player = player(self.senders, self.timeout)?;
         check(&running, subjects, self.queries.as_deref())?;
-        let ca = connections.trust.issuers()?;
+        let ca = self.connections.issuers()?;
         Ok(Targets { running, echo, queries: self.queries.clone(), ca, player })
     }
 

@@ -1,8 +1,8 @@
 //! TCP: each message follows its length on a connection (RFC 7766; RFC 1035, section 4.2.2). A flow of the books is a
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
 //! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
-//! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections alone
-//! are the load, a query stands for a connection, and settles when that is open.
+//! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections
+//! alone are the load, a query stands for a connection, and settles when that is open.
 
 mod connection;
 mod epoll;
@@ -173,6 +173,7 @@ fn play_over<L: Layer, S: Sockets>(
     let places = Places::<L, S>::new(plan, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     S::play(&mut thread).map_err(failed)?;
-    let connections = Some(thread.wire.finish());
+    let now_ns = thread.state.now_ns();
+    let connections = Some(thread.wire.finish(now_ns));
     Ok(thread.into_result().map(|result| ThreadResult { connections, ..result }))
 }

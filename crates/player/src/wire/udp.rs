@@ -3,7 +3,7 @@
 //! [`ThreadState`], for what to send and what arrived, and the `PlayerThread`, for when to sleep and when to end.
 
 mod gso;
-mod look;
+pub(super) mod look;
 mod mmsg;
 mod plain;
 pub(crate) mod polling;

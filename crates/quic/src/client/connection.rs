@@ -207,10 +207,14 @@ impl Connection {
         }
     }
 
-    pub(super) fn cancel_before(&mut self, before_ns: u64) {
+    /// Gives up the streams of queries that were handed before this time. Returns whether there were any.
+    pub(super) fn cancel_before(&mut self, before_ns: u64) -> bool {
+        let mut has_cancelled = false;
         while let Some((number, stream)) = self.streams.take_older(before_ns) {
+            has_cancelled = true;
             let id = StreamId::new(self.inner.side(), Dir::Bi, number);
             self.give_up(id, &stream);
         }
+        has_cancelled
     }
 }

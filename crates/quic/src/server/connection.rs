@@ -318,8 +318,8 @@ impl<M> Connection<M> {
     }
 }
 
-/// The rule that a query breaks (RFC 9250, section 4.3.3). An ID that is not 0 breaks one, too, and is answered with the
-/// same ID: players such as kxdpgun 3.2 send one.
+/// The rule that a query breaks (RFC 9250, section 4.3.3). An ID that is not 0 breaks one, too, and is answered with
+/// the same ID: players such as kxdpgun 3.2 send one.
 fn check(query: &[u8]) -> Result<(), &'static str> {
     if query.len() < HEADER_BYTES {
         return Err("a query is shorter than its header");
@@ -340,3 +340,6 @@ fn has_keepalive(mut options: &[u8]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,14 @@
 //! turn lasts as long as there is something to do without waiting, up to a limit that gives the others their
 //! turn.
 //!
-//! What it keeps between turns is bounded. It keeps unanswered queries, at most as long as one message, and
-//! replies that the peer has not read, at most [`OUTPUT_MOST`] bytes and one message. While there are such
+//! What it keeps between turns is bounded. It keeps queries that are not answered, at most as long as one message, and
+//! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such
 //! replies it reads nothing more, and the socket makes the peer wait.
+//!
+//! In TLS the stream keeps what one read of the socket decrypted (256 KiB), the beginning of a record or of a message
+//! of the handshake (128 KiB), and records of 64 KiB of replies. By HTTP it also keeps the queries that such a read
+//! completed, bodies under way (1 MiB, see `kqps_http::ServerSession`), and the replies for which the peer has given no
+//! room: those of as many requests as it may have under way.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -23,7 +28,7 @@ use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Counts;
 
-/// No more replies are made while this many bytes of them are not written.
+/// No more replies are made in a round that has made this many bytes of them.
 const OUTPUT_MOST: usize = 65_536;
 
 /// Rounds of reading, answering and writing in one turn.

@@ -187,7 +187,91 @@ fn broken(failure: Failure) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    use kqps_http::ALPN;
+    use kqps_tls::certificate::{KeyType, make};
+    use kqps_tls::client::server_name;
+    use kqps_tls::{Acceptor, Client, ClientSettings, ClientTls, Trust};
+
     use super::*;
+
+    /// The beginning of a client's HTTP/2 (RFC 9113, section 3.4), with SETTINGS, and a PING.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0kqps1234";
+
+    /// A client that writes frames by hand.
+    struct Framing {
+        socket: TcpStream,
+        tls: ClientTls,
+    }
+
+    impl Framing {
+        /// Both ends of a connection whose handshake is complete.
+        fn open() -> (Self, HttpStream) {
+            let made = make(KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
+            let settings = ClientSettings {
+                trust: Trust::Anyone,
+                resume: false,
+                suites: Vec::new(),
+                groups: Vec::new(),
+            };
+            let client = Client::new(&settings).unwrap().speaking(ALPN);
+            let connector = client.connector(server_name("dns.test").unwrap(), 0);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            accepted.set_nonblocking(true).unwrap();
+            let accepted = mio::net::TcpStream::from_std(accepted);
+            let acceptor = Acceptor::speaking(ALPN, &made.identity).unwrap();
+            let tls = TlsStream::accept(&acceptor, accepted, &Arc::default()).unwrap();
+            let mut stream = HttpStream::new(tls, &Arc::default());
+            let (mut outgoing, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+            let mut tls = connector.connect(&mut outgoing).unwrap();
+            while !tls.is_established() {
+                socket.write_all(&std::mem::take(&mut outgoing)).unwrap();
+                let _ = stream.read(&mut buffer);
+                let arrived = socket.read(&mut buffer).unwrap_or(0);
+                let mut records = [tls.kept(), &buffer[..arrived]].concat();
+                tls.open(&mut records, &mut Vec::new(), &mut outgoing).unwrap();
+            }
+            socket.write_all(&outgoing).unwrap();
+            (Self { socket, tls }, stream)
+        }
+
+        fn send(&mut self, frames: &[u8]) {
+            let mut records = Vec::new();
+            self.tls.seal(frames, &mut records).unwrap();
+            self.socket.write_all(&records).unwrap();
+        }
+    }
+
+    /// The kind of error that reading returns once something has arrived.
+    fn read(stream: &mut HttpStream) -> ErrorKind {
+        let since = Instant::now();
+        loop {
+            let kind = stream.read(&mut [0; 64]).expect_err("there is no query").kind();
+            if kind != ErrorKind::WouldBlock {
+                return kind;
+            }
+            assert!(since.elapsed() < Duration::from_secs(10), "nothing arrives");
+        }
+    }
+
+    #[test]
+    fn a_read_of_frames_without_a_query_ends_so_that_a_turn_counts_it() {
+        let (mut client, mut stream) = Framing::open();
+        client.send(PREFACE);
+        for _ in 0..20 {
+            client.send(PING);
+            assert_eq!(read(&mut stream), ErrorKind::Interrupted);
+        }
+        // What followed the first frames may have arrived with them.
+        while stream.read(&mut [0; 64]).expect_err("there is no query").kind() == ErrorKind::Interrupted {}
+        assert!(!stream.is_busy() && !stream.may_have_more());
+    }
 
     #[test]
     fn a_reply_may_be_kept_as_long_as_its_shortest_record() {

@@ -34,7 +34,7 @@ pub struct Auth {
 
 impl Service for Auth {
     fn transports(&self) -> Transports<'_> {
-        Transports { tcp: self.settings.tcp, apart: true, quic: true, unix: &self.settings.unix }
+        Transports { tcp: self.settings.tcp, unix: &self.settings.unix }
     }
 
     fn replies_pass(&self) -> bool {

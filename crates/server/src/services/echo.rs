@@ -27,8 +27,7 @@ pub struct Echo {
 
 impl Service for Echo {
     fn transports(&self) -> Transports<'_> {
-        let has_connections = self.connections.is_some();
-        Transports { tcp: self.tcp, apart: has_connections, quic: has_connections, unix: &[] }
+        Transports { tcp: self.tcp, unix: &[] }
     }
 
     /// A query may have arrived in fragments. The kernel then refuses its echo, which is counted, since fragments

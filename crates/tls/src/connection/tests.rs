@@ -118,6 +118,23 @@ fn a_ticket_resumes_one_session() {
 }
 
 #[test]
+fn a_session_of_tls_1_2_is_resumed_by_all_connections() {
+    let made = made(-1..1);
+    let acceptor = Acceptor::new(&made.identity).unwrap();
+    let suites = vec!["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256".parse().unwrap()];
+    let connector = connector(&ClientSettings { suites, ..settings(Trust::Ca(made.ca)) }, NAME);
+    assert_eq!(established(&connector, &acceptor, 100).0.tls.session().kind, Kind::Full);
+    // All offer the session before any of them has another one.
+    let mut pairs: Vec<Pair> = (0..3).map(|_| begin(&connector, &acceptor)).collect();
+    for pair in &mut pairs {
+        assert_eq!(run(pair, 100), (None, None));
+        let session = pair.0.tls.session();
+        assert_eq!((session.version, session.kind), ("TLSv1.2", Kind::Resumed));
+    }
+    assert_eq!(connector.tickets().offered, 3);
+}
+
+#[test]
 fn a_session_is_what_the_settings_ask_for() {
     for (key, certificate) in [(KeyType::Ecdsa, "ECDSA-P256"), (KeyType::Rsa, "RSA-2048")] {
         let made = make(key, &[NAME.into()]).unwrap();

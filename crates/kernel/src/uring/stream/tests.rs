@@ -109,6 +109,7 @@ fn more_bytes_arrive_than_all_buffers_hold_and_are_sent_than_the_kernel_has_room
         }
     }
     assert!(received == sent[..1 << 20]);
+    assert!(ring.has_starved() && !ring.has_starved(), "it is reported once");
     drop(other.join().unwrap());
     ring.end(stream).unwrap();
 }

@@ -77,7 +77,7 @@ fn receive(
         *next_tick_ns = now_ns + TICK_NS;
         thread.state.tick(since_ns);
         thread.state.books.expire(now_ns);
-        thread.wire.tend(&mut thread.state);
+        thread.wire.tend(&mut thread.state, now_ns);
     }
     Ok(received)
 }

@@ -22,8 +22,9 @@ use crate::loss::Loss;
 use crate::plan::{Plan, QuicPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
+use crate::wire::attempts::pause_ns;
 use crate::wire::stamps::Stamps;
-use making::pause_ns;
+use crate::wire::udp::look::messages_most;
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
@@ -59,6 +60,8 @@ pub(crate) struct Places<'a> {
     next_to_check: usize,
     /// `None` only while a socket is read.
     received: Option<RecvBatch>,
+    /// The most messages that a socket can hold.
+    messages_most: usize,
     outbox: Outbox,
     /// Packets on their way from the client to the outbox.
     packets: Vec<u8>,
@@ -70,6 +73,8 @@ pub(crate) struct Places<'a> {
     /// that sends none ends this.
     awaits_tickets: bool,
     connect_timeout_ns: u64,
+    /// How long failed attempts took, all together.
+    failed_ns: u64,
     /// A query without a reply is lost after this time.
     settle_ns: u64,
     counts: ConnectionCounts,
@@ -148,12 +153,14 @@ impl<'a> Places<'a> {
             timers: Timers::default(),
             next_to_check: 0,
             received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
+            messages_most: messages_most(sockets)?,
             outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
             packets: Vec::new(),
             uses_of_connection: quic.uses_of_connection(),
             has_connections_alone: alone,
             awaits_tickets: alone && quic.tls.client.resume,
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
+            failed_ns: 0,
             settle_ns: settle.as_nanos() as u64,
             counts: ConnectionCounts::default(),
             tls: TlsCounts::default(),
@@ -305,7 +312,7 @@ impl<'a> Places<'a> {
             End::Tls(failure) => self.tls.failed(failure),
             End::TimedOut => {}
             _ if ending == Ending::Idle => {}
-            other => self.quic.failed(other.to_string()),
+            other => self.quic.failed(&other.to_string()),
         }
         if self.places[flow].is_open {
             self.ended(state, flow, ending, now_ns);
@@ -382,13 +389,16 @@ impl<'a> Places<'a> {
     }
 
     /// Checks places in turn: closes connections whose last queries were lost, and gives up streams whose queries were.
-    pub(super) fn tend(&mut self, state: &mut ThreadState<'_>) {
+    /// Everything that arrived until `read_ns` has been read.
+    pub(super) fn tend(&mut self, state: &mut ThreadState<'_>, read_ns: u64) {
         let now_ns = state.now_ns();
-        let lost_before_ns = state.clock.clock_ns(now_ns).saturating_sub(self.settle_ns);
+        let lost_before_ns = state.clock.clock_ns(read_ns).saturating_sub(self.settle_ns);
         for _ in 0..self.places.len().min(CHECKED_AT_ONCE) {
             let flow = self.next_to_check;
             self.next_to_check = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
-            self.client.cancel_before(flow, lost_before_ns);
+            if self.client.cancel_before(flow, lost_before_ns) {
+                self.flush(state, flow, now_ns);
+            }
             self.close_if_spent(state, flow, now_ns);
         }
     }

@@ -62,7 +62,7 @@ impl<L: Layer, K> Connection<L, K> {
     /// Notes that a write found this error. What the subject sent before it closed the connection may still be read.
     /// The write took the socket's error, so that a read then finds only the end.
     pub(super) fn broke(&mut self, error: &io::Error) {
-        let found = (error.kind() != io::ErrorKind::BrokenPipe).then_some(Ending::Reset);
+        let found = (error.kind() != io::ErrorKind::BrokenPipe).then(|| Ending::of_error(error));
         self.broken = self.broken.or(found);
     }
 

@@ -10,6 +10,7 @@ use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use super::layer::{Broken, Buffers, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
+use crate::connections::Ending;
 use crate::plan::BURST_MOST;
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
@@ -17,8 +18,9 @@ use crate::thread::TICK_NS;
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
 
-/// Reads of one connection in one look: together more than its receive buffer holds (`tcp_rmem`, usually 6 MiB).
-const READS_MOST: u32 = 32;
+/// Reads of one connection in one look: together more than its receive buffer holds (`tcp_rmem`, usually 6 MiB). The
+/// limit applies if reads have no time of arrival.
+const READS_MOST: u32 = 256;
 
 type EpollThread<'a, L> = TcpThread<'a, L, EpollSockets>;
 
@@ -140,7 +142,8 @@ impl Sockets for EpollSockets {
         drop(socket);
     }
 
-    /// Reads what has arrived; of a flood as much as a receive buffer holds, so that other connections have their turn.
+    /// Reads all that has arrived by `now_ns`. Of a flood what arrives later is left, so that other connections have
+    /// their turn.
     fn read<L: Layer>(
         places: &mut Places<L, Self>,
         state: &mut ThreadState<'_>,
@@ -153,18 +156,20 @@ impl Sockets for EpollSockets {
             let (mut hearing, _, buffers) = places.split(flow, now_ns);
             let broken = hearing.broken();
             let Some(socket) = hearing.socket() else { return Ok(()) };
+            let mut is_late = false;
             let (rest, is_full) = match buffers.fill(hearing.kept(), socket) {
                 Ok(TcpRead::Nothing) => (Ok(Rest::Nothing), false),
                 Ok(TcpRead::End) => (Ok(Rest::End), false),
                 Ok(TcpRead::Bytes { bytes, arrived_ns }) => {
                     let Buffers { bytes: all, room } = buffers;
+                    is_late = arrived_ns.is_some() && state.clock.arrival_ns(arrived_ns, now_ns) > now_ns;
                     let is_full = bytes == all.len();
                     (hearing.hear(state, (&mut all[..bytes], room), arrived_ns), is_full)
                 }
-                Err(_) => (Err(Broken::Socket), false),
+                Err(error) => (Err(Broken::Socket(Ending::of_error(&error))), false),
             };
             match rest {
-                Ok(Rest::Nothing) if is_full && (reads < READS_MOST || broken.is_some()) => {}
+                Ok(Rest::Nothing) if is_full && (broken.is_some() || (!is_late && reads < READS_MOST)) => {}
                 // A write found that it has ended, and nothing more is there.
                 Ok(Rest::Nothing) if broken.is_some() => break Ok(Rest::End),
                 rest => break rest,

@@ -2,7 +2,6 @@
 //! The stream says which query a reply answers, and the reply gets the query's ID before the books see it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kqps_http::{ALPN, ClientSession, Fate, Requests};
@@ -10,8 +9,8 @@ use kqps_tls::{Connector, Failure};
 
 use super::frame::first_message;
 use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
-use super::secure::{Secure, rest_of};
-use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts};
+use super::secure::{Secure, UNREAD, rest_of};
+use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
 
@@ -91,9 +90,14 @@ impl Layer for Http {
         self.secure.has_own_bytes() || (self.is_open && self.streams.as_ref().is_some_and(may_ask))
     }
 
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        now_ns: u64,
+        wanted: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) {
-            let asked = streams.ask(messages, now_ns);
+            let asked = streams.ask(messages, now_ns, wanted);
             self.seal()?;
             asked?;
         }
@@ -111,6 +115,7 @@ impl Layer for Http {
         room: &mut Room,
         each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
+        let before = self.secure.waiting();
         let opened = self.secure.decrypt(bytes, room);
         if !self.is_open && self.secure.is_open() {
             if self.secure.protocol() != Some(ALPN) {
@@ -127,6 +132,12 @@ impl Layer for Http {
         let rest = rest_of(opened)?;
         self.seal().map_err(Fault::Tls)?;
         received?;
+        if !self.secure.has_room_for_answers(before) {
+            if let Some(streams) = &self.streams {
+                count(&mut streams.counts.borrow_mut().failures, &format!("HTTP/2: {UNREAD}"), 1);
+            }
+            return Err(Fault::Http.into());
+        }
         Ok(if has_gone_away { Rest::GoneAway } else { rest })
     }
 
@@ -148,15 +159,21 @@ impl Layer for Http {
         self.streams.as_ref().is_none_or(|streams| !streams.session.is_going_away())
     }
 
-    fn is_due(&mut self, now_ns: u64) -> bool {
+    fn abandon(&mut self, read_ns: u64) -> bool {
         self.streams.as_mut().is_some_and(|streams| {
-            let oldest_ns = streams.session.oldest_ns();
-            oldest_ns.is_some_and(|asked_ns| asked_ns.saturating_add(streams.patience_ns) < now_ns)
+            streams.session.abandon_before(read_ns.saturating_sub(streams.patience_ns))
         })
     }
 
     fn has_gone_away(&self) -> bool {
         self.streams.as_ref().is_some_and(Streams::has_gone_away)
+    }
+
+    fn ended(&mut self, now_ns: u64) {
+        if let Some(streams) = &mut self.streams {
+            // No message waits any more.
+            streams.count_waits(&[], (streams.waiting, streams.waiting_bytes), now_ns);
+        }
     }
 
     fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
@@ -205,18 +222,24 @@ impl Streams {
         self.session.is_going_away() && self.session.open() == 0
     }
 
-    /// Asks the messages that there are streams for, and counts the wait of the others.
-    fn ask(&mut self, messages: &mut Vec<u8>, now_ns: u64) -> Result<(), Fault> {
-        self.session.abandon_before(now_ns.saturating_sub(self.patience_ns));
-        let (mut used, mut asked) = (0, 0);
+    /// Asks the messages that there are streams for, and counts the wait of the others. Those whose queries are not
+    /// `wanted` any more need no stream.
+    fn ask(
+        &mut self,
+        messages: &mut Vec<u8>,
+        now_ns: u64,
+        mut wanted: impl FnMut(u16) -> bool,
+    ) -> Result<(), Fault> {
+        // The messages that do not wait any more, and their bytes.
+        let (mut gone, mut used) = (0, 0);
         loop {
             let before = used;
-            while let Some(message) = first_message(&messages[used..]).filter(|_| self.session.has_room()) {
-                if !self.session.ask(key_of(message), message, &mut self.requests.borrow_mut(), now_ns) {
+            while let Some(message) = first_message(&messages[used..]) {
+                if wanted(key_of(message)) && !self.ask_one(message, now_ns) {
                     break;
                 }
                 used += LENGTH_BYTES + message.len();
-                asked += 1;
+                gone += 1;
             }
             self.session.advance()?;
             // The library may take the next request only after it has framed the one before.
@@ -229,8 +252,14 @@ impl Streams {
         if self.session.is_going_away() {
             self.give_up(messages);
         }
-        self.count_waits(messages, (asked, used), now_ns);
+        self.count_waits(messages, (gone, used), now_ns);
         Ok(())
+    }
+
+    /// Asks a message, if there is a stream for it. Returns whether it did.
+    fn ask_one(&mut self, message: &[u8], now_ns: u64) -> bool {
+        self.session.has_room()
+            && self.session.ask(key_of(message), message, &mut self.requests.borrow_mut(), now_ns)
     }
 
     /// No stream will be opened for these messages.
@@ -243,17 +272,17 @@ impl Streams {
         messages.clear();
     }
 
-    /// Counts the messages that began to wait since the last call, of which the first `asked` do not wait any more, and
-    /// the time of all waits since then.
-    fn count_waits(&mut self, messages: &[u8], (asked, asked_bytes): (usize, usize), now_ns: u64) {
+    /// Counts the messages that began to wait since the last call, and the time of all waits since then. The first
+    /// `gone` of those that waited do not wait any more.
+    fn count_waits(&mut self, messages: &[u8], (gone, gone_bytes): (usize, usize), now_ns: u64) {
         let waited_ns = now_ns.saturating_sub(self.waited_until_ns) * self.waiting as u64;
         self.waited_until_ns = now_ns;
         let is_idle = self.waiting == 0 && messages.is_empty();
         if is_idle {
             return;
         }
-        let mut waiting = self.waiting.saturating_sub(asked);
-        let mut at = self.waiting_bytes.saturating_sub(asked_bytes).min(messages.len());
+        let mut waiting = self.waiting.saturating_sub(gone);
+        let mut at = self.waiting_bytes.saturating_sub(gone_bytes).min(messages.len());
         if messages.is_empty() {
             waiting = 0;
         }
@@ -271,7 +300,7 @@ impl Streams {
     /// Counts once that the subject goes away.
     fn note_away(&mut self) {
         if let Some(reason) = self.session.away().filter(|_| !self.is_away_counted) {
-            count(&mut self.counts.borrow_mut().goaways, reason);
+            count(&mut self.counts.borrow_mut().goaways, reason, 1);
             self.is_away_counted = true;
         }
     }
@@ -284,28 +313,20 @@ impl Streams {
             Fate::Response { status, is_dns, body } => each(judged(key, (status, is_dns), body, message)),
             Fate::TooLong => each(Arrived::Wrong { key, cause: Cause::TooLong }),
             Fate::Reset(reason) => {
-                count(&mut counts.borrow_mut().resets, &reason);
+                count(&mut counts.borrow_mut().resets, &reason, 1);
                 lost.push((key, Loss::StreamReset));
             }
             Fate::GoneAway => lost.push((key, Loss::GoAway)),
             Fate::Malformed(what) => {
-                count(&mut counts.borrow_mut().failures, &what);
+                count(&mut counts.borrow_mut().failures, &what, 1);
                 lost.push((key, Loss::Framing));
             }
         });
         if let Err(failure) = &received {
-            count(&mut counts.borrow_mut().failures, &failure.to_string());
+            count(&mut counts.borrow_mut().failures, &failure.to_string(), 1);
         }
         self.note_away();
         Ok(received?)
-    }
-}
-
-/// Adds 1 to the count of this name.
-fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
-    match counts.get_mut(name) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(name.to_owned(), 1)),
     }
 }
 
@@ -336,22 +357,4 @@ fn judged<'a>(key: u16, (status, is_dns): (u16, bool), body: &[u8], message: &'a
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_response_is_a_message_or_wrong() {
-        let mut message = Vec::new();
-        let mut of = |status, is_dns, body: &[u8]| match judged(0x0102, (status, is_dns), body, &mut message)
-        {
-            Arrived::Message(message) => Ok(message.to_vec()),
-            Arrived::Wrong { key, cause } => Err((key, cause)),
-        };
-        assert_eq!(of(200, true, &[0, 0, 0x80, 7]), Ok(vec![1, 2, 0x80, 7]));
-        assert_eq!(of(206, true, &[0, 0]), Ok(vec![1, 2]));
-        assert_eq!(of(304, true, &[0, 0]), Err((0x0102, Cause::Status(304))));
-        assert_eq!(of(200, false, &[0, 0]), Err((0x0102, Cause::ContentType)));
-        assert_eq!(of(200, true, &[1, 2, 3]), Err((0x0102, Cause::Id)));
-        assert_eq!(of(200, true, &[0]), Err((0x0102, Cause::Short)));
-    }
-}
+mod tests;

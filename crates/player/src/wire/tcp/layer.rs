@@ -42,8 +42,14 @@ pub(crate) trait Layer: Default {
     fn has_own_bytes(&self) -> bool;
 
     /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
-    /// for; the others stay.
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, now_ns: u64) -> Result<&'a mut Vec<u8>, Fault>;
+    /// for; the others stay. A message that had to wait is dropped if its query, which has this key, is not `wanted`
+    /// any more.
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        now_ns: u64,
+        wanted: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault>;
 
     /// The bytes of an earlier read that the next [`Self::take`] needs before those that arrived since.
     fn kept(&self) -> &[u8];
@@ -74,10 +80,11 @@ pub(crate) trait Layer: Default {
         true
     }
 
-    /// Whether it must be asked for its bytes although there are no new messages, since streams have waited too long.
+    /// Cancels messages whose queries are lost. Everything that arrived until `read_ns` has been read. Returns whether
+    /// it must be asked for its bytes then.
     #[inline]
-    fn is_due(&mut self, now_ns: u64) -> bool {
-        let _ = now_ns;
+    fn abandon(&mut self, read_ns: u64) -> bool {
+        let _ = read_ns;
         false
     }
 
@@ -85,6 +92,12 @@ pub(crate) trait Layer: Default {
     #[inline]
     fn has_gone_away(&self) -> bool {
         false
+    }
+
+    /// Notes that the connection ends at `now_ns`, before [`Self::finish`].
+    #[inline]
+    fn ended(&mut self, now_ns: u64) {
+        let _ = now_ns;
     }
 
     /// The last bytes before the connection is closed. `has_failed` is whether the layer failed.
@@ -167,8 +180,8 @@ pub(crate) enum Rest {
 /// Why nothing more can be read.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// The socket returned an error.
-    Socket,
+    /// The socket returned an error, which ends the connection so.
+    Socket(Ending),
     /// The layer failed.
     Layer(Fault),
 }
@@ -254,7 +267,12 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, _: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        _: u64,
+        _: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         Ok(messages)
     }
 

@@ -7,11 +7,11 @@ mod sockets;
 mod tending;
 mod writes;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
+use kqps_quic::Timers;
 
 use super::connection::{Connection, retransmitted};
 use super::frame::append;
@@ -23,7 +23,7 @@ use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
-use making::pause_ns;
+use crate::wire::attempts::pause_ns;
 pub(crate) use sockets::Sockets;
 use writes::Writes;
 
@@ -38,7 +38,7 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     shared: L::Shared,
     pub(super) sockets: S,
     /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
-    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    timers: Timers,
     /// The place where the next check for connections without further queries begins.
     next_to_close: usize,
     buffers: Buffers,
@@ -53,6 +53,8 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     awaits_tickets: bool,
     close: Close,
     connect_timeout: Duration,
+    /// How long failed attempts took, all together.
+    failed_ns: u64,
     counts: ConnectionCounts,
 }
 
@@ -107,7 +109,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             places: (first..first + flows).map(place).collect(),
             shared,
             sockets: S::new()?,
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
             next_to_close: 0,
             buffers: Buffers::new(),
             ports,
@@ -116,6 +118,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             awaits_tickets: alone && tcp.tls.as_ref().is_some_and(|tls| tls.client.resume),
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
+            failed_ns: 0,
             counts,
         })
     }
@@ -171,7 +174,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             if place.failures > 1 {
                 let until_ns = now_ns + pause_ns(place.failures - 2);
                 place.paused_until_ns = Some(until_ns);
-                self.timers.push(Reverse((until_ns, flow)));
+                self.timers.set(flow, until_ns);
             }
         }
         self.clear(state, flow, loss, now_ns);
@@ -180,7 +183,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         let place = &mut self.places[flow];
-        if let Some(connection) = place.connection.take() {
+        if let Some(mut connection) = place.connection.take() {
+            connection.layer.ended(now_ns);
             self.counts.retransmitted += retransmitted(self.sockets.client(&connection.socket));
             self.sockets.end(connection.socket);
         }
@@ -216,7 +220,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         };
         // Queries that waited are written later than this turn began.
         let at_ns = if writes.has_unwritten() { state.now_ns() } else { now_ns };
-        let outgoing = match connection.layer.outgoing(output, now_ns) {
+        let wanted = |key| state.books.open_query(flow, key).is_some();
+        let outgoing = match connection.layer.outgoing(output, now_ns, wanted) {
             Ok(outgoing) => outgoing,
             Err(fault) => {
                 self.layer_failed(state, flow, &fault, now_ns);
@@ -280,13 +285,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.places[flow].connection.as_mut()
     }
 
-    /// The counts, once the trial is over. Ends all connections.
-    pub(super) fn finish(&mut self) -> ConnectionCounts {
+    /// The counts, once the trial is over at `now_ns`. Ends all connections.
+    pub(super) fn finish(&mut self, now_ns: u64) -> ConnectionCounts {
         let mut counts = std::mem::take(&mut self.counts);
-        L::finish(&self.shared, &mut counts);
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
+            connection.layer.ended(now_ns);
             let client = self.sockets.client(&connection.socket);
             counts.retransmitted += retransmitted(client);
             if self.close == Close::Rst {
@@ -296,6 +301,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 part(&mut connection, &self.sockets, false);
             }
         }
+        L::finish(&self.shared, &mut counts);
         counts
     }
 }

@@ -6,6 +6,13 @@ use super::frame::messages;
 use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};
 
+/// A peer that asks for more answers of TLS or HTTP/2 than this, and reads none of them, ends the connection, bytes.
+/// They are more than what one read can ask for.
+const UNREAD_MOST: usize = 1 << 20;
+
+/// What such a peer does, in words.
+pub(super) const UNREAD: &str = "the peer does not read what it asks for";
+
 /// The TLS of one connection.
 #[derive(Default)]
 pub(crate) struct Secure {
@@ -15,6 +22,9 @@ pub(crate) struct Secure {
     partial: Vec<u8>,
     /// Records that the kernel has not taken.
     outgoing: Vec<u8>,
+    /// How many bytes of them, at most, answer what the peer asked for beside queries: in TLS new keys, in HTTP/2
+    /// settings and pings.
+    answers: usize,
 }
 
 impl Layer for Secure {
@@ -51,7 +61,12 @@ impl Layer for Secure {
     }
 
     #[inline]
-    fn outgoing<'a>(&'a mut self, messages: &'a mut Vec<u8>, _: u64) -> Result<&'a mut Vec<u8>, Fault> {
+    fn outgoing<'a>(
+        &'a mut self,
+        messages: &'a mut Vec<u8>,
+        _: u64,
+        _: impl FnMut(u16) -> bool,
+    ) -> Result<&'a mut Vec<u8>, Fault> {
         if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_established() && !messages.is_empty()) {
             tls.seal(messages, &mut self.outgoing)?;
             messages.clear();
@@ -70,12 +85,18 @@ impl Layer for Secure {
         room: &mut Room,
         mut each: impl FnMut(Arrived<'_>),
     ) -> Result<Rest, Broken> {
+        let before = self.outgoing.len();
         let opened = self.decrypt(bytes, room);
         // What the peer sent before TLS failed is whole.
         let rest = messages(&room.plain, |reply| each(Arrived::Message(reply)));
         self.partial.clear();
         self.partial.extend_from_slice(rest);
-        rest_of(opened)
+        let rest = rest_of(opened)?;
+        if self.has_room_for_answers(before) {
+            Ok(rest)
+        } else {
+            Err(Fault::Tls(Failure::Protocol(UNREAD.into())).into())
+        }
     }
 
     fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
@@ -105,6 +126,21 @@ impl Secure {
             Some(tls) => tls.open(records, &mut room.plain, &mut self.outgoing),
             None => Ok(Peer::Open),
         }
+    }
+
+    /// Notes that a read appended answers for the peer to the `before` bytes that waited for the kernel. Returns
+    /// whether so few answers of earlier reads still waited that the peer may be reading.
+    #[inline]
+    pub(super) fn has_room_for_answers(&mut self, before: usize) -> bool {
+        let unread = self.answers.min(before);
+        self.answers = unread + (self.outgoing.len() - before);
+        unread <= UNREAD_MOST
+    }
+
+    /// Bytes that the kernel has not taken.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.outgoing.len()
     }
 
     /// Encrypts bytes for the kernel, once the handshake is complete.

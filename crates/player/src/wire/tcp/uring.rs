@@ -12,6 +12,7 @@ use kqps_kernel::uring::stream::{Stream, StreamCompletion, StreamRing};
 use super::layer::{Broken, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
+use crate::connections::Ending;
 use crate::plan::BURST_MOST;
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
@@ -23,6 +24,10 @@ const BUFFER_BYTES: usize = 1 << 14;
 /// Connections whose receives the kernel completes in one look, at least, each in its turn. `IO_LOCAL_TW_DEFAULT_MAX`
 /// of Linux 6.13 and later is 20; earlier kernels have no limit.
 const CONNECTIONS_AT_A_TIME: usize = 16;
+
+/// How often a tick begins its rounds again because a connection had more to read. A round reads some MiB, and all
+/// rounds together more than receive buffers hold, so that the limit applies only if the wall clock was set back.
+const REPEATS_MOST: u32 = 256;
 
 type UringThread<'a, L> = TcpThread<'a, L, UringSockets>;
 
@@ -42,12 +47,12 @@ fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
         let sent = thread.send_due(&mut burst)?;
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received)? };
         let reads_all = now_ns >= next_tick_ns;
-        received = receive(thread, most_ns, reads_all)?;
+        received = receive(thread, now_ns, most_ns, reads_all)?;
         thread.tick(&mut next_tick_ns, now_ns)?;
     }
     thread.drain_with(
         |thread, now_ns| {
-            let received = receive(thread, 0, true)?;
+            let received = receive(thread, now_ns, 0, true)?;
             thread.tick(&mut next_tick_ns, now_ns)?;
             Ok(received)
         },
@@ -59,15 +64,30 @@ fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
 }
 
 /// Looks at the connections, for `most_ns` at most. Returns whether something happened. One look does not return
-/// everything, since the kernel completes a limited number of receives at a time. With `reads_all` this looks until
-/// every connection that was ready has had its turn.
-fn receive<L: Layer>(thread: &mut UringThread<'_, L>, most_ns: u64, reads_all: bool) -> io::Result<bool> {
+/// everything, since the kernel completes a limited number of receives at a time, and each into as many buffers as are
+/// free. With `reads_all` this looks until everything that arrived by `now_ns` has been read.
+fn receive<L: Layer>(
+    thread: &mut UringThread<'_, L>,
+    now_ns: u64,
+    most_ns: u64,
+    reads_all: bool,
+) -> io::Result<bool> {
+    thread.wire.sockets.reads_until_ns = now_ns;
     let received = UringSockets::look(&mut thread.wire, &mut thread.state, most_ns)?;
-    let mut rounds_left = if reads_all { 1 + thread.wire.len() / CONNECTIONS_AT_A_TIME } else { 0 };
+    if !reads_all {
+        return Ok(received);
+    }
+    // In so many rounds every connection that was ready has had its turn.
+    let rounds = 1 + thread.wire.len() / CONNECTIONS_AT_A_TIME;
+    let (mut rounds_left, mut repeats_left) = (rounds, REPEATS_MOST);
     let mut is_there_more = received;
     while is_there_more && rounds_left > 0 {
         rounds_left -= 1;
         is_there_more = UringSockets::look(&mut thread.wire, &mut thread.state, 0)?;
+        if thread.wire.sockets.has_unread() && repeats_left > 0 {
+            repeats_left -= 1;
+            (is_there_more, rounds_left) = (true, rounds);
+        }
     }
     Ok(received)
 }
@@ -91,6 +111,18 @@ pub(super) struct UringSockets {
     ring: StreamRing,
     /// How often queued operations were submitted by a look.
     looks: u64,
+    /// What arrived until then is read before queries are settled by time, nanoseconds since the start.
+    reads_until_ns: u64,
+    /// Whether a receive filled its buffer with such bytes, so that the socket may hold more of them.
+    was_full: bool,
+}
+
+impl UringSockets {
+    /// Whether the last look may have left bytes that arrived in time.
+    fn has_unread(&mut self) -> bool {
+        let has_starved = self.ring.has_starved();
+        std::mem::take(&mut self.was_full) || has_starved
+    }
 }
 
 /// A socket of the ring.
@@ -106,7 +138,8 @@ impl Sockets for UringSockets {
     type Socket = UringSocket;
 
     fn new() -> io::Result<Self> {
-        Ok(Self { ring: StreamRing::new(BUFFERS, BUFFER_BYTES)?, looks: 0 })
+        let ring = StreamRing::new(BUFFERS, BUFFER_BYTES)?;
+        Ok(Self { ring, looks: 0, reads_until_ns: 0, was_full: false })
     }
 
     fn begin(_: &TcpClient, _: SocketAddr) -> io::Result<()> {
@@ -212,7 +245,8 @@ fn complete<L: Layer>(
                 received(places, state, key as usize, buffer, now_ns)?;
             }
             StreamCompletion::Ended { key, outcome } => {
-                let rest = outcome.map(|()| Rest::End).map_err(|_| Broken::Socket);
+                let broken = |error| Broken::Socket(Ending::of_error(&error));
+                let rest = outcome.map(|()| Rest::End).map_err(broken);
                 places.go_on(state, key as usize, rest, now_ns)?;
             }
             StreamCompletion::Sent { key, outcome: Ok(left) } => {
@@ -244,6 +278,9 @@ fn received<L: Layer>(
 ) -> io::Result<()> {
     let (mut hearing, sockets, buffers) = places.split(flow, now_ns);
     let (bytes, arrived_ns) = sockets.ring.bytes(&buffer);
+    if bytes.len() >= BUFFER_BYTES {
+        sockets.was_full |= state.clock.arrival_ns(arrived_ns, now_ns) <= sockets.reads_until_ns;
+    }
     let kept = hearing.kept();
     let joined = if kept.is_empty() { (bytes, &mut buffers.room) } else { buffers.join(kept, bytes) };
     let rest = hearing.hear(state, joined, arrived_ns);

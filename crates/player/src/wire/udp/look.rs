@@ -15,7 +15,7 @@ const MESSAGE_BYTES_LEAST: usize = 512;
 const MESSAGES_BEYOND: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(in crate::wire) struct Look {
     began_ns: u64,
     /// The most messages that may remain of those that were there when the look began.
     left: usize,
@@ -24,14 +24,14 @@ pub(super) struct Look {
 impl Look {
     /// Begins at `began_ns`, on a socket whose buffer holds at most `most` messages.
     #[inline]
-    pub(super) fn begin(began_ns: u64, most: usize) -> Self {
+    pub(in crate::wire) fn begin(began_ns: u64, most: usize) -> Self {
         Self { began_ns, left: most }
     }
 
     /// Records that `messages` messages were read, the last of which arrived at `last_ns`. Returns whether all messages
     /// that were there when the look began have been read.
     #[inline]
-    pub(super) fn has_read_all(&mut self, messages: usize, last_ns: u64) -> bool {
+    pub(in crate::wire) fn has_read_all(&mut self, messages: usize, last_ns: u64) -> bool {
         self.left = if last_ns > self.began_ns { 0 } else { self.left.saturating_sub(messages) };
         self.is_over()
     }
@@ -44,7 +44,7 @@ impl Look {
 }
 
 /// The most messages that any of these sockets can hold. Fails if the kernel does not return a buffer's size.
-pub(super) fn messages_most(sockets: &[UdpSocket]) -> io::Result<usize> {
+pub(in crate::wire) fn messages_most(sockets: &[UdpSocket]) -> io::Result<usize> {
     let mut most = 0;
     for socket in sockets {
         most = most.max(socket.recv_buffer()?.div_ceil(MESSAGE_BYTES_LEAST));

@@ -12,87 +12,51 @@ use crate::peers::server::{Named, Server};
 use crate::peers::side::Side;
 use crate::program::Carrier;
 
+/// The flags of eight kept connections with the window of the rows over UDP, and these flags after them.
+macro_rules! kept_with {
+    ($transport:literal $(, $flag:literal)*) => {
+        &["-m", $transport, "-c", "8", "-q", "500" $(, $flag)*]
+    };
+}
+
 /// Eight kept connections, with the window of the rows over UDP, and with a rate.
-const KEPT_WINDOW: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500"];
+const KEPT_WINDOW: &[&str] = kept_with!("tcp");
 const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
 const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
 /// The same by each I/O model of the player.
-const KEPT_BY_EPOLL: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500", "--io", "epoll"];
-const KEPT_BY_URING: &[&str] = &["-m", "tcp", "-c", "8", "-q", "500", "--io", "uring"];
+const KEPT_BY_EPOLL: &[&str] = kept_with!("tcp", "--io", "epoll");
+const KEPT_BY_URING: &[&str] = kept_with!("tcp", "--io", "uring");
 
 /// The same in TLS. dnsperf checks no certificate, so kqps checks none either.
-const KEPT_IN_TLS: &[&str] = &["-m", "tls", "--insecure", "-c", "8", "-q", "500"];
-const KEPT_IN_DOT: &[&str] = &["-m", "dot", "-c", "8", "-q", "500"];
+const KEPT_IN_TLS: &[&str] = kept_with!("tls", "--insecure");
+const KEPT_IN_DOT: &[&str] = kept_with!("dot");
 
 /// The same over HTTP/2, with the method that kqps uses.
-const KEPT_IN_HTTPS: &[&str] = &["-m", "doh", "--insecure", "-c", "8", "-q", "500"];
-const KEPT_IN_DOH: &[&str] = &[
-    "-m",
-    "doh",
-    "-c",
-    "8",
-    "-q",
-    "500",
-    "-O",
-    "doh-uri=https://localhost/dns-query",
-    "-O",
-    "doh-method=POST",
-];
+const KEPT_IN_HTTPS: &[&str] = kept_with!("doh", "--insecure");
+const KEPT_IN_DOH: &[&str] =
+    kept_with!("doh", "-O", "doh-uri=https://localhost/dns-query", "-O", "doh-method=POST");
 
 /// The same over QUIC.
-const KEPT_IN_QUIC: &[&str] = &["-m", "doq", "--insecure", "-c", "8", "-q", "500"];
+const KEPT_IN_QUIC: &[&str] = kept_with!("doq", "--insecure");
 
-/// A connection for each query, with as many places as queries are outstanding. Resets leave no port in `TIME_WAIT`,
-/// and the source addresses are many, so that neither side runs out of ports.
-const EACH: &[&str] = &[
-    "-m",
-    "tcp",
-    "-c",
-    "500",
-    "-q",
-    "500",
-    "--queries-per-connection",
-    "1",
-    "--close",
-    "rst",
-    "-a",
-    "127.1.0.0/16",
-];
+/// The flags of a connection for each query, with as many places as queries are outstanding, and these flags after
+/// them. Resets leave no port in `TIME_WAIT`, and the source addresses are many, so that neither side runs out of
+/// ports.
+macro_rules! each_with {
+    ($($flag:literal),*) => {
+        &[
+            "-m", "tcp", "-c", "500", "-q", "500", "--queries-per-connection", "1", "--close", "rst", "-a",
+            "127.1.0.0/16" $(, $flag)*
+        ]
+    };
+}
+
+const EACH: &[&str] = each_with!();
 
 /// The same by each I/O model of the player.
-const EACH_BY_EPOLL: &[&str] = &[
-    "-m",
-    "tcp",
-    "-c",
-    "500",
-    "-q",
-    "500",
-    "--queries-per-connection",
-    "1",
-    "--close",
-    "rst",
-    "-a",
-    "127.1.0.0/16",
-    "--io",
-    "epoll",
-];
-const EACH_BY_URING: &[&str] = &[
-    "-m",
-    "tcp",
-    "-c",
-    "500",
-    "-q",
-    "500",
-    "--queries-per-connection",
-    "1",
-    "--close",
-    "rst",
-    "-a",
-    "127.1.0.0/16",
-    "--io",
-    "uring",
-];
+const EACH_BY_EPOLL: &[&str] = each_with!("--io", "epoll");
+const EACH_BY_URING: &[&str] = each_with!("--io", "uring");
 
 /// The same by kernel sockets over veth. kqps closes by FIN there, as kxdpgun does, so that the server has the same
 /// work.

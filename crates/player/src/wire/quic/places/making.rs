@@ -7,22 +7,11 @@ use super::Places;
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
-
-/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
-const PAUSE_NS: u64 = 10_000_000;
-const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
-
-/// The pause after an attempt that follows this many failed ones.
-pub(super) fn pause_ns(failures: u32) -> u64 {
-    (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
-}
-
-/// Connections that are being made at once before the load begins: fewer than a server's socket buffer takes.
-const OPENING_AT_ONCE: u64 = 128;
+use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
 
 impl Places<'_> {
-    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
-    /// them. `is_stopped` ends it early.
+    /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
+    /// vain, are tried again when the load needs them. `is_stopped` ends it early.
     pub(in super::super) fn open_kept(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -33,9 +22,7 @@ impl Places<'_> {
         }
         let mut next = 0;
         while !is_stopped() {
-            // A target that answers none of the first attempts will not answer thousands.
-            let failed: u64 = self.counts.failed.iter().sum();
-            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            let is_vain = is_vain(&self.counts, self.failed_ns, self.connect_timeout_ns);
             while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
                 self.connect(state, next, state.now_ns());
                 next += 1;
@@ -74,7 +61,7 @@ impl Places<'_> {
                 self.flush(state, flow, now_ns);
             }
             Err(reason) => {
-                self.quic.failed(reason);
+                self.quic.failed(&reason);
                 self.failed(state, flow, Loss::Local, now_ns);
             }
         }
@@ -84,9 +71,11 @@ impl Places<'_> {
     /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         self.counts.failed[loss.number()] += 1;
+        let place = &mut self.places[flow];
+        let clock_ns = state.clock.clock_ns(now_ns);
+        self.failed_ns = self.failed_ns.saturating_add(clock_ns.saturating_sub(place.began_ns));
         if !self.has_connections_alone {
-            let place = &mut self.places[flow];
-            place.paused_until_ns = Some(state.clock.clock_ns(now_ns) + pause_ns(place.failures));
+            place.paused_until_ns = Some(clock_ns + pause_ns(place.failures));
             place.failures += 1;
         }
         self.clear(state, flow, loss, now_ns);

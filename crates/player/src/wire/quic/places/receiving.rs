@@ -8,15 +8,15 @@ use kqps_quic::{ClientEvent, EarlyData};
 use kqps_tls::Session;
 
 use super::{Places, loss_of};
+use crate::clock::TrialClock;
 use crate::loss::Loss;
 use crate::reply::Cause;
 use crate::state::ThreadState;
-
-/// Receiving calls for one socket in one look.
-const READS_MOST: u32 = 32;
+use crate::wire::udp::look::Look;
 
 impl Places<'_> {
-    /// Reads what has arrived at a socket; of a flood only a part, so that other sockets have their turn.
+    /// Reads all that has arrived at a socket by now. Of a flood what arrives later is left, so that other sockets have
+    /// their turn.
     pub(super) fn receive(&mut self, state: &mut ThreadState<'_>, flow: usize) -> io::Result<()> {
         let Some(mut batch) = self.received.take() else { return Ok(()) };
         let outcome = self.receive_into(&mut batch, state, flow);
@@ -32,7 +32,8 @@ impl Places<'_> {
     ) -> io::Result<()> {
         let target = self.places[flow].target;
         let tickets = self.awaits_tickets.then(|| self.client.tickets_of(target).received);
-        for _ in 0..READS_MOST {
+        let mut look = Look::begin(state.now_ns(), self.messages_most);
+        loop {
             let received = batch.recv(&self.sockets[flow], Wait::No);
             let now_ns = state.now_ns();
             let count = match received {
@@ -40,6 +41,9 @@ impl Places<'_> {
                 Err(error) => {
                     let loss = loss_of(&error).ok_or(error)?;
                     self.cut_off(state, flow, loss, now_ns);
+                    if look.has_read_all(1, 0) {
+                        break;
+                    }
                     continue;
                 }
             };
@@ -57,7 +61,8 @@ impl Places<'_> {
                     self.happened(state, flow, at_ns, now_ns);
                 }
             }
-            if count < batch.capacity() {
+            let last_ns = last_arrival_ns(batch, count, &state.clock).unwrap_or(0);
+            if count < batch.capacity() || look.has_read_all(count, last_ns) {
                 break;
             }
         }
@@ -94,7 +99,7 @@ impl Places<'_> {
                 }
             }
             ClientEvent::Failed(key, code) => {
-                quic.failed(format!("stream reset with {code:#x}"));
+                quic.failed(&format!("stream reset with {code:#x}"));
                 state.books.lost(flow, key, Loss::StreamReset, now_ns);
             }
             ClientEvent::Available => {}
@@ -135,4 +140,11 @@ impl Places<'_> {
             EarlyData::Rejected => self.quic.early_rejected += 1,
         }
     }
+}
+
+/// When the last of `count` messages arrived, nanoseconds since the start of the trial; `None` if it has no time.
+fn last_arrival_ns(batch: &RecvBatch, count: usize, clock: &TrialClock) -> Option<u64> {
+    let last = count.checked_sub(1)?;
+    let arrived_ns = batch.message(last).arrived_ns?;
+    Some(clock.arrival_ns(Some(arrived_ns), 0))
 }

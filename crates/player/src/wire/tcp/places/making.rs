@@ -1,33 +1,22 @@
 //! How connections are made: the kept ones before the load begins, all others when a query needs them, and a failed one
 //! again after a pause.
 
-use std::cmp::Reverse;
 use std::io;
 
 use kqps_kernel::tcp_client::TcpClient;
+use kqps_quic::Timers;
 
 use super::{Place, Places, Sockets};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
+use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
 use crate::wire::tcp::connection::{Connection, has_lost_syn};
 use crate::wire::tcp::layer::Layer;
 
-/// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.
-const PAUSE_NS: u64 = 10_000_000;
-const PAUSE_LONGEST_NS: u64 = 1_000_000_000;
-
-/// The pause after an attempt that follows this many failed ones.
-pub(super) fn pause_ns(failures: u32) -> u64 {
-    (PAUSE_NS << failures.min(7)).min(PAUSE_LONGEST_NS)
-}
-
-/// Connections that are being made at once before the load begins: fewer than a server's queue takes.
-const OPENING_AT_ONCE: u64 = 128;
-
 impl<L: Layer, S: Sockets> Places<L, S> {
-    /// Opens the connections that are kept, before the load begins. Those that fail are tried again when the load needs
-    /// them. `is_stopped` ends it early.
+    /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
+    /// vain, are tried again when the load needs them. `is_stopped` ends it early.
     pub(in crate::wire::tcp) fn open_kept(
         &mut self,
         state: &mut ThreadState<'_>,
@@ -37,10 +26,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             return Ok(());
         }
         let (mut next, mut made_ns) = (0, None);
+        let timeout_ns = self.connect_timeout.as_nanos() as u64;
         while !is_stopped() {
-            // A target that answers none of the first attempts will not answer thousands.
-            let failed: u64 = self.counts.failed.iter().sum();
-            let is_vain = self.counts.established == 0 && failed >= OPENING_AT_ONCE;
+            let is_vain = is_vain(&self.counts, self.failed_ns, timeout_ns);
             while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
                 self.connect(state, next, state.now_ns());
                 next += 1;
@@ -48,7 +36,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
                 let now_ns = state.now_ns();
                 let waited_ns = now_ns.saturating_sub(*made_ns.get_or_insert(now_ns));
-                if self.have_settings() || waited_ns > self.connect_timeout.as_nanos() as u64 {
+                if self.have_settings() || waited_ns > timeout_ns {
                     break;
                 }
             }
@@ -57,7 +45,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             self.tend(state, state.now_ns(), false)?;
         }
         self.counts.before_load = self.counts.established;
-        self.timers.clear();
+        // The clock of the load is another one.
+        self.timers = Timers::default();
         for place in &mut self.places {
             place.paused_until_ns = None;
         }
@@ -94,22 +83,25 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 };
                 place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns), tried));
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
-                self.timers.push(Reverse((now_ns.saturating_add(timeout_ns), flow)));
+                self.timers.set(flow, now_ns.saturating_add(timeout_ns));
             }
             Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
         }
     }
 
-    /// Begins an attempt again from the next pair that is not in use. Returns whether it did.
-    fn connect_again(&mut self, flow: usize) -> bool {
-        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else { return false };
-        let Some(ports) = &mut self.ports else { return false };
+    /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
+    /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
+    fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
+        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else {
+            return Err(in_use);
+        };
+        let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
-        let Ok(socket) = ports.connect((*to, flow), counts, S::begin) else { return false };
-        let Ok(socket) = self.sockets.watch(socket, *to, flow) else { return false };
+        let socket = ports.connect((*to, flow), counts, S::begin)?;
+        let socket = self.sockets.watch(socket, *to, flow)?;
         self.sockets.end(std::mem::replace(&mut connection.socket, socket));
-        true
+        Ok(())
     }
 
     /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
@@ -118,16 +110,17 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
+        let took_ns = place.connection.as_ref().map_or(0, |one| clock_ns.saturating_sub(one.began_ns));
+        self.failed_ns = self.failed_ns.saturating_add(took_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let is_lost = connecting.is_some_and(|one| {
-            has_lost_syn(self.sockets.client(&one.socket), clock_ns.saturating_sub(one.began_ns))
-        });
+        let is_lost =
+            connecting.is_some_and(|one| has_lost_syn(self.sockets.client(&one.socket), took_ns));
         self.counts.lost_syns += u64::from(is_lost);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
             place.failures += 1;
             place.paused_until_ns = Some(until_ns);
-            self.timers.push(Reverse((until_ns, flow)));
+            self.timers.set(flow, until_ns);
         }
         self.clear(state, flow, loss, now_ns);
     }
@@ -143,7 +136,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if let Err(error) = outcome {
             // A pair that is bound may still be in use by a connection to the same target.
             let is_in_use = error.kind() == io::ErrorKind::AddrNotAvailable;
-            if !is_in_use || !self.connect_again(flow) {
+            let again = if is_in_use { self.connect_again(flow, error) } else { Err(error) };
+            if let Err(error) = again {
                 self.failed(state, flow, loss_of(&error), now_ns);
             }
             return false;
@@ -189,7 +183,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 /// Why an attempt failed.
 fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind::{
-        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, InvalidInput, NetworkDown,
         NetworkUnreachable, TimedOut,
     };
     match error.kind() {
@@ -198,6 +192,7 @@ fn loss_of(error: &io::Error) -> Loss {
         HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
         TimedOut => Loss::ConnectTimeout,
         AddrNotAvailable => Loss::Ports,
+        InvalidInput => Loss::Address,
         _ => Loss::Local,
     }
 }

@@ -114,7 +114,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 self.layer_failed(state, flow, &fault, now_ns);
                 return Ok(());
             }
-            Err(Broken::Socket) => Ending::Reset,
+            Err(Broken::Socket(ending)) => ending,
             Ok(Rest::GoneAway) => connection.broken.unwrap_or(Ending::GoAway),
             Ok(Rest::End) => match (connection.broken, state.books.unsettled_of(flow)) {
                 (Some(broken), _) => broken,

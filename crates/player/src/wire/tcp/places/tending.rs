@@ -1,7 +1,6 @@
 //! What is due at places without an event: attempts that took too long or may begin again, and connections that had all
 //! of their queries.
 
-use std::cmp::Reverse;
 use std::io;
 
 use super::{Places, Sockets, part};
@@ -56,17 +55,14 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
     /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
+    /// Everything that arrived until `now_ns` has been read.
     pub(in crate::wire::tcp) fn tend(
         &mut self,
         state: &mut ThreadState<'_>,
         now_ns: u64,
         is_loading: bool,
     ) -> io::Result<()> {
-        while let Some(&Reverse((due_ns, flow))) = self.timers.peek() {
-            if due_ns > now_ns {
-                break;
-            }
-            self.timers.pop();
+        while let Some(flow) = self.timers.take_due(now_ns) {
             self.timer(state, flow, now_ns, is_loading);
         }
         if L::HAS_STREAMS || self.uses_of_connection.is_some() {
@@ -84,9 +80,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
     fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let is_due =
-            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.is_due(now_ns);
-        if self.places[flow].connection.as_mut().is_some_and(is_due) {
+        let has_abandoned =
+            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.abandon(now_ns);
+        if self.places[flow].connection.as_mut().is_some_and(has_abandoned) {
             self.flush(state, flow, now_ns)?;
         }
         let has_gone_away = |one: &Connection<L, S::Socket>| one.is_open && one.layer.has_gone_away();
@@ -96,29 +92,34 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         Ok(())
     }
 
+    /// Does what is due at a place. Its timer may be that of an earlier attempt, and is then set again.
     fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
         let timeout_ns = self.connect_timeout.as_nanos() as u64;
         let place = &mut self.places[flow];
-        match &place.connection {
-            Some(connection)
-                if !connection.is_open
-                    && connection.began_ns.saturating_add(timeout_ns) <= state.clock.clock_ns(now_ns) =>
-            {
-                self.failed(state, flow, Loss::ConnectTimeout, now_ns);
+        match (&place.connection, place.paused_until_ns) {
+            (Some(connection), _) if !connection.is_open => {
+                let gives_up_ns = connection.began_ns.saturating_add(timeout_ns);
+                let left_ns = gives_up_ns.saturating_sub(state.clock.clock_ns(now_ns));
+                if left_ns == 0 {
+                    self.failed(state, flow, Loss::ConnectTimeout, now_ns);
+                } else {
+                    self.timers.set(flow, now_ns.saturating_add(left_ns));
+                }
             }
-            None if place.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) => {
+            (None, Some(until_ns)) if until_ns <= now_ns => {
                 place.paused_until_ns = None;
                 let is_kept = self.uses_of_connection.is_none();
                 if !place.output.is_empty() || (is_kept && is_loading) {
                     self.connect(state, flow, now_ns);
                 }
             }
+            (None, Some(until_ns)) => self.timers.set(flow, until_ns),
             _ => {}
         }
     }
 
     /// How long until something is due, nanoseconds.
     pub(in crate::wire::tcp) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
-        self.timers.peek().map(|&Reverse((due_ns, _))| due_ns.saturating_sub(now_ns))
+        self.timers.next_ns().map(|due_ns| due_ns.saturating_sub(now_ns))
     }
 }
