@@ -34,7 +34,7 @@ pub(crate) struct Ip {
     /// Whether the end of the payload was not captured.
     pub(crate) is_cut: bool,
     pub(crate) part: Option<Part>,
-    /// The packet's number over IPv4, and its flow over IPv6.
+    /// The packet's number and place in its datagram over IPv4, and its flow over IPv6.
     number: u32,
     addresses_at: usize,
 }
@@ -94,7 +94,7 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         payload: start..end,
         is_cut,
         part,
-        number: u32::from(header.identification()),
+        number: u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]),
         addresses_at: IPV4_ADDRESSES,
     })
 }

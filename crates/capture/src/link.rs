@@ -67,7 +67,8 @@ fn network(frame: &[u8], type_at: usize, mut at: usize, is_cut: bool) -> Result<
     let mut kind = word(frame, type_at).ok_or(Why::too_short(is_cut))?;
     loop {
         match kind {
-            ETHER_IPV4 | ETHER_IPV6 => return Ok(at),
+            ETHER_IPV4 | ETHER_IPV6 if at <= frame.len() => return Ok(at),
+            ETHER_IPV4 | ETHER_IPV6 => return Err(Why::too_short(is_cut)),
             tag if ETHER_TAGS.contains(&tag) => {
                 kind = word(frame, at + 2).ok_or(Why::too_short(is_cut))?;
                 at += 4;

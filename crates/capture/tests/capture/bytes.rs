@@ -29,11 +29,11 @@ pub(crate) fn server() -> SocketAddr {
 }
 
 pub(crate) fn client6() -> SocketAddr {
-    SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 5000))
+    SocketAddr::from(([0x2001_u16, 0xdb8, 0, 0, 0, 0, 0, 1], 5000))
 }
 
 pub(crate) fn server6() -> SocketAddr {
-    SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53], 53))
+    SocketAddr::from(([0x2001_u16, 0xdb8, 0, 0, 0, 0, 0, 0x53], 53))
 }
 
 pub(crate) fn query(id: u16) -> Vec<u8> {

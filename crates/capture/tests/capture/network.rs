@@ -45,10 +45,10 @@ fn options_of_ipv4_are_passed_over() {
 #[test]
 fn extension_headers_are_passed_over() {
     let datagram = udp(client6(), server6(), &query(1));
-    let pad = [1, 4, 0, 0, 0, 0];
+    let pad = [1_u8, 4, 0, 0, 0, 0];
     // Hop by hop, destination options, routing, a fragment that is whole, authentication, destination options.
     let headers = [
-        &[60, 0][..],
+        &[60_u8, 0][..],
         &pad,
         &[43, 0],
         &pad,
@@ -65,7 +65,7 @@ fn extension_headers_are_passed_over() {
 
 #[test]
 fn authentication_in_ipv4_is_passed_over() {
-    let header = [17, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+    let header = [17_u8, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
     let content = [&header[..], &udp(client(), server(), &query(1))].concat();
     assert_eq!(read(pcap(RAW, &[ip(client(), server(), 51, 1, &content)])).ids(), [1]);
 }
@@ -92,7 +92,7 @@ fn fragments_of_ipv4_are_put_together_in_any_order() {
 fn fragments_of_ipv6_are_put_together_and_the_first_says_what_they_carry() {
     let whole = datagram(client6(), server6(), 1);
     // The payload begins with destination options.
-    let whole = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &whole].concat();
+    let whole = [&[17_u8, 0, 1, 4, 0, 0, 0, 0][..], &whole].concat();
     let packets = [
         fragment6(7, 6, 40, true, &whole[40..]),
         fragment6(7, 60, 0, false, &whole[..16]),

@@ -1,6 +1,8 @@
 //! pcapng: sections in both byte orders, interfaces with their links and clocks, and all blocks with packets.
 
-use super::bytes::{AT_NS, PACKET, asked, asked6, read};
+use kqps_capture::Why;
+
+use super::bytes::{AT_NS, PACKET, UDP, asked, asked6, client, ip, read, server, udp};
 
 pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
@@ -88,7 +90,7 @@ fn both_byte_orders_are_read() {
 
 #[test]
 fn a_section_has_its_own_order_and_interfaces() {
-    let ethernet = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &asked(2)].concat();
+    let ethernet = [&[2_u8, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &asked(2)].concat();
     let outcome = read(
         [
             LITTLE.section(),
@@ -140,21 +142,15 @@ fn simple_packets_are_of_the_first_interface_and_of_the_time_before() {
             simple(&asked(1)),
             LITTLE.packet(0, AT_US, &asked(2)),
             simple(&asked(3)),
-            // A message of one byte more than the interface takes of a packet.
-            simple(&super::bytes::ip(
-                super::bytes::client(),
-                super::bytes::server(),
-                super::bytes::UDP,
-                4,
-                &super::bytes::udp(super::bytes::client(), super::bytes::server(), &[0; 20]),
-            )),
+            // One byte more than the interface takes of a packet.
+            simple(&ip(client(), server(), UDP, 4, &udp(client(), server(), &[0; 20]))),
         ]
         .concat(),
     );
     assert_eq!((outcome.error.clone(), outcome.ids()), (None, vec![1, 2, 3]));
     let at_ns: Vec<_> = outcome.messages.iter().map(|message| message.at_ns).collect();
     assert_eq!(at_ns, [0, AT_NS, AT_NS]);
-    assert_eq!(outcome.skipped(), [(kqps_capture::Why::Cut, 1)]);
+    assert_eq!(outcome.skipped(), [(Why::Cut, 1)]);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn write(writer: &mut Writer<Vec<u8>>, at_ns: u64, (client, server): (SocketAddr
         Step::Fragments { words, without } => {
             let whole = udp(client, server, &[query(1), vec![0; 60]].concat());
             let parts: Vec<_> = whole.chunks(words * 8).collect();
-            let without = without.map(|without| without.index(parts.len()));
+            let without = without.as_ref().map(|without| without.index(parts.len()));
             (0..parts.len()).filter(|part| Some(*part) != without).try_for_each(|part| {
                 let is_last = part + 1 == parts.len();
                 writer.frame(at_ns, &fragment(client, server, part * words, is_last, parts[part]))
@@ -116,7 +116,7 @@ fn fragment(from: SocketAddr, to: SocketAddr, place: usize, is_last: bool, conte
         packet[6..8].copy_from_slice(&(flags | place).to_be_bytes());
         return packet;
     }
-    let place = (place << 3 | u16::from(!is_last)).to_be_bytes();
+    let place = ((place << 3) | u16::from(!is_last)).to_be_bytes();
     ip(from, to, 44, 7, &[&[UDP, 0][..], &place, &[0, 0, 0, 7], content].concat())
 }
 
@@ -142,7 +142,7 @@ proptest! {
     fn the_account_of_any_capture_adds_up(steps in steps()) {
         let capture = capture(&steps);
         let outcome = read(capture.clone());
-        prop_assert_eq!(&outcome.error, &None);
+        prop_assert!(outcome.error.is_none(), "{:?}", outcome.error);
         prop_assert_eq!(outcome.counts.packets, packets(&capture));
         prop_assert_eq!(read(capture), outcome);
     }

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use kqps_capture::{Settings, Why};
 
 use super::bytes::{
-    AT_NS, GAP_NS, TCP, UDP, asked, client, ip, pcap, pcap_header, pcap_packet, query, read, read_from, reply, server,
-    tcp, udp,
+    AT_NS, GAP_NS, TCP, UDP, asked, client, client6, ip, pcap, pcap_header, pcap_packet, query, read,
+    read_from, reply, server, server6, tcp, udp,
 };
 
 const RAW: u32 = 101;
@@ -46,7 +46,7 @@ fn servers_that_were_not_asked_for_are_counted() {
         read_from(Cursor::new(pcap(RAW, &[packet])), &settings).skipped()
     };
     assert_eq!(of(vec![client().ip()], asked(1)), [(Why::OtherServer, 1)]);
-    assert_eq!(of(vec![server().ip()], asked(1)), []);
+    assert!(of(vec![server().ip()], asked(1)).is_empty());
     // With its address known, a server is one of DNS over HTTPS.
     let packet = sent(client(), at_port(443), &query(1));
     assert_eq!(of(vec![server().ip()], packet.clone()), [(Why::Encrypted, 1)]);
@@ -98,7 +98,7 @@ fn bad_headers_are_counted() {
     }
     // An extension header beyond the packet.
     let header = [17, 200, 0, 0, 0, 0, 0, 0];
-    check(Why::BadHeader, ip(super::bytes::client6(), super::bytes::server6(), 0, 1, &header));
+    check(Why::BadHeader, ip(client6(), server6(), 0, 1, &header));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn messages_that_are_no_queries_are_counted() {
 fn between_two_servers_the_message_says_what_it_is() {
     let other = SocketAddr::from(([192, 0, 2, 54], 53));
     let outcome = read(pcap(RAW, &[sent(server(), other, &query(1)), sent(other, server(), &reply(1))]));
-    assert_eq!(outcome.skipped(), []);
+    assert!(outcome.skipped().is_empty());
     let ends: Vec<_> = outcome.messages.iter().map(|message| (message.client, message.server)).collect();
     assert_eq!(ends, [(server(), other); 2]);
 }
@@ -143,7 +143,7 @@ fn mirrored_packets_are_counted_once() {
 #[test]
 fn segments_that_complete_no_message_are_counted() {
     check(Why::TcpControl, ip(client(), server(), TCP, 1, &tcp(client(), server(), 1000, SYN, &[])));
-    let whole = [&[0, 19][..], &query(1)].concat();
+    let whole = [&[0_u8, 19][..], &query(1)].concat();
     let segment = |number, sequence, flags, payload: &[u8]| {
         ip(client(), server(), TCP, number, &tcp(client(), server(), sequence, flags, payload))
     };
