@@ -120,7 +120,8 @@ impl Flow {
                     self.message.clear();
                     self.message.extend_from_slice(bytes);
                     let (transport, connection) = (Transport::Tcp, Some(connection));
-                    return Some(Brought::Message(Head { at_ns, kind, client, server, transport, connection }));
+                    let head = Head { at_ns, kind, client, server, transport, connection };
+                    return Some(Brought::Message(head));
                 }
                 Err(why) => counts.skip(why),
             }
@@ -150,5 +151,6 @@ fn datagram(at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
         Kind::Query => (way.from, way.to),
         Kind::Response => (way.to, way.from),
     };
-    Ok(Taken::Message(Head { at_ns, kind, client, server, transport: Transport::Udp, connection: None }, bytes))
+    let head = Head { at_ns, kind, client, server, transport: Transport::Udp, connection: None };
+    Ok(Taken::Message(head, bytes))
 }

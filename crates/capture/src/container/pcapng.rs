@@ -245,7 +245,8 @@ impl Pcapng {
     fn block_bytes(&self, window: &Window) -> Result<u32, CaptureError> {
         let bytes = self.word(window.here(), 4);
         if bytes < FRAME_BYTES || !bytes.is_multiple_of(4) {
-            return Err(window.damaged(format!("a block of {bytes} bytes; expected at least 12, a multiple of 4")));
+            let what = format!("a block of {bytes} bytes; expected at least 12, a multiple of 4");
+            return Err(window.damaged(what));
         }
         Ok(bytes)
     }

@@ -52,7 +52,8 @@ fn damage_has_its_place_in_what_was_compressed() {
         let said = cut.error.expect("an error");
         let start = "the capture is damaged at byte ";
         assert!(said.starts_with(start) && said.contains(name), "{said}");
-        let offset: u64 = said[start.len()..].split(':').next().unwrap_or_default().parse().expect("a number");
+        let offset = said[start.len()..].split(':').next().unwrap_or_default();
+        let offset: u64 = offset.parse().expect("a number");
         assert!((0..capture().len() as u64).contains(&offset), "{said}");
         assert!(cut.messages.len() < 10_000);
     }

@@ -1,7 +1,7 @@
 //! The format of libpcap in its four forms, and streams that come in pieces.
 
 use std::io::{self, Cursor, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kqps_capture::{Kind, Settings, Transport};
 
@@ -46,7 +46,7 @@ fn the_first_bytes_of_a_capture_are_known() {
 }
 
 #[test]
-fn queries_and_responses_are_told_apart_by_direction_and_bit() {
+fn queries_and_responses_are_known_by_direction_and_bit() {
     let back = ip(server(), client(), UDP, 2, &udp(server(), client(), &reply(1)));
     let outcome = read(pcap(RAW, &[asked(1), back]));
     assert_eq!(outcome.error, None);
@@ -72,12 +72,13 @@ fn bits_beside_the_type_of_the_link_do_not_matter() {
 
 #[test]
 fn other_ports_and_servers_are_taken_if_the_settings_say_so() {
-    let other = std::net::SocketAddr::new(server().ip(), 5353);
+    let other = SocketAddr::new(server().ip(), 5353);
     let packet = ip(client(), other, UDP, 1, &udp(client(), other, &query(1)));
     let capture = pcap(RAW, &[packet, asked(2)]);
     let settings = Settings { ports: vec![53, 5353], servers: vec![server().ip()] };
     assert_eq!(read_from(Cursor::new(capture.clone()), &settings).ids(), [1, 2]);
-    let settings = Settings { servers: vec![IpAddr::from([192, 0, 2, 99]), server().ip()], ..Settings::default() };
+    let servers = vec![IpAddr::from([192, 0, 2, 99]), server().ip()];
+    let settings = Settings { servers, ..Settings::default() };
     assert_eq!(read_from(Cursor::new(capture), &settings).ids(), [2]);
 }
 

@@ -47,8 +47,9 @@ fn frames_of_ipv6() -> Vec<(u32, Vec<u8>)> {
 
 #[test]
 fn a_query_is_found_in_the_frames_of_every_link() {
+    let of_ipv4 = frames_of_ipv4().into_iter().map(|frame| (frame, PACKET.to_vec()));
     let of_ipv6 = frames_of_ipv6().into_iter().map(|frame| (frame, asked6(1)));
-    for ((link, header), packet) in frames_of_ipv4().into_iter().map(|frame| (frame, PACKET.to_vec())).chain(of_ipv6) {
+    for ((link, header), packet) in of_ipv4.chain(of_ipv6) {
         // Frames are padded to the least length of Ethernet.
         let frame = [&header[..], &packet, &[0; 20]].concat();
         let outcome = read(pcap(link, &[frame]));

@@ -166,8 +166,8 @@ fn segments_that_complete_no_message_are_counted() {
 fn messages_of_one_segment_are_counted_each() {
     let mut update = query(2);
     update[2] |= 5 << 3;
-    let payload: Vec<u8> =
-        [query(1), update, query(3)].iter().flat_map(|message| [vec![0, 19], message.clone()].concat()).collect();
+    let messages = [query(1), update, query(3)];
+    let payload: Vec<u8> = messages.into_iter().flat_map(|message| [vec![0, 19], message].concat()).collect();
     let packets = [
         ip(client(), server(), TCP, 1, &tcp(client(), server(), 1000, SYN, &[])),
         ip(client(), server(), TCP, 2, &tcp(client(), server(), 1001, ACK, &payload)),
