@@ -44,8 +44,8 @@ impl Fragments {
         Self { held: Vec::new(), whole: Vec::new() }
     }
 
-    /// Takes a fragment. Returns the protocol of the datagram that it completed, which [`Self::whole`] then holds, or why
-    /// there is none.
+    /// Takes a fragment. Returns the protocol of the datagram that it completed, which [`Self::whole`] then holds, or
+    /// why there is none.
     pub(crate) fn take(
         &mut self,
         ip: &Ip,
@@ -103,5 +103,10 @@ impl Fragments {
 
 /// Whether a fragment with this next header can belong to UDP or TCP.
 pub(crate) fn may_be_dns(next: IpNumber) -> bool {
-    matches!(next, ip_number::UDP | ip_number::TCP | ip_number::AUTH) || next.is_ipv6_ext_header_value()
+    match next {
+        ip_number::UDP | ip_number::TCP => true,
+        // What is encrypted stays unread.
+        ip_number::ENCAP_SEC => false,
+        _ => next.is_ipv6_ext_header_value(),
+    }
 }

@@ -104,11 +104,11 @@ fn v6(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         Ipv6Error::Len(_) => Why::too_short(is_cut),
         Ipv6Error::Content(_) => Why::BadHeader,
     })?;
-    let told = match usize::from(header.payload_length()) {
+    let stated = match usize::from(header.payload_length()) {
         0 => 0,
         payload => IPV6_HEADER_BYTES + payload,
     };
-    let (end, is_cut) = end(told, IPV6_HEADER_BYTES, packet.len(), is_cut)?;
+    let (end, is_cut) = end(stated, IPV6_HEADER_BYTES, packet.len(), is_cut)?;
     let (protocol, start, part) =
         pass_extensions(&packet[..end], IPV6_HEADER_BYTES, header.next_header(), is_cut)?;
     Ok(Ip {
@@ -123,13 +123,13 @@ fn v6(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
     })
 }
 
-/// The end of a packet that says that it has `told` bytes, and whether the capture lacks some. A packet that its sender
-/// leaves to the device to cut into segments may be captured with a length of 0, which stands for all that was captured.
-fn end(told: usize, header: usize, captured: usize, is_cut: bool) -> Result<(usize, bool), Why> {
-    match told {
+/// The end of a packet of the `stated` length, and whether the capture lacks some of it. If a sender leaves it to the
+/// device to cut a packet into segments, it may be captured with a length of 0, which stands for all that was captured.
+fn end(stated: usize, header: usize, captured: usize, is_cut: bool) -> Result<(usize, bool), Why> {
+    match stated {
         0 => Ok((captured, is_cut)),
-        _ if told < header => Err(Why::BadHeader),
-        _ if told <= captured => Ok((told, false)),
+        _ if stated < header => Err(Why::BadHeader),
+        _ if stated <= captured => Ok((stated, false)),
         _ if is_cut => Ok((captured, true)),
         _ => Err(Why::BadHeader),
     }

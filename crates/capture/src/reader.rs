@@ -31,8 +31,8 @@ enum Source {
 }
 
 impl Reader {
-    /// Begins to read. The first bytes of `source`, which may be a pipe, say how it is compressed (gzip, zstd) and which
-    /// format it has (pcap, pcapng, dnstap in Frame Streams).
+    /// Begins to read. The first bytes of `source`, which may be a pipe, say how it is compressed (gzip, zstd) and
+    /// which format it has (pcap, pcapng, dnstap in Frame Streams).
     pub fn new(source: impl Read + Send + 'static, settings: &Settings) -> Result<Self, CaptureError> {
         let mut window = compression::open(Box::new(source))?;
         window.have(MAGIC_BYTES)?;

@@ -1,5 +1,5 @@
-//! Writes captures in the format of libpcap with nanoseconds: datagrams of UDP, and connections of TCP from handshake to
-//! end, between any addresses of IPv4 or IPv6, with right checksums.
+//! Writes captures in the format of libpcap with nanoseconds: datagrams of UDP, and connections of TCP from handshake
+//! to end, between any addresses of IPv4 or IPv6, with right checksums.
 
 mod packet;
 

@@ -227,15 +227,15 @@ impl Pcapng {
 
     /// Brings the whole block into the window, and returns its length.
     fn whole(&self, window: &mut Window) -> Result<usize, CaptureError> {
-        let told = self.block_bytes(window)?;
-        let bytes = told as usize;
+        let stated = self.block_bytes(window)?;
+        let bytes = stated as usize;
         if bytes > BLOCK_BYTES_MOST {
             return Err(window.damaged(format!("a block of {bytes} bytes; {BLOCK_BYTES_MOST} are the most")));
         }
         if !window.have(bytes)? {
             return Err(window.damaged(format!("the capture ends within a block of {bytes} bytes")));
         }
-        if self.word(window.here(), bytes - 4) != told {
+        if self.word(window.here(), bytes - 4) != stated {
             return Err(window.damaged(LENGTHS_DIFFER));
         }
         Ok(bytes)
