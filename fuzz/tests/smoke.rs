@@ -70,6 +70,11 @@ fn answer() {
 }
 
 #[test]
+fn capture() {
+    pass_for(ROUNDS_OF_SLOW, "capture", kqps_fuzz::capture);
+}
+
+#[test]
 fn query_file() {
     pass("query_file", kqps_fuzz::query_file);
 }

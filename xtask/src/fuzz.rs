@@ -31,6 +31,8 @@ pub enum Target {
     Message,
     /// Reading query files
     QueryFile,
+    /// Reading captures of packets
+    Capture,
     /// Reading master files
     ZoneFile,
     /// Reading the file of a run

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
+    ("kqps-capture", &["kqps-message"]),
     ("kqps-dataset", &["kqps-files", "kqps-message", "kqps-kernel"]),
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
@@ -61,6 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-fuzz",
         &[
+            "kqps-capture",
             "kqps-dataset",
             "kqps-files",
             "kqps-front",

@@ -1,0 +1,173 @@
+//! The account of a capture: what became of every packet.
+
+use crate::message::Kind;
+
+/// The cause for which a packet, or a message in it, was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// The frame holds something other than IPv4 or IPv6, such as ARP.
+    NotIp,
+    /// The packet holds neither UDP nor TCP.
+    OtherProtocol,
+    /// Neither end is at a server's port.
+    OtherPort,
+    /// The address at the server's port is not one of the servers.
+    OtherServer,
+    /// The type of link is unknown.
+    Link,
+    /// The capture holds only the packet's beginning (snap length).
+    Cut,
+    /// A header contradicts itself or the packet's length.
+    BadHeader,
+    /// A fragment. It is kept for a datagram that another fragment completes, or that never becomes whole.
+    Fragment,
+    /// The same packet again within 2 ms, as a mirror port or a capture of two interfaces holds it.
+    Duplicate,
+    /// A segment of TCP without payload.
+    TcpControl,
+    /// A segment of TCP with a part of a message, which another segment completes.
+    TcpPart,
+    /// A segment of TCP whose bytes an earlier one brought.
+    TcpRepeated,
+    /// A segment of TCP that does not follow on what was captured of its connection.
+    TcpGap,
+    /// A packet from or to the port of DNS over TLS and QUIC (853), or of HTTPS (443) at an address of the servers.
+    Encrypted,
+    /// A message that is shorter than a header, or whose QR bit contradicts its direction.
+    BadMessage,
+    /// A message with an opcode other than QUERY.
+    NotAQuery,
+    /// A frame of dnstap from another side of the server.
+    OtherTap,
+    /// A frame of dnstap that cannot be read, or without a message.
+    BadTap,
+}
+
+impl Why {
+    /// All causes, in the order of the checks.
+    pub const ALL: [Self; 18] = [
+        Self::NotIp,
+        Self::OtherProtocol,
+        Self::OtherPort,
+        Self::OtherServer,
+        Self::Link,
+        Self::Cut,
+        Self::BadHeader,
+        Self::Fragment,
+        Self::Duplicate,
+        Self::TcpControl,
+        Self::TcpPart,
+        Self::TcpRepeated,
+        Self::TcpGap,
+        Self::Encrypted,
+        Self::BadMessage,
+        Self::NotAQuery,
+        Self::OtherTap,
+        Self::BadTap,
+    ];
+
+    /// The word for the cause in output and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotIp => "not-ip",
+            Self::OtherProtocol => "other-protocol",
+            Self::OtherPort => "other-port",
+            Self::OtherServer => "other-server",
+            Self::Link => "link",
+            Self::Cut => "cut",
+            Self::BadHeader => "bad-header",
+            Self::Fragment => "fragment",
+            Self::Duplicate => "duplicate",
+            Self::TcpControl => "tcp-control",
+            Self::TcpPart => "tcp-part",
+            Self::TcpRepeated => "tcp-repeated",
+            Self::TcpGap => "tcp-gap",
+            Self::Encrypted => "encrypted",
+            Self::BadMessage => "bad-message",
+            Self::NotAQuery => "not-a-query",
+            Self::OtherTap => "other-tap",
+            Self::BadTap => "bad-tap",
+        }
+    }
+
+    /// Why bytes end too soon: `is_cut` says whether the capture left out the packet's end.
+    pub(crate) const fn too_short(is_cut: bool) -> Self {
+        if is_cut { Self::Cut } else { Self::BadHeader }
+    }
+}
+
+/// What became of the packets of a capture. A frame of dnstap counts as a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets read.
+    pub packets: u64,
+    /// Queries returned.
+    pub queries: u64,
+    /// Responses returned.
+    pub responses: u64,
+    /// Messages beyond the first that one packet completed.
+    pub further: u64,
+    skipped: [u64; Why::ALL.len()],
+}
+
+impl Counts {
+    /// The causes for which packets were skipped, and how many for each.
+    pub fn skipped(&self) -> impl Iterator<Item = (Why, u64)> {
+        Why::ALL.into_iter().map(|why| (why, self.skipped_by(why))).filter(|(_, packets)| *packets > 0)
+    }
+
+    /// The number of packets that were skipped for this cause.
+    pub fn skipped_by(&self, why: Why) -> u64 {
+        self.skipped[why as usize]
+    }
+
+    /// Checks that `packets + further = queries + responses + Σ skipped`. This holds when the reader has returned its
+    /// last event. The error is a sentence with the numbers.
+    pub fn check(&self) -> Result<(), String> {
+        let skipped: u64 = self.skipped.iter().sum();
+        let (read, settled) = (self.packets + self.further, self.queries + self.responses + skipped);
+        if read == settled {
+            return Ok(());
+        }
+        Err(format!(
+            "the account of the capture does not add up: {} packets and {} further messages are not {} queries, \
+             {} responses and {skipped} skipped",
+            self.packets, self.further, self.queries, self.responses
+        ))
+    }
+
+    pub(crate) fn skip(&mut self, why: Why) {
+        self.skipped[why as usize] += 1;
+    }
+
+    pub(crate) fn found(&mut self, kind: Kind) {
+        match kind {
+            Kind::Query => self.queries += 1,
+            Kind::Response => self.responses += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_place_and_a_name_of_its_own() {
+        assert!(Why::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
+        let names: BTreeSet<_> = Why::ALL.iter().map(|why| why.name()).collect();
+        assert_eq!(names.len(), Why::ALL.len());
+    }
+
+    #[test]
+    fn an_account_that_does_not_add_up_is_a_sentence() {
+        let mut counts = Counts { packets: 2, queries: 1, ..Counts::default() };
+        let said = counts.check().expect_err("one packet is missing");
+        assert!(said.contains("2 packets") && said.contains("1 queries"), "{said}");
+        counts.skip(Why::NotIp);
+        assert_eq!(counts.check(), Ok(()));
+        assert_eq!(counts.skipped().collect::<Vec<_>>(), [(Why::NotIp, 1)]);
+    }
+}

@@ -1,0 +1,49 @@
+//! The errors of a capture, with the place in it.
+
+use std::io;
+
+/// The reason why a capture, or the rest of it, could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The system refused to read.
+    #[error("cannot read the capture: {0}")]
+    Io(io::Error),
+    /// The first bytes are of no known format.
+    #[error(
+        "not a capture: {first}; expected pcap, pcapng, or dnstap in Frame Streams, plain or compressed by \
+         gzip or zstd"
+    )]
+    NotACapture {
+        /// The first bytes, in words.
+        first: String,
+    },
+    /// The bytes contradict their format.
+    #[error("the capture is damaged at byte {offset}: {what}")]
+    Damaged {
+        /// The place in the capture after decompression, in bytes from its beginning.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+/// What a decompressor reports, on its way through [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("the {packing} data cannot be decompressed after byte {offset}: {error}")]
+pub(crate) struct Unpacking {
+    pub(crate) packing: &'static str,
+    /// How many bytes were decompressed before.
+    pub(crate) offset: u64,
+    pub(crate) error: io::Error,
+}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<Unpacking>() {
+            Ok(Unpacking { packing, offset, error }) => {
+                Self::Damaged { offset, what: format!("the {packing} data cannot be decompressed: {error}") }
+            }
+            Err(error) => Self::Io(error),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What packets carry: datagrams of UDP, and segments of TCP, which complete messages together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use etherparse::{IpNumber, TcpHeaderSlice, UdpHeaderSlice, ip_number};
+
+use crate::counts::{Counts, Why};
+use crate::ends::{self, Direction, Ends};
+use crate::message::{Event, Head, Kind, Transport};
+use crate::settings::Settings;
+use crate::tcp::{Done, Segment, Streams};
+
+const UDP_HEADER_BYTES: usize = 8;
+
+pub(crate) struct Flow {
+    ends: Ends,
+    streams: Streams,
+    /// Whether the streams may have messages, or ends of connections, that were not taken yet.
+    is_waiting: bool,
+    /// The message of a connection that was taken last.
+    message: Vec<u8>,
+}
+
+/// Between which ends a packet goes.
+pub(crate) struct Way {
+    from: SocketAddr,
+    to: SocketAddr,
+    direction: Direction,
+    is_tcp: bool,
+}
+
+/// What a packet brought.
+pub(crate) enum Taken {
+    /// A message, at a place of the payload.
+    Message(Head, Range<usize>),
+    /// Messages of a connection, for [`Flow::brought`].
+    Messages(usize),
+}
+
+/// What a connection brought.
+pub(crate) enum Brought {
+    /// A message.
+    Message(Head),
+    /// Its end.
+    End { at_ns: u64, connection: u64 },
+}
+
+impl Flow {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let (ends, streams) = (Ends::new(settings), Streams::new());
+        Self { ends, streams, is_waiting: false, message: Vec::new() }
+    }
+
+    /// Between which ends a packet goes, or why it is not DNS. `payload` begins with the header of UDP or TCP.
+    #[inline]
+    pub(crate) fn way(
+        &self,
+        protocol: IpNumber,
+        (from, to): (IpAddr, IpAddr),
+        payload: &[u8],
+        is_cut: bool,
+    ) -> Result<Way, Why> {
+        let is_tcp = protocol == ip_number::TCP;
+        if !is_tcp && protocol != ip_number::UDP {
+            return Err(Why::OtherProtocol);
+        }
+        let Some(&[a, b, c, d]) = payload.first_chunk() else { return Err(Why::too_short(is_cut)) };
+        let from = SocketAddr::new(from, u16::from_be_bytes([a, b]));
+        let to = SocketAddr::new(to, u16::from_be_bytes([c, d]));
+        let direction = self.ends.direction(from, to)?;
+        Ok(Way { from, to, direction, is_tcp })
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+        if way.is_tcp { self.segment(at_ns, way, payload) } else { datagram(at_ns, way, payload) }
+    }
+
+    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+        let header = TcpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
+        let to_server = match way.direction {
+            Direction::ToServer => true,
+            Direction::ToClient => false,
+            // Neither end is known to be the client: both directions must agree on one.
+            Direction::Either => way.to < way.from,
+        };
+        self.is_waiting = true;
+        let completed = self.streams.take(&Segment {
+            at_ns,
+            from: way.from,
+            to: way.to,
+            to_server,
+            sequence: header.sequence_number(),
+            syn: header.syn(),
+            fin: header.fin(),
+            rst: header.rst(),
+            payload: &payload[header.slice().len()..],
+        })?;
+        if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
+    }
+
+    /// What connections brought since it was asked last: the next message, which is counted, or the next end.
+    pub(crate) fn brought(&mut self, counts: &mut Counts) -> Option<Brought> {
+        while self.is_waiting {
+            let Some(done) = self.streams.next() else {
+                self.is_waiting = false;
+                break;
+            };
+            let (connection, to_server, client, server, at_ns, bytes) = match done {
+                Done::Message { connection, to_server, client, server, at_ns, bytes } => {
+                    (connection, to_server, client, server, at_ns, bytes)
+                }
+                Done::Closed { connection, at_ns } => return Some(Brought::End { at_ns, connection }),
+            };
+            let direction = if to_server { Direction::ToServer } else { Direction::ToClient };
+            match ends::kind(direction, bytes) {
+                Ok(kind) => {
+                    counts.found(kind);
+                    self.message.clear();
+                    self.message.extend_from_slice(bytes);
+                    let (transport, connection) = (Transport::Tcp, Some(connection));
+                    let head = Head { at_ns, kind, client, server, transport, connection };
+                    return Some(Brought::Message(head));
+                }
+                Err(why) => counts.skip(why),
+            }
+        }
+        None
+    }
+
+    /// The event of what [`Self::brought`] returned last.
+    pub(crate) fn event(&self, brought: Brought) -> Event<'_> {
+        match brought {
+            Brought::Message(head) => head.with(&self.message),
+            Brought::End { at_ns, connection } => Event::Closed { at_ns, connection },
+        }
+    }
+}
+
+#[inline]
+fn datagram(at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+    let header = UdpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
+    let end = usize::from(header.length());
+    if end < UDP_HEADER_BYTES || end > payload.len() {
+        return Err(Why::BadHeader);
+    }
+    let bytes = UDP_HEADER_BYTES..end;
+    let kind = ends::kind(way.direction, &payload[bytes.clone()])?;
+    let (client, server) = match kind {
+        Kind::Query => (way.from, way.to),
+        Kind::Response => (way.to, way.from),
+    };
+    let head = Head { at_ns, kind, client, server, transport: Transport::Udp, connection: None };
+    Ok(Taken::Message(head, bytes))
+}

@@ -1,0 +1,86 @@
+//! The reader of a capture of any format.
+
+use std::fmt;
+use std::io::Read;
+
+use crate::compression;
+use crate::container::Container;
+use crate::counts::Counts;
+use crate::dnstap::Taps;
+use crate::error::CaptureError;
+use crate::format::{Format, MAGIC_BYTES};
+use crate::message::Event;
+use crate::packets::Packets;
+use crate::settings::Settings;
+use crate::window::Window;
+
+/// Reads a capture, message by message, in the order of its packets.
+///
+/// Its memory does not grow with the capture: at most 1 MiB for what was read, 32 MiB to decompress zstd, 24 MiB for
+/// fragments, and what the limits of connections allow.
+pub struct Reader {
+    source: Source,
+    counts: Counts,
+    /// Whether the end or an error was returned.
+    is_over: bool,
+}
+
+enum Source {
+    Packets(Box<Packets>),
+    Taps(Box<Taps>, Window),
+}
+
+impl Reader {
+    /// Begins to read. The first bytes of `source`, which may be a pipe, say how it is compressed (gzip, zstd) and
+    /// which format it has (pcap, pcapng, dnstap in Frame Streams).
+    pub fn new(source: impl Read + Send + 'static, settings: &Settings) -> Result<Self, CaptureError> {
+        let mut window = compression::open(Box::new(source))?;
+        window.have(MAGIC_BYTES)?;
+        let source = match Format::of(window.here()) {
+            Some(Format::Pcap) => {
+                let container = Container::pcap(&mut window)?;
+                Source::Packets(Box::new(Packets::new(window, container, settings)))
+            }
+            Some(Format::Pcapng) => {
+                Source::Packets(Box::new(Packets::new(window, Container::pcapng(), settings)))
+            }
+            Some(Format::Taps) => Source::Taps(Box::new(Taps::new(settings)), window),
+            None => return Err(CaptureError::NotACapture { first: in_words(window.here()) }),
+        };
+        Ok(Self { source, counts: Counts::default(), is_over: false })
+    }
+
+    /// The next event, or `None` at the end. After an error there is nothing more to read.
+    #[allow(clippy::should_implement_trait, reason = "an event is borrowed from the reader")]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, CaptureError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let event = match &mut self.source {
+            Source::Packets(packets) => packets.next(&mut self.counts),
+            Source::Taps(taps, window) => taps.next(window, &mut self.counts),
+        };
+        self.is_over = !matches!(event, Ok(Some(_)));
+        event
+    }
+
+    /// What became of the packets that were read so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+/// The first bytes of a file, for an error.
+fn in_words(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "it is empty".to_owned();
+    }
+    let shown: Vec<String> = bytes.iter().take(MAGIC_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    format!("it begins with the bytes {}", shown.join(" "))
+}

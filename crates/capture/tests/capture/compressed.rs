@@ -1,0 +1,79 @@
+//! Captures that are compressed.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use super::bytes::{asked, pcap, read};
+
+const RAW: u32 = 101;
+
+fn capture() -> Vec<u8> {
+    pcap(RAW, &(0..10_000).map(asked).collect::<Vec<_>>())
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory takes all");
+    encoder.finish().expect("memory takes all")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
+#[test]
+fn a_compressed_capture_is_read_as_a_plain_one() {
+    let plain = read(capture());
+    assert_eq!((plain.error.clone(), plain.messages.len()), (None, 10_000));
+    assert_eq!(read(gzip(&capture())), plain);
+    assert_eq!(read(zstd(&capture())), plain);
+}
+
+#[test]
+fn several_members_and_frames_are_one_capture() {
+    let whole = capture();
+    let plain = read(whole.clone());
+    // Cut within a packet.
+    let (one, two) = whole.split_at(200_003);
+    assert_eq!(read([gzip(one), gzip(two)].concat()), plain);
+    // With frames that are skipped, before, between and after.
+    let skipped = [&[0x5a_u8, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let frames = [skipped.clone(), zstd(one), skipped.clone(), zstd(two), skipped];
+    assert_eq!(read(frames.concat()), plain);
+}
+
+#[test]
+fn damage_has_its_place_in_what_was_compressed() {
+    for (name, packed) in [("gzip", gzip(&capture())), ("zstd", zstd(&capture()))] {
+        let cut = read(packed[..packed.len() / 2].to_vec());
+        let said = cut.error.expect("an error");
+        let start = "the capture is damaged at byte ";
+        assert!(said.starts_with(start) && said.contains(name), "{said}");
+        let offset = said[start.len()..].split(':').next().unwrap_or_default();
+        let offset: u64 = offset.parse().expect("a number");
+        assert!((0..capture().len() as u64).contains(&offset), "{said}");
+        assert!(cut.messages.len() < 10_000);
+    }
+}
+
+#[test]
+fn changed_bytes_do_not_pass_for_the_capture() {
+    let mut changed = gzip(&capture());
+    let middle = changed.len() / 2;
+    changed[middle..middle + 8].fill(0x55);
+    let said = read(changed).error.expect("an error");
+    assert!(said.starts_with("the capture is damaged at byte "), "{said}");
+}
+
+#[test]
+fn compressed_text_is_no_capture() {
+    for packed in [gzip(b"a.example. A\n"), zstd(b"a.example. A\n")] {
+        let said = read(packed).error.expect("an error");
+        assert!(said.starts_with("not a capture: it begins with the bytes 61 2e 65 78;"), "{said}");
+    }
+    let said = read(gzip(b"")).error.expect("an error");
+    assert!(said.starts_with("not a capture: it is empty;"), "{said}");
+}
