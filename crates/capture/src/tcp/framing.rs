@@ -134,7 +134,7 @@ fn judge(bytes: &[u8], to_server: bool, is_sure: bool) -> Judgement {
     }
     let whole = Judgement::Message(PREFIX_BYTES + length);
     match Header::of(message) {
-        _ if is_sure => if message.len() > 2 { whole } else { Judgement::Unknown },
+        _ if is_sure && message.len() > 2 => whole,
         None => Judgement::Unknown,
         Some(header) if is_plausible(header, message, length) => whole,
         Some(_) => Judgement::Broken,

@@ -140,7 +140,9 @@ impl Half {
             None | Some([]) => Why::TcpRepeated,
             Some(new) => {
                 let why = self.feed(at_ns, new, sink);
-                self.drain(sink);
+                if self.has_gap() {
+                    self.drain(sink);
+                }
                 why
             }
         }
