@@ -57,14 +57,17 @@ fn play(wire: &mut Wire, starts: [u32; 2], streams: &[Vec<u8>; 2], order: &[Piec
 
 fn sent(sizes: &[usize]) -> ([Vec<Vec<u8>>; 2], [Vec<u8>; 2]) {
     let both = [messages(sizes, query), messages(sizes, reply)];
-    let streams = [0, 1].map(|way: usize| both[way].iter().map(|message| framed(message)).collect::<Vec<_>>().concat());
+    let stream = |way: usize| both[way].iter().flat_map(|message| framed(message)).collect();
+    let streams = [stream(0), stream(1)];
     (both, streams)
 }
 
 /// The messages of one direction that came out, with their times.
 fn received(seen: &[Seen], way: usize) -> Vec<(Vec<u8>, u64)> {
     let messages = seen.iter().filter_map(|seen| match seen {
-        Seen::Message { to_server, at_ns, bytes, .. } if *to_server == (way == 0) => Some((bytes.clone(), *at_ns)),
+        Seen::Message { to_server, at_ns, bytes, .. } if *to_server == (way == 0) => {
+            Some((bytes.clone(), *at_ns))
+        }
         _ => None,
     });
     messages.collect()
