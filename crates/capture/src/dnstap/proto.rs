@@ -1,7 +1,7 @@
 //! The messages of `dnstap.proto` (<https://github.com/dnstap/dnstap.pb>), with the fields that are read.
 
 /// `Dnstap`: a frame.
-#[derive(prost::Message)]
+#[derive(Clone, prost::Message)]
 pub(super) struct Dnstap {
     #[prost(message, optional, tag = "14")]
     pub(super) message: Option<Tap>,
@@ -11,7 +11,7 @@ pub(super) struct Dnstap {
 }
 
 /// `Message`: a query or a response, and perhaps the query that it belongs to.
-#[derive(prost::Message)]
+#[derive(Clone, prost::Message)]
 pub(super) struct Tap {
     /// `type`: who asked whom, see the constants below.
     #[prost(int32, optional, tag = "1")]
@@ -55,7 +55,7 @@ pub(super) const CLIENT_RESPONSE: i32 = 6;
 pub(super) const INET: i32 = 1;
 pub(super) const INET6: i32 = 2;
 
-/// `SocketProtocol`. 5 and 6 are DNSCrypt over UDP and TCP.
+/// `SocketProtocol`. 5 and 6 are `DNSCrypt` over UDP and TCP.
 pub(super) const UDP: i32 = 1;
 pub(super) const TCP: i32 = 2;
 pub(super) const DOT: i32 = 3;
