@@ -7,6 +7,8 @@
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
 mod answer;
+mod capture_tcp;
+mod dnstap;
 mod store;
 mod study_file;
 mod subject_file;
@@ -21,6 +23,8 @@ use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
+pub use capture_tcp::capture_tcp;
+pub use dnstap::dnstap;
 pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use kqps_http::fuzz::{client as http_client, server as http_server};
 pub use kqps_player::wire::tcp::fuzz::framing as player_framing;

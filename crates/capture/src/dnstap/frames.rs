@@ -131,8 +131,8 @@ impl Frames {
     }
 }
 
-/// Whether the fields of a control frame allow the type of dnstap. They do if they name no type. `None` if they cannot be
-/// read.
+/// Whether the fields of a control frame allow the type of dnstap. They do if they name no type. `None` if they cannot
+/// be read.
 fn is_dnstap(fields: &[u8]) -> Option<bool> {
     let (mut rest, mut is_named) = (fields, false);
     while !rest.is_empty() {

@@ -12,7 +12,7 @@ fn control(kind: u32, content_types: &[&[u8]]) -> Vec<u8> {
         bytes.extend_from_slice(&1_u32.to_be_bytes());
         bytes.extend_from_slice(&data(content_type));
     }
-    [&[0; 4][..], &data(&bytes)].concat()
+    [&[0_u8; 4][..], &data(&bytes)].concat()
 }
 
 /// Reads a damaged stream. Returns the number of events before the error, and the error's place and words.
@@ -77,7 +77,7 @@ fn lengths_have_limits() {
         assert_eq!((events, offset), (1, place));
         assert_eq!(what, format!("a frame has {bytes} bytes, more than 131072"));
     }
-    let long = [&[0; 4][..], &(CONTROL_BYTES_MOST + 1).to_be_bytes()].concat();
+    let long = [&[0_u8; 4][..], &(CONTROL_BYTES_MOST + 1).to_be_bytes()].concat();
     assert_eq!(damage(&[START, &long].concat()).1, START.len() as u64);
 }
 
@@ -90,9 +90,9 @@ fn streams_of_something_else_are_damaged() {
         (control(2, &[b"text:csv"]), 0),
         (control(9, &[]), 0),
         (control(5, &[]), STOP.len()),
-        ([&[0; 4][..], &data(&[0, 0, 0])].concat(), 0),
-        ([&[0; 4][..], &data(b"\0\0\0\x02\0\0\0\x07\0\0\0\0")].concat(), 0),
-        ([&[0; 4][..], &data(b"\0\0\0\x02\0\0\0\x01\0\0\0\x09short")].concat(), 0),
+        ([&[0_u8; 4][..], &data(&[0, 0, 0])].concat(), 0),
+        ([&[0_u8; 4][..], &data(b"\0\0\0\x02\0\0\0\x07\0\0\0\0")].concat(), 0),
+        ([&[0_u8; 4][..], &data(b"\0\0\0\x02\0\0\0\x01\0\0\0\x09short")].concat(), 0),
         ([START, STOP, &tap].concat(), START.len() + STOP.len()),
     ];
     for (stream, place) in damaged {
@@ -117,7 +117,7 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len() * 2).max(1));
         let (seen, counts, failed) = read_with(&bytes, &Settings::default());
-        prop_assert!(seen.len() as u64 <= counts.packets);
+        prop_assert!(seen.len() as u64 <= 2 * counts.packets);
         if let Some(CaptureError::Damaged { offset, .. }) = failed {
             prop_assert!(offset <= bytes.len() as u64);
         } else {

@@ -6,7 +6,7 @@ use super::*;
 
 /// A frame written by hand from `dnstap.proto`.
 const BY_HAND: &[u8] = b"\x0a\x04host\
-    \x72\x3c\
+    \x72\x38\
     \x08\x05\
     \x10\x01\
     \x18\x03\
@@ -142,7 +142,7 @@ fn a_frame_needs_a_time_and_a_message() {
 #[test]
 fn a_message_is_what_its_frame_says() {
     let query = |message: Vec<u8>| Tap { query_message: Some(message), ..client_query() };
-    for message in [vec![], QUERY[..11].to_vec(), REPLY.to_vec(), [QUERY, &[0; 65_536][..]].concat()] {
+    for message in [vec![], QUERY[..11].to_vec(), REPLY.to_vec(), [QUERY, &vec![0; 65_536]].concat()] {
         assert_eq!(why(query(message)), Why::BadMessage);
     }
     let other_way = Tap { response_message: Some(QUERY.to_vec()), ..client_response() };
