@@ -51,8 +51,8 @@ fn stream(to_client: bool) -> Vec<u8> {
 /// A packet of a pcap.
 fn packet(at_ns: u64, number: u16, step: &Step<'_>) -> Vec<u8> {
     let to_client = step.flags & TO_CLIENT != 0;
-    let client = ([192, 0, 2, 1], 40_000 + u16::from(step.client));
-    let server = ([198, 51, 100, 7], 53_u16);
+    let client = ([192_u8, 0, 2, 1], 40_000 + u16::from(step.client));
+    let server = ([198_u8, 51, 100, 7], 53_u16);
     let (from, to) = if to_client { (server, client) } else { (client, server) };
     let bytes = 40 + step.payload.len();
     let flag = |mine: u8, theirs: u8| if step.flags & mine != 0 { theirs } else { 0 };

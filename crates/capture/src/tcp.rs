@@ -69,6 +69,7 @@ const LISTS: usize = 5;
 
 /// A TCP segment.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "they are the flags of a header")]
 pub(crate) struct Segment<'a> {
     pub(crate) at_ns: u64,
     pub(crate) from: SocketAddr,
