@@ -8,6 +8,8 @@
 
 mod answer;
 mod capture;
+mod capture_tcp;
+mod dnstap;
 mod store;
 mod study_file;
 mod subject_file;
@@ -23,6 +25,8 @@ use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record
 
 pub use answer::answer;
 pub use capture::capture;
+pub use capture_tcp::capture_tcp;
+pub use dnstap::dnstap;
 pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use kqps_http::fuzz::{client as http_client, server as http_server};
 pub use kqps_player::wire::tcp::fuzz::framing as player_framing;

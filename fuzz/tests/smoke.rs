@@ -80,6 +80,16 @@ fn query_file() {
 }
 
 #[test]
+fn capture_tcp() {
+    pass_for(ROUNDS_OF_SLOW, "capture_tcp", kqps_fuzz::capture_tcp);
+}
+
+#[test]
+fn dnstap() {
+    pass_for(ROUNDS_OF_SLOW, "dnstap", kqps_fuzz::dnstap);
+}
+
+#[test]
 fn connection() {
     pass_for(ROUNDS_OF_SLOW, "connection", kqps_fuzz::connection);
 }

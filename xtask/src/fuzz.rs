@@ -43,6 +43,10 @@ pub enum Target {
     SubjectFile,
     /// The whole path from a query to its answer
     Answer,
+    /// Reading connections by TCP in a capture
+    CaptureTcp,
+    /// Reading dnstap
+    Dnstap,
     /// A client's connection, cut anywhere
     Connection,
     /// The same in TLS

@@ -1,0 +1,97 @@
+//! dnstap over Frame Streams: what a server logged of its queries and responses (<https://dnstap.info>).
+//!
+//! For: files, and what was recorded of a socket. One side of the server is taken: its clients' queries and its
+//! responses to them (`CLIENT_*`), or those of an authoritative server (`AUTH_*`). The first frame of either decides.
+//! Not for: what a resolver asks of others.
+//!
+//! Invariant: each data frame counts as one packet, and memory is bounded by the longest frame and the connections.
+
+mod connections;
+mod frames;
+mod proto;
+mod tap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+use std::net::IpAddr;
+
+use crate::counts::{Counts, Why};
+use crate::error::CaptureError;
+use crate::message::{Event, Message, Transport};
+use crate::settings::Settings;
+use connections::{Closed, Connections};
+use frames::Frames;
+use tap::{Side, Tapped};
+
+pub(crate) struct Taps {
+    frames: Frames,
+    servers: Vec<IpAddr>,
+    side: Option<Side>,
+    connections: Connections,
+    /// Connections that ended, for the next calls.
+    closed: VecDeque<Closed>,
+    /// The message that comes after them, and its connection.
+    tapped: Option<(Tapped, Option<u64>)>,
+    /// The message that was returned last.
+    bytes: Vec<u8>,
+}
+
+impl Taps {
+    /// Of the settings, the addresses of servers count. The ports do not: a frame says itself what it is.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            frames: Frames::new(),
+            servers: settings.servers.clone(),
+            side: None,
+            connections: Connections::new(),
+            closed: VecDeque::new(),
+            tapped: None,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The next event, or `None` at the end. `source` must be the same stream in every call, from its first byte on.
+    pub(crate) fn next(
+        &mut self,
+        source: &mut dyn BufRead,
+        counts: &mut Counts,
+    ) -> Result<Option<Event<'_>>, CaptureError> {
+        let (tapped, connection) = loop {
+            if let Some(Closed { at_ns, connection }) = self.closed.pop_front() {
+                return Ok(Some(Event::Closed { at_ns, connection }));
+            }
+            if let Some(tapped) = self.tapped.take() {
+                break tapped;
+            }
+            if !self.frames.next(source)? {
+                return Ok(None);
+            }
+            counts.packets += 1;
+            if let Err(why) = self.read() {
+                counts.skip(why);
+            }
+        };
+        counts.found(tapped.kind);
+        let Tapped { at_ns, kind, client, server, transport, bytes } = tapped;
+        self.bytes = bytes;
+        let bytes = &self.bytes;
+        Ok(Some(Event::Message(Message { at_ns, kind, client, server, transport, connection, bytes })))
+    }
+
+    /// Reads the message in the current frame, and notes what its time ends.
+    fn read(&mut self) -> Result<(), Why> {
+        let tapped = tap::read(self.frames.current(), &mut self.side, &self.servers)?;
+        self.connections.pass(tapped.at_ns, &mut self.closed);
+        let ends = (tapped.client, tapped.server, tapped.transport);
+        let connection = match tapped.transport {
+            Transport::Udp => None,
+            Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
+                Some(self.connections.meet(ends, &mut self.closed))
+            }
+        };
+        self.tapped = Some((tapped, connection));
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! What a frame of dnstap holds: one message, when it came, and between which ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kqps_message::Header;
+use prost::Message as _;
+
+use super::proto::{self, Dnstap, Tap};
+use crate::counts::Why;
+use crate::message::{Kind, Transport};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The side of a server that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Clients of a resolver.
+    Client,
+    /// Clients of an authoritative server.
+    Authoritative,
+}
+
+/// A message of a frame.
+#[derive(Debug)]
+pub(super) struct Tapped {
+    pub(super) at_ns: u64,
+    pub(super) kind: Kind,
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+    pub(super) transport: Transport,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Reads a frame. The first one of either side decides which side is taken. Returns why the frame is skipped, if it is.
+pub(super) fn read(frame: &[u8], side: &mut Option<Side>, servers: &[IpAddr]) -> Result<Tapped, Why> {
+    let Ok(Dnstap { message: Some(tap), kind: Some(proto::MESSAGE) }) = Dnstap::decode(frame) else {
+        return Err(Why::BadTap);
+    };
+    let (its_side, kind) = match tap.kind {
+        Some(proto::CLIENT_QUERY) => (Side::Client, Kind::Query),
+        Some(proto::CLIENT_RESPONSE) => (Side::Client, Kind::Response),
+        Some(proto::AUTH_QUERY) => (Side::Authoritative, Kind::Query),
+        Some(proto::AUTH_RESPONSE) => (Side::Authoritative, Kind::Response),
+        Some(_) => return Err(Why::OtherTap),
+        None => return Err(Why::BadTap),
+    };
+    if *side.get_or_insert(its_side) != its_side {
+        return Err(Why::OtherTap);
+    }
+    let transport = transport(&tap)?;
+    let (client, server) = ends(&tap, transport)?;
+    if tap.response_address.is_some() && !servers.is_empty() && !servers.contains(&server.ip()) {
+        return Err(Why::OtherServer);
+    }
+    let (seconds, nanoseconds, bytes) = match kind {
+        Kind::Query => (tap.query_time_sec, tap.query_time_nsec, tap.query_message),
+        Kind::Response => (tap.response_time_sec, tap.response_time_nsec, tap.response_message),
+    };
+    let at_ns = time(seconds, nanoseconds).ok_or(Why::BadTap)?;
+    let bytes = bytes.ok_or(Why::BadTap)?;
+    check(kind, &bytes)?;
+    Ok(Tapped { at_ns, kind, client, server, transport, bytes })
+}
+
+fn transport(tap: &Tap) -> Result<Transport, Why> {
+    match tap.socket_protocol {
+        Some(proto::UDP) => Ok(Transport::Udp),
+        Some(proto::TCP) => Ok(Transport::Tcp),
+        Some(proto::DOT) => Ok(Transport::Tls),
+        Some(proto::DOH) => Ok(Transport::Https),
+        Some(proto::DOQ) => Ok(Transport::Quic),
+        Some(_) => Err(Why::OtherProtocol),
+        None => Err(Why::BadTap),
+    }
+}
+
+/// Client and server. A frame must have the client's address. Without a port, the client's is 0 and the server's is the
+/// usual one; without an address, the server's is unspecified.
+fn ends(tap: &Tap, transport: Transport) -> Result<(SocketAddr, SocketAddr), Why> {
+    let usual_port = match transport {
+        Transport::Udp | Transport::Tcp => 53,
+        Transport::Tls | Transport::Quic => 853,
+        Transport::Https => 443,
+    };
+    let client = address(tap.socket_family, tap.query_address.as_deref().ok_or(Why::BadTap)?)?;
+    let server = match (tap.response_address.as_deref(), client) {
+        (Some(bytes), _) => address(tap.socket_family, bytes)?,
+        (None, IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+        (None, IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let client = SocketAddr::new(client, port(tap.query_port, 0)?);
+    Ok((client, SocketAddr::new(server, port(tap.response_port, usual_port)?)))
+}
+
+/// An address, whose length must be that of its family.
+fn address(family: Option<i32>, bytes: &[u8]) -> Result<IpAddr, Why> {
+    if let Ok(octets) = <[u8; 4]>::try_from(bytes)
+        && family.is_none_or(|family| family == proto::INET)
+    {
+        return Ok(IpAddr::from(octets));
+    }
+    match <[u8; 16]>::try_from(bytes) {
+        Ok(octets) if family.is_none_or(|family| family == proto::INET6) => Ok(IpAddr::from(octets)),
+        _ => Err(Why::BadTap),
+    }
+}
+
+fn port(port: Option<u32>, usual: u16) -> Result<u16, Why> {
+    port.map_or(Ok(usual), |port| u16::try_from(port).map_err(|_| Why::BadTap))
+}
+
+/// The time in ns; `None` if there is none, or if it is not in the range of Unix time in ns.
+fn time(seconds: Option<u64>, nanoseconds: Option<u32>) -> Option<u64> {
+    let nanoseconds = u64::from(nanoseconds.unwrap_or(0));
+    let whole_ns = seconds?.checked_mul(NS_PER_S)?;
+    whole_ns.checked_add(nanoseconds).filter(|_| nanoseconds < NS_PER_S)
+}
+
+/// Whether the message is what the frame says, and of a kind that is taken.
+fn check(kind: Kind, bytes: &[u8]) -> Result<(), Why> {
+    let header = Header::of(bytes).ok_or(Why::BadMessage)?;
+    if header.is_reply() != (kind == Kind::Response) || bytes.len() > usize::from(u16::MAX) {
+        return Err(Why::BadMessage);
+    }
+    if header.opcode() == 0 { Ok(()) } else { Err(Why::NotAQuery) }
+}
