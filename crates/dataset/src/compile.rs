@@ -7,21 +7,16 @@ use kqps_message::Edns;
 use kqps_message::text::without_mark;
 
 use crate::binary;
-use crate::encoded::{Header, WriteError, Writer};
+use crate::encoded::Header;
 use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault};
+use crate::failure::CompileError;
 use crate::options::{Format, Options};
 use crate::skipped::Skipped;
+use crate::source::Hashing;
 use crate::text::{self, Line};
+use crate::writer::{WriteError, Writer};
 
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// The reason why a source was not compiled.
-#[derive(Debug)]
-pub(crate) enum CompileError {
-    /// The source has an error.
-    Source(DatasetError),
-    Output(io::Error),
-}
 
 /// Encodes the queries of `source` to `out`, and returns their number. `path` is used in messages.
 pub fn compile(
@@ -200,19 +195,5 @@ fn seen_first(fault: RecordFault) -> RecordFault {
             RecordFault::Text
         }
         other => other,
-    }
-}
-
-/// A reader that hashes the bytes that it reads.
-struct Hashing<R> {
-    source: R,
-    hasher: blake3::Hasher,
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let taken = self.source.read(into)?;
-        self.hasher.update(&into[..taken]);
-        Ok(taken)
     }
 }

@@ -13,9 +13,13 @@ mod compile;
 mod dataset;
 mod encoded;
 mod error;
+mod failure;
+mod open;
 mod options;
 mod skipped;
+mod source;
 mod text;
+mod writer;
 
 pub use answer::Digest;
 pub use compile::compile;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kqps_message::Edns;
 use serde::{Deserialize, Serialize};
 
 /// How to read a query file.
@@ -17,6 +18,18 @@ pub struct Options {
     pub skip_bad: bool,
     /// The folder of encoded datasets; `None` for the user's cache directory.
     pub cache_dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// The OPT record that every query gets.
+    pub(crate) fn every_query(&self) -> Option<Edns> {
+        (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
+    }
+
+    /// The options that change the encoded form.
+    pub(crate) fn shape(&self) -> [u8; 4] {
+        [self.format as u8, self.edns.into(), self.dnssec.into(), self.skip_bad.into()]
+    }
 }
 
 /// The format of a query file.
