@@ -1,5 +1,7 @@
 //! An open dataset: queries by position, straight from the memory map.
 
+mod traffic;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,7 +11,9 @@ use kqps_message::rcode;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Digest;
-use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
+use crate::encoded::{DIGEST, HEADER_BYTES, Header, NO_RCODE, STRIDE, UNIT_BYTES, digest_at, message_at};
+use crate::facts::CaptureFacts;
+use crate::mapped::Mapped;
 
 /// A set of queries that does not change. Threads can share it.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub struct Dataset {
     path: PathBuf,
     file: MappedFile,
     header: Header,
+    /// What is known of the capture, if the source is one.
+    capture: Option<CaptureFacts>,
     note: Option<String>,
     /// How answers are checked.
     check: Check,
@@ -112,9 +118,14 @@ pub struct Query<'a> {
 }
 
 impl Dataset {
-    pub(crate) fn of(path: &Path, file: MappedFile, header: Header, note: Option<String>) -> Self {
-        let check = if header.answers > 0 { Check::Answers } else { Check::Rcode };
-        Self { path: path.to_owned(), file, header, note, check }
+    pub(crate) fn of(path: &Path, mapped: Mapped, note: Option<String>) -> Self {
+        let Mapped { file, header, capture } = mapped;
+        let check = match capture {
+            Some(_) => Check::Off,
+            None if header.answers > 0 => Check::Answers,
+            None => Check::Rcode,
+        };
+        Self { path: path.to_owned(), file, header, capture, note, check }
     }
 
     /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
@@ -124,7 +135,8 @@ impl Dataset {
         Self { check, ..self }
     }
 
-    /// How answers are checked.
+    /// How answers are checked: as far as the file expects anything, and not at all for a capture, unless
+    /// [`Self::checked`] says otherwise.
     pub fn check(&self) -> Check {
         self.check
     }
@@ -193,9 +205,13 @@ impl Dataset {
         if index >= self.header.queries {
             return self.end();
         }
-        let at = self.header.records_end as usize + (index / STRIDE) as usize * 4;
-        let entry = self.file[at..].first_chunk().copied().unwrap_or_default();
-        (0..index % STRIDE).fold(Position(u32::from_le_bytes(entry)), |position, _| self.after(position))
+        (0..index % STRIDE).fold(self.entry(index / STRIDE), |position, _| self.after(position))
+    }
+
+    /// The position of query `number` × 1024, which the table has. There must be such a query.
+    fn entry(&self, number: u64) -> Position {
+        let at = self.header.records_end as usize + number as usize * 4;
+        Position(u32::from_le_bytes(self.file[at..].first_chunk().copied().unwrap_or_default()))
     }
 
     /// The query at a position. Must not be called with the end.
@@ -214,10 +230,10 @@ impl Dataset {
     fn record(&self, position: Position) -> Query<'_> {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
         let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        let (message_bytes, question_bytes, rcode, digests) = (word(0), word(2), word(4), word(6));
-        let start = PREFIX_BYTES + usize::from(digests) * DIGEST_BYTES;
-        let digest = || record[PREFIX_BYTES..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let expected_answer = if digests > 0 { digest() } else { None };
+        let (message_bytes, question_bytes, rcode, parts) = (word(0), word(2), word(4), word(6));
+        let start = message_at(parts);
+        let digest = || record[digest_at(parts)..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let expected_answer = if parts & DIGEST != 0 { digest() } else { None };
         Query {
             message: &record[start..start + usize::from(message_bytes)],
             question_bytes: usize::from(question_bytes),
@@ -242,8 +258,8 @@ impl Dataset {
     #[inline]
     pub fn after(&self, position: Position) -> Position {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
-        let word = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
-        let units = (PREFIX_BYTES + word(6) * DIGEST_BYTES + word(0)).div_ceil(UNIT_BYTES);
+        let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+        let units = (message_at(word(6)) + usize::from(word(0))).div_ceil(UNIT_BYTES);
         Position(position.0 + units as u32)
     }
 

@@ -5,7 +5,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use kqps_files::unfinished::Unfinished;
-use kqps_kernel::map::MappedFile;
 use tempfile::NamedTempFile;
 
 use crate::cache;
@@ -14,11 +13,12 @@ use crate::dataset::Dataset;
 use crate::encoded::Header;
 use crate::error::DatasetError;
 use crate::failure::CompileError;
+use crate::mapped::Mapped;
 use crate::options::Options;
 
 impl Dataset {
-    /// Opens a query file. Hashes it and maps its encoded form, after encoding it if that form is not in the cache. A
-    /// source that is not a regular file, such as a pipe, is read once.
+    /// Opens a query file or a capture. Hashes it and maps its encoded form, after encoding it if that form is not in
+    /// the cache. A source that is not a regular file, such as a pipe, is read once.
     pub fn open(path: &Path, options: &Options) -> Result<Self, DatasetError> {
         let source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
         Self::read(source, path, options)
@@ -37,21 +37,14 @@ impl Dataset {
         {
             let hash = hash(&mut source).map_err(|error| DatasetError::io("read", path, error))?;
             let kept = directory.join(cache::file_name(&hash, &options.shape()));
-            if let Some((file, header)) = load(&kept, &hash) {
+            if let Some(mapped) = Mapped::kept(&kept, &hash) {
                 cache::touch(&kept);
-                return Ok(Self::of(path, file, header, None));
+                return Ok(Self::of(path, mapped, None));
             }
         }
-        let (file, header, note) = build(path, options, &source, directory.as_deref())?;
-        Ok(Self::of(path, file, header, note))
+        let (mapped, note) = build(path, options, &source, directory.as_deref())?;
+        Ok(Self::of(path, mapped, note))
     }
-}
-
-/// Maps an encoded file from the cache, if it is there, whole and undamaged.
-fn load(kept: &Path, source_hash: &[u8; 32]) -> Option<(MappedFile, Header)> {
-    let file = MappedFile::open(kept).ok()?;
-    let header = Header::read(&file)?;
-    (header.source_hash == *source_hash && header.matches_body(&file)).then_some((file, header))
 }
 
 /// Encodes a source into the cache directory. If that cannot be written, encodes it into a temporary file and adds a
@@ -61,13 +54,13 @@ fn build(
     options: &Options,
     mut source: &File,
     directory: Option<&Path>,
-) -> Result<(MappedFile, Header, Option<String>), DatasetError> {
+) -> Result<(Mapped, Option<String>), DatasetError> {
     let begin = source.stream_position().ok();
     let why = match directory.map(|directory| (directory, cache::begin(directory))) {
         None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
         Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
         Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out) {
-            Ok((file, header)) => return Ok((file, header, None)),
+            Ok(mapped) => return Ok((mapped, None)),
             Err(CompileError::Source(error)) => return Err(error),
             Err(CompileError::Output(error))
                 if begin.is_some_and(|at| source.seek(SeekFrom::Start(at)).is_ok()) =>
@@ -81,12 +74,12 @@ fn build(
     let unwritable = |error| DatasetError::io("write", &directory, error);
     let (mut out, _unfinished) =
         Unfinished::made(|| NamedTempFile::new_in(&directory)).map_err(unwritable)?;
-    let header = compile::encode(source, path, options, out.as_file_mut()).map_err(|error| match error {
+    let header = encode(path, options, source, &mut out).map_err(|error| match error {
         CompileError::Source(error) => error,
         CompileError::Output(error) => unwritable(error),
     })?;
-    let file = MappedFile::open(out.path()).map_err(unwritable)?;
-    Ok((file, header, Some(format!("the encoded dataset is not kept for the next time: {why}"))))
+    let mapped = Mapped::written(out.path(), header).map_err(unwritable)?;
+    Ok((mapped, Some(format!("the encoded dataset is not kept for the next time: {why}"))))
 }
 
 /// Encodes a source to `out`, a file in `directory`, maps it, and gives it its name there.
@@ -96,15 +89,27 @@ fn keep(
     source: &File,
     directory: &Path,
     mut out: NamedTempFile,
-) -> Result<(MappedFile, Header), CompileError> {
-    let header = compile::encode(source, path, options, out.as_file_mut())?;
-    // Mapped under its first name, since under its last one another process may already remove it.
-    let file = MappedFile::open(out.path()).map_err(CompileError::Output)?;
+) -> Result<Mapped, CompileError> {
+    let header = encode(path, options, source, &mut out)?;
     // Named by the hash of what was just read, in case the source has changed since the first hash.
     let kept = directory.join(cache::file_name(&header.source_hash, &options.shape()));
+    // Mapped under its first name, since under its last one another process may already remove it.
+    let mapped = Mapped::written(out.path(), header).map_err(CompileError::Output)?;
     out.persist(&kept).map_err(|error| CompileError::Output(error.error))?;
     cache::tidy(directory, &kept);
-    Ok((file, header))
+    Ok(mapped)
+}
+
+/// Encodes what is left of a source to `out`. The reader of a capture keeps a handle to the source of its own, which
+/// shares the position.
+fn encode(
+    path: &Path,
+    options: &Options,
+    source: &File,
+    out: &mut NamedTempFile,
+) -> Result<Header, CompileError> {
+    let source = source.try_clone().map_err(|error| CompileError::unreadable(path, error))?;
+    compile::encode(source, path, options, out.as_file_mut())
 }
 
 /// BLAKE3 of a file from its current position, which is restored.
