@@ -11,12 +11,13 @@
 //!  3   buffers of source and encoded form, and 4 bytes for 1024 queries of the table: 0.4 MiB for 100 M
 //! ```
 //!
-//! That is 47 MiB. The reader of the capture has a window of 0.5 MiB, and up to 20 MiB only while 50,000 connections are
-//! open with unfinished messages on them. Networks are numbered when the queries that waited have left: up to 20 MiB for
-//! as many networks as clients, in the place of the room and the table of the clients' numbers.
+//! That is 47 MiB. The reader of the capture adds less than 2 MiB for a plain capture of whole datagrams, and more for
+//! zstd, fragments and open connections, within bounds of its own. Networks are numbered when the queries that waited
+//! have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the clients'
+//! numbers.
 //!
-//! No message costs an allocation. So a packet costs its part of the reader, about 100 bytes to hash in the source and as many
-//! in the encoded form, and a search in each of three tables: its exchange, its client and what came early.
+//! No message costs an allocation. A packet costs its part of the reader, about 100 bytes to hash in the source and as
+//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early.
 
 mod blocks;
 mod clients;
@@ -188,8 +189,8 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
-    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs. A time
-    /// far from all others, as a damaged capture may have, so moves no others but those that wait.
+    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs. So a
+    /// time far from all others, as a damaged capture may have, ends the wait of those in the room and of no others.
     fn make_room(&mut self, at_ns: u64, message_bytes: usize) -> Result<(), CompileError> {
         let limit_ns = at_ns.saturating_sub(STAY_NS);
         while self.room.first_ns().is_some_and(|first_ns| first_ns < limit_ns)

@@ -1,6 +1,6 @@
 //! The encoded form of a dataset: a header, the records one after another, and a table of the positions of every
-//! 1024th record. It is written in one pass and read through a memory map. Only the end of a connection is written later,
-//! into the record of its last query.
+//! 1024th record. It is written in one pass and read through a memory map. Only the end of a connection is written
+//! later, into the record of its last query.
 //!
 //! ```text
 //! header   248 bytes   magic, version, counts, hashes, and a hash of all these

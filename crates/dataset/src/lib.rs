@@ -1,8 +1,8 @@
 //! The queries to ask, and the right answers.
 //!
-//! For: reading query files and captures, encoding their queries once into a file that is mapped into memory, and returning
-//! them in a few nanoseconds. Not for: the packets of a capture (`capture`), making zones and query files (`recipe`), when a
-//! query is sent, or what became of it.
+//! For: reading query files and captures, encoding their queries once into a file that is mapped into memory, and
+//! returning them in a few nanoseconds. Not for: the packets of a capture (`capture`), making zones and query files
+//! (`recipe`), when a query is sent, or what became of it.
 //!
 //! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
 //! open, and uses no anonymous memory however many queries it holds.

@@ -65,8 +65,8 @@ impl Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// A capture if the first bytes are those of one, compressed or not. Otherwise binary if the first byte is below 9, and
-    /// text if it is not: no line of text begins with such a byte, and every length below 2304 does.
+    /// A capture if the first bytes are those of one, compressed or not. Otherwise binary if the first byte is below 9,
+    /// and text if it is not: no line of text begins with such a byte, and every length below 2304 does.
     #[default]
     Auto,
     /// Lines of `name type [further columns]`.

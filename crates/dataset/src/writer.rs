@@ -96,8 +96,8 @@ impl<W: Read + Write + Seek> Writer<W> {
         Ok(record)
     }
 
-    /// Replaces what the capture says in the record that begins at `record`. A record that is not in the buffer any more
-    /// costs a seek and a write.
+    /// Replaces what the capture says in the record that begins at `record`. A record that has left the buffer costs a
+    /// seek and a write.
     pub(crate) fn amend(&mut self, record: u64, captured: Captured) -> io::Result<()> {
         let at = record + PREFIX_BYTES as u64;
         if let Some(within) = at.checked_sub(self.written) {

@@ -27,8 +27,8 @@ fn a_million_clients_take_less_than_64_mib() {
     let server = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 1), 53));
     let query = b"\x01\x02\x01\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\x00\x01\x00\x01";
     for client in 0..CLIENTS {
-        // Every client has a network of its own in the first rounds, and all networks have clients later.
-        let address = Ipv4Addr::from_bits(0x0a00_0000 | client.wrapping_mul(257) & 0x00ff_ffff);
+        // An odd factor gives each client an address of its own, over all networks of 10.0.0.0/8.
+        let address = Ipv4Addr::from_bits(0x0a00_0000 | (client.wrapping_mul(257) & 0x00ff_ffff));
         let at_ns = 1_700_000_000_000_000_000 + u64::from(client) * 1000;
         writer.udp(at_ns, SocketAddr::from((address, 1234)), server, query).expect("a packet");
     }

@@ -1,5 +1,5 @@
-//! The clients of a capture: numbers for their addresses, and the networks that they share. Addresses are forgotten when the
-//! capture is compiled.
+//! The clients of a capture: numbers for their addresses, and the networks that they share. Addresses are forgotten
+//! when the capture is compiled.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

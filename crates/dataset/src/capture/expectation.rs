@@ -7,7 +7,8 @@ use crate::encoded::NO_RCODE;
 
 /// The rcode of a response to a COOKIE option, which is removed from queries (RFC 7873, section 8).
 const BADCOOKIE: u16 = 23;
-/// The rcode of a response to a TSIG record that the server does not accept, which is removed too (RFC 8945, section 5.2).
+/// The rcode of a response to a TSIG record that the server does not accept, which is removed too (RFC 8945, section
+/// 5.2).
 const NOTAUTH: u16 = 9;
 
 /// An rcode and the digest of an answer, in 16 bytes.

@@ -1,4 +1,4 @@
-//! The order of what waits: by time, and of equal times by arrival. What comes in order costs a few instructions, and what
+//! The order of what waits: by time, and of equal times by arrival. What comes in order costs a few instructions. What
 //! does not costs a place in a heap, whatever the times are.
 
 use std::cmp::Reverse;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use kqps_dataset::Carried;
+use kqps_dataset::{Carried, Dataset};
 
 use crate::bench::{
     Bench, MS, SECOND, START_NS, capture, captured, end, facts, labels, positions, query, response,
@@ -35,8 +35,7 @@ fn connections_that_are_open_together_have_places_of_their_own() {
     let begins: Vec<bool> = all.iter().map(|captured| captured.begins).collect();
     assert_eq!(begins, [true, true, false, true, false, false]);
     let ends: Vec<(bool, u32)> = all.iter().map(|captured| (captured.ends, captured.idle_ms)).collect();
-    let expected =
-        [(false, 0), (false, 0), (true, 250), (true, 2000), (false, 0), (true, u32::MAX)];
+    let expected = [(false, 0), (false, 0), (true, 250), (true, 2000), (false, 0), (true, u32::MAX)];
     assert_eq!(ends, expected, "the second is open when the capture ends");
     let clients: Vec<u32> = all.iter().map(|captured| captured.client).collect();
     assert_eq!(clients, [0, 1, 0, 0, 0, 1]);
@@ -53,7 +52,7 @@ fn a_connection_for_each_query_begins_and_ends_with_it() {
             let client = end(&format!("192.0.2.1:{}", 2000 + index));
             let (at_ns, asked) = (START_NS + index * 10 * MS, query(index as u16, "www"));
             let answer = response(&asked, [0x84, 3], 0);
-            writer.tcp_query(at_ns, client, server, &asked, Some((at_ns + 5 * MS, &answer)))
+            writer.tcp_query(at_ns, client, server, &asked, Some((at_ns + 5 * MS, &answer[..])))
         })
     });
     let dataset = Bench::new().open(&traffic).expect("a capture");
@@ -78,7 +77,8 @@ fn a_capture_may_begin_in_the_middle_of_a_connection() {
     let dataset = Bench::new().open(&traffic).expect("a capture");
     let all = captured(&dataset);
     assert_eq!(labels(&dataset), ["a", "b"]);
-    assert_eq!(all.iter().map(|one| (one.begins, one.ends)).collect::<Vec<_>>(), [(true, false), (false, true)]);
+    let ends: Vec<(bool, bool)> = all.iter().map(|one| (one.begins, one.ends)).collect();
+    assert_eq!(ends, [(true, false), (false, true)]);
     assert_eq!(all[1].idle_ms, 998);
     assert_eq!((facts(&dataset).responses, facts(&dataset).answered), (1, 0));
 }
@@ -98,7 +98,7 @@ fn an_end_reaches_a_record_that_was_written_long_before() {
     });
     let bench = Bench::new();
     let dataset = bench.open(&traffic).expect("a capture");
-    let check = |dataset: &kqps_dataset::Dataset| {
+    let check = |dataset: &Dataset| {
         assert_eq!(dataset.queries(), 30_002);
         let all = captured(dataset);
         assert_eq!(labels(dataset)[0], "kept");

@@ -20,7 +20,7 @@ fn mixed() -> Vec<u8> {
             let asked = query(index as u16, &format!("name{}", index % 100));
             let answer = response(&asked, [0x84, (index % 6) as u8], (index % 3) as u8);
             if index % 5 == 0 {
-                writer.tcp_query(at_ns, client, server, &asked, Some((at_ns + MS, &answer)))?;
+                writer.tcp_query(at_ns, client, server, &asked, Some((at_ns + MS, &answer[..])))?;
             } else {
                 writer.udp(at_ns, client, server, &asked)?;
                 writer.udp(at_ns + MS, server, client, &answer)?;

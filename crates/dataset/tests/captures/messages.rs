@@ -1,5 +1,6 @@
 //! What becomes of the messages: parts that are removed, EDNS that is added, and messages that are left out.
 
+use kqps_dataset::Check;
 use kqps_message::edns;
 
 use crate::bench::{Bench, START_NS, capture, end, facts, labels, query, response};
@@ -36,7 +37,7 @@ fn asked(queries: &[Vec<u8>], flags: Option<[u8; 2]>) -> Vec<u8> {
 
 #[test]
 fn signatures_and_cookies_are_removed_and_counted() {
-    let [cookie, both, subnet] = [COOKIE.to_vec(), [COOKIE, SUBNET].concat(), SUBNET.to_vec()].map(|all| opt(&all));
+    let (cookie, both, subnet) = (opt(COOKIE), opt(&[COOKIE, SUBNET].concat()), opt(SUBNET));
     let queries = [
         with("plain", &[]),
         with("signed", &[TSIG]),
@@ -98,7 +99,7 @@ fn a_query_that_cannot_be_read_is_left_out_and_counted() {
 fn a_response_to_what_was_removed_says_nothing() {
     let queries = [with("signed", &[TSIG]), with("plain", &[])];
     let dataset = Bench::new().open(&asked(&queries, Some([0x80, 9]))).expect("a capture");
-    let dataset = dataset.checked(kqps_dataset::Check::Answers);
+    let dataset = dataset.checked(Check::Answers);
     let rcodes: Vec<Option<u16>> = dataset.iter().map(|query| query.expected_rcode).collect();
     assert_eq!(rcodes, [None, Some(9)], "NOTAUTH");
     assert_eq!(facts(&dataset).answered, 2);

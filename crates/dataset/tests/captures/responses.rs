@@ -48,9 +48,9 @@ fn responses_become_expectations_that_are_checked_when_asked_for() {
     let dataset = bench.open(&traffic).expect("a capture");
     assert_eq!((dataset.check(), dataset.answers()), (Check::Off, 2));
     assert!(dataset.iter().all(|query| (query.expected_rcode, query.expected_answer) == (None, None)));
-    let told: Vec<Expected> =
+    let known: Vec<Expected> =
         positions(&dataset).into_iter().map(|position| dataset.expected(position)).collect();
-    assert_eq!(told, [Expected::Rcode(0), Expected::Rcode(3), Expected::Unknown]);
+    assert_eq!(known, [Expected::Rcode(0), Expected::Rcode(3), Expected::Unknown]);
     assert_eq!((facts(&dataset).queries, facts(&dataset).responses, facts(&dataset).answered), (3, 2, 2));
     let by_rcode = bench.open(&traffic).expect("a capture").checked(Check::Rcode);
     assert!(by_rcode.iter().all(|query| query.expected_answer.is_none()));
@@ -133,7 +133,7 @@ fn a_retry_over_tcp_is_counted_and_kept() {
     let traffic = capture(|writer| {
         writer.udp(START_NS, udp, server, &first)?;
         writer.udp(START_NS + 1, server, udp, &response(&first, [0x86, 0], 0))?;
-        writer.tcp_query(START_NS + MS, tcp, server, &again, Some((START_NS + 2 * MS, &answer)))?;
+        writer.tcp_query(START_NS + MS, tcp, server, &again, Some((START_NS + 2 * MS, &answer[..])))?;
         writer.tcp_query(START_NS + 3 * MS, unrelated, server, &other, None)
     });
     let dataset = Bench::new().open(&traffic).expect("a capture");
