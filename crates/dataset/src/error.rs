@@ -81,7 +81,7 @@ pub enum DatasetError {
         error: CaptureError,
     },
     /// The capture holds no query that can be sent.
-    #[error("{} holds no query{}", path.display(), Passed { packets: *packets, responses: *responses, skipped })]
+    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, skipped))]
     EmptyCapture {
         /// The path of the file.
         path: PathBuf,
@@ -202,17 +202,14 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The words for what a capture without queries holds.
-struct Passed<'a> {
-    packets: u64,
-    responses: u64,
-    skipped: &'a BTreeMap<String, u64>,
-}
+/// The words for what a capture without queries holds: packets, responses, and what was skipped by cause.
+struct Passed<'a>(u64, u64, &'a BTreeMap<String, u64>);
 
 impl fmt::Display for Passed<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, ": {} packets, {} responses", self.packets, self.responses)?;
-        for (index, (cause, count)) in self.skipped.iter().enumerate() {
+        let Self(packets, responses, skipped) = self;
+        write!(out, ": {packets} packets, {responses} responses")?;
+        for (index, (cause, count)) in skipped.iter().enumerate() {
             write!(out, "{}{count} {cause}", if index == 0 { ", skipped: " } else { ", " })?;
         }
         Ok(())

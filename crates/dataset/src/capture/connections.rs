@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use crate::captured::{Captured, IDLE_BEYOND};
 
 /// The most connections that are known at once: 41 bytes each in a table of 64 Ki, 2.6 MiB. The reader of a capture
-/// holds fewer and reports the end of each. So the limit matters only if the times of the capture contradict each other.
+/// holds fewer and reports the end of each. So the limit matters only if the times of a capture contradict each other.
 const OPEN_MOST: usize = 56 << 10;
 
 /// The record of a connection's last query so far.
