@@ -99,16 +99,17 @@ fn reads_back(text: &[u8]) {
     }
 }
 
-/// Takes any bytes as a query file, with options that the first byte selects.
+/// Takes any bytes as a query file or a capture, with options that the first byte selects.
 pub fn query_file(bytes: &[u8]) {
     let Some((&choice, content)) = bytes.split_first() else { return };
     let options = Options {
-        format: [Format::Auto, Format::Text, Format::Binary][usize::from(choice & 3) % 3],
+        format: [Format::Auto, Format::Text, Format::Binary, Format::Capture][usize::from(choice & 3)],
         edns: choice & 4 != 0,
         dnssec: choice & 8 != 0,
         skip_bad: choice & 16 != 0,
-        cache_dir: None,
+        ..Options::default()
     };
+    let content = Cursor::new(content.to_vec());
     let path = Path::new("queries");
     let mut encoded = Cursor::new(Vec::new());
     match kqps_dataset::compile(content, path, &options, &mut encoded) {

@@ -1,4 +1,4 @@
-//! Encodes a query file in one pass, with a line and a few buffers in memory.
+//! Encodes a query file in one pass, with a line and a few buffers in memory, or has a capture encoded.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
@@ -7,28 +7,22 @@ use kqps_message::Edns;
 use kqps_message::text::without_mark;
 
 use crate::binary;
-use crate::encoded::{Header, WriteError, Writer};
+use crate::capture;
+use crate::encoded::{Header, Sections};
 use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault};
+use crate::failure::CompileError;
 use crate::options::{Format, Options};
 use crate::skipped::Skipped;
+use crate::source::{BUFFER_BYTES, Hashing};
 use crate::text::{self, Line};
-
-const BUFFER_BYTES: usize = 1 << 20;
-
-/// The reason why a source was not compiled.
-#[derive(Debug)]
-pub(crate) enum CompileError {
-    /// The source has an error.
-    Source(DatasetError),
-    Output(io::Error),
-}
+use crate::writer::{WriteError, Writer};
 
 /// Encodes the queries of `source` to `out`, and returns their number. `path` is used in messages.
 pub fn compile(
-    source: impl Read,
+    source: impl Read + Send + 'static,
     path: &Path,
     options: &Options,
-    out: impl Write + Seek,
+    out: impl Read + Write + Seek,
 ) -> Result<u64, DatasetError> {
     encode(source, path, options, out).map(|header| header.queries).map_err(|error| match error {
         CompileError::Source(error) => error,
@@ -37,14 +31,19 @@ pub fn compile(
 }
 
 pub(crate) fn encode(
-    source: impl Read,
+    source: impl Read + Send + 'static,
     path: &Path,
     options: &Options,
-    out: impl Write + Seek,
+    out: impl Read + Write + Seek,
 ) -> Result<Header, CompileError> {
     let writer = Writer::new(out).map_err(CompileError::Output)?;
-    let hashing = Hashing { source, hasher: blake3::Hasher::new() };
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, hashing);
+    let mut source = Hashing::new(source);
+    let first = source.first().map_err(|error| CompileError::unreadable(path, error))?;
+    let is_binary = match format_of(first, options.format) {
+        Format::Capture => return capture::compile(source, path, options, writer),
+        format => format == Format::Binary,
+    };
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
     let mut compiler = Compiler {
         path,
         edns: options.every_query(),
@@ -52,14 +51,15 @@ pub(crate) fn encode(
         skipped: Skipped::default(),
         writer,
     };
-    if is_binary(&mut reader, options.format).map_err(|error| compiler.unreadable(error))? {
+    if is_binary {
         compiler.binary(&mut reader)?;
     } else {
         compiler.text(&mut reader)?;
     }
-    let hash = *reader.into_inner().hasher.finalize().as_bytes();
-    let skipped = compiler.skipped;
-    let header = compiler.writer.finish(hash, skipped).map_err(CompileError::Output)?;
+    let Compiler { mut writer, skipped, .. } = compiler;
+    writer.end_records().map_err(CompileError::Output)?;
+    let hash = reader.into_inner().hash();
+    let header = writer.finish(hash, skipped, Sections::default()).map_err(CompileError::Output)?;
     if header.queries == 0 {
         return Err(CompileError::Source(DatasetError::Empty {
             path: path.to_owned(),
@@ -69,14 +69,15 @@ pub(crate) fn encode(
     Ok(header)
 }
 
-/// Whether the file is binary. A text file begins with a printable byte or white space. A binary file begins with the upper
-/// byte of a length, which is below 9 for every message shorter than 2304 bytes.
-fn is_binary(reader: &mut impl BufRead, format: Format) -> io::Result<bool> {
-    Ok(match format {
-        Format::Text => false,
-        Format::Binary => true,
-        Format::Auto => reader.fill_buf()?.first().is_some_and(|&byte| byte < b'\t'),
-    })
+/// The format of a source that begins with these bytes. A text file begins with a printable byte or white space. A
+/// binary file begins with the upper byte of a length, which is below 9 for every message shorter than 2304 bytes.
+fn format_of(first: &[u8], format: Format) -> Format {
+    match format {
+        Format::Auto if kqps_capture::is_capture(first) => Format::Capture,
+        Format::Auto if first.first().is_some_and(|&byte| byte < b'\t') => Format::Binary,
+        Format::Auto => Format::Text,
+        known => known,
+    }
 }
 
 struct Compiler<'a, W> {
@@ -87,7 +88,7 @@ struct Compiler<'a, W> {
     writer: Writer<W>,
 }
 
-impl<W: Write + Seek> Compiler<'_, W> {
+impl<W: Read + Write + Seek> Compiler<'_, W> {
     fn text(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
         let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
         let mut message = Vec::with_capacity(512);
@@ -102,7 +103,7 @@ impl<W: Write + Seek> Compiler<'_, W> {
                 Ok(Line::HashComment) => self.skipped.hash_comments += 1,
                 Ok(Line::Query { facts, begins_with_hash }) => {
                     self.skipped.hash_queries += u64::from(begins_with_hash);
-                    self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
+                    self.writer.push(&message, facts, None).map_err(|error| self.unwritable(error))?;
                 }
                 Err((column, fault)) => {
                     let fault = self.seen_beside(fault, reader)?;
@@ -162,7 +163,7 @@ impl<W: Write + Seek> Compiler<'_, W> {
             };
             match encoded {
                 Ok(facts) => {
-                    self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
+                    self.writer.push(&message, facts, None).map_err(|error| self.unwritable(error))?;
                 }
                 Err(fault) => {
                     let fault = if number == 1 { seen_first(fault) } else { fault };
@@ -180,14 +181,11 @@ impl<W: Write + Seek> Compiler<'_, W> {
     }
 
     fn unreadable(&self, error: io::Error) -> CompileError {
-        CompileError::Source(DatasetError::io("read", self.path, error))
+        CompileError::unreadable(self.path, error)
     }
 
     fn unwritable(&self, error: WriteError) -> CompileError {
-        match error {
-            WriteError::Io(error) => CompileError::Output(error),
-            WriteError::Full => CompileError::Source(DatasetError::TooLarge { path: self.path.to_owned() }),
-        }
+        CompileError::unwritable(self.path, error)
     }
 }
 
@@ -200,19 +198,5 @@ fn seen_first(fault: RecordFault) -> RecordFault {
             RecordFault::Text
         }
         other => other,
-    }
-}
-
-/// A reader that hashes the bytes that it reads.
-struct Hashing<R> {
-    source: R,
-    hasher: blake3::Hasher,
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let taken = self.source.read(into)?;
-        self.hasher.update(&into[..taken]);
-        Ok(taken)
     }
 }

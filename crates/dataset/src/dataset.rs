@@ -1,23 +1,19 @@
 //! An open dataset: queries by position, straight from the memory map.
 
+mod traffic;
+
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use kqps_files::unfinished::Unfinished;
 use kqps_kernel::map::MappedFile;
-use kqps_message::{Edns, rcode};
+use kqps_message::rcode;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::answer::Digest;
-use crate::cache;
-use crate::compile::{self, CompileError};
-use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
-use crate::error::DatasetError;
-use crate::options::Options;
+use crate::encoded::{DIGEST, HEADER_BYTES, Header, NO_RCODE, STRIDE, UNIT_BYTES, digest_at, message_at};
+use crate::facts::CaptureFacts;
+use crate::mapped::Mapped;
 
 /// A set of queries that does not change. Threads can share it.
 #[derive(Debug)]
@@ -25,6 +21,8 @@ pub struct Dataset {
     path: PathBuf,
     file: MappedFile,
     header: Header,
+    /// What is known of the capture, if the source is one.
+    capture: Option<CaptureFacts>,
     note: Option<String>,
     /// How answers are checked.
     check: Check,
@@ -119,51 +117,15 @@ pub struct Query<'a> {
     pub expected_answer: Option<Digest>,
 }
 
-impl Options {
-    /// The OPT record that every query gets.
-    pub(crate) fn every_query(&self) -> Option<Edns> {
-        (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
-    }
-
-    /// The options that change the encoded form.
-    fn shape(&self) -> [u8; 4] {
-        [self.format as u8, self.edns.into(), self.dnssec.into(), self.skip_bad.into()]
-    }
-}
-
 impl Dataset {
-    /// Opens a query file. Hashes it and maps its encoded form, after encoding it if that form is not in the cache. A
-    /// source that is not a regular file, such as a pipe, is read once.
-    pub fn open(path: &Path, options: &Options) -> Result<Self, DatasetError> {
-        let source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
-        Self::read(source, path, options)
-    }
-
-    /// Reads an open file, pipe or socket from its current position, as [`Self::open`] does. `path` is its name in
-    /// messages.
-    pub fn read(mut source: File, path: &Path, options: &Options) -> Result<Self, DatasetError> {
-        let facts = source.metadata().map_err(|error| DatasetError::io("read", path, error))?;
-        if facts.is_dir() {
-            return Err(DatasetError::Directory { path: path.to_owned() });
-        }
-        let directory = options.cache_dir.clone().or_else(cache::directory);
-        if facts.is_file()
-            && let Some(directory) = &directory
-        {
-            let hash = hash(&mut source).map_err(|error| DatasetError::io("read", path, error))?;
-            let kept = directory.join(cache::file_name(&hash, &options.shape()));
-            if let Some((file, header)) = load(&kept, &hash) {
-                cache::touch(&kept);
-                return Ok(Self::of(path, file, header, None));
-            }
-        }
-        let (file, header, note) = build(path, options, &source, directory.as_deref())?;
-        Ok(Self::of(path, file, header, note))
-    }
-
-    fn of(path: &Path, file: MappedFile, header: Header, note: Option<String>) -> Self {
-        let check = if header.answers > 0 { Check::Answers } else { Check::Rcode };
-        Self { path: path.to_owned(), file, header, note, check }
+    pub(crate) fn of(path: &Path, mapped: Mapped, note: Option<String>) -> Self {
+        let Mapped { file, header, capture } = mapped;
+        let check = match capture {
+            Some(_) => Check::Off,
+            None if header.answers > 0 => Check::Answers,
+            None => Check::Rcode,
+        };
+        Self { path: path.to_owned(), file, header, capture, note, check }
     }
 
     /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
@@ -173,7 +135,8 @@ impl Dataset {
         Self { check, ..self }
     }
 
-    /// How answers are checked.
+    /// How answers are checked: as far as the file expects anything, and not at all for a capture, unless
+    /// [`Self::checked`] says otherwise.
     pub fn check(&self) -> Check {
         self.check
     }
@@ -242,9 +205,13 @@ impl Dataset {
         if index >= self.header.queries {
             return self.end();
         }
-        let at = self.header.records_end as usize + (index / STRIDE) as usize * 4;
-        let entry = self.file[at..].first_chunk().copied().unwrap_or_default();
-        (0..index % STRIDE).fold(Position(u32::from_le_bytes(entry)), |position, _| self.after(position))
+        (0..index % STRIDE).fold(self.entry(index / STRIDE), |position, _| self.after(position))
+    }
+
+    /// The position of query `number` × 1024, which the table has. There must be such a query.
+    fn entry(&self, number: u64) -> Position {
+        let at = self.header.records_end as usize + number as usize * 4;
+        Position(u32::from_le_bytes(self.file[at..].first_chunk().copied().unwrap_or_default()))
     }
 
     /// The query at a position. Must not be called with the end.
@@ -263,10 +230,10 @@ impl Dataset {
     fn record(&self, position: Position) -> Query<'_> {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
         let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        let (message_bytes, question_bytes, rcode, digests) = (word(0), word(2), word(4), word(6));
-        let start = PREFIX_BYTES + usize::from(digests) * DIGEST_BYTES;
-        let digest = || record[PREFIX_BYTES..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let expected_answer = if digests > 0 { digest() } else { None };
+        let (message_bytes, question_bytes, rcode, parts) = (word(0), word(2), word(4), word(6));
+        let start = message_at(parts);
+        let digest = || record[digest_at(parts)..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let expected_answer = if parts & DIGEST != 0 { digest() } else { None };
         Query {
             message: &record[start..start + usize::from(message_bytes)],
             question_bytes: usize::from(question_bytes),
@@ -291,8 +258,8 @@ impl Dataset {
     #[inline]
     pub fn after(&self, position: Position) -> Position {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
-        let word = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
-        let units = (PREFIX_BYTES + word(6) * DIGEST_BYTES + word(0)).div_ceil(UNIT_BYTES);
+        let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+        let units = (message_at(word(6)) + usize::from(word(0))).div_ceil(UNIT_BYTES);
         Position(position.0 + units as u32)
     }
 
@@ -301,79 +268,4 @@ impl Dataset {
         let positions = std::iter::successors(Some(self.first()), |&position| Some(self.after(position)));
         positions.take(self.header.queries as usize).map(|position| self.query(position))
     }
-}
-
-/// Maps an encoded file from the cache, if it is there, whole and undamaged.
-fn load(kept: &Path, source_hash: &[u8; 32]) -> Option<(MappedFile, Header)> {
-    let file = MappedFile::open(kept).ok()?;
-    let header = Header::read(&file)?;
-    (header.source_hash == *source_hash && header.matches_body(&file)).then_some((file, header))
-}
-
-/// Encodes a source into the cache directory. If that cannot be written, encodes it into a temporary file and adds a
-/// note with the reason.
-fn build(
-    path: &Path,
-    options: &Options,
-    mut source: &File,
-    directory: Option<&Path>,
-) -> Result<(MappedFile, Header, Option<String>), DatasetError> {
-    let begin = source.stream_position().ok();
-    let why = match directory.map(|directory| (directory, cache::begin(directory))) {
-        None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
-        Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
-        Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out) {
-            Ok((file, header)) => return Ok((file, header, None)),
-            Err(CompileError::Source(error)) => return Err(error),
-            Err(CompileError::Output(error))
-                if begin.is_some_and(|at| source.seek(SeekFrom::Start(at)).is_ok()) =>
-            {
-                format!("cannot write {}: {error}", directory.display())
-            }
-            Err(CompileError::Output(error)) => return Err(DatasetError::io("write", directory, error)),
-        },
-    };
-    let directory = std::env::temp_dir();
-    let unwritable = |error| DatasetError::io("write", &directory, error);
-    let (mut out, _unfinished) =
-        Unfinished::made(|| NamedTempFile::new_in(&directory)).map_err(unwritable)?;
-    let header = compile::encode(source, path, options, out.as_file_mut()).map_err(|error| match error {
-        CompileError::Source(error) => error,
-        CompileError::Output(error) => unwritable(error),
-    })?;
-    let file = MappedFile::open(out.path()).map_err(unwritable)?;
-    Ok((file, header, Some(format!("the encoded dataset is not kept for the next time: {why}"))))
-}
-
-/// Encodes a source to `out`, a file in `directory`, maps it, and gives it its name there.
-fn keep(
-    path: &Path,
-    options: &Options,
-    source: &File,
-    directory: &Path,
-    mut out: NamedTempFile,
-) -> Result<(MappedFile, Header), CompileError> {
-    let header = compile::encode(source, path, options, out.as_file_mut())?;
-    // Mapped under its first name, since under its last one another process may already remove it.
-    let file = MappedFile::open(out.path()).map_err(CompileError::Output)?;
-    // Named by the hash of what was just read, in case the source has changed since the first hash.
-    let kept = directory.join(cache::file_name(&header.source_hash, &options.shape()));
-    out.persist(&kept).map_err(|error| CompileError::Output(error.error))?;
-    cache::tidy(directory, &kept);
-    Ok((file, header))
-}
-
-/// BLAKE3 of a file from its current position, which is restored.
-fn hash(source: &mut File) -> io::Result<[u8; 32]> {
-    let begin = source.stream_position()?;
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match source.read(&mut buffer)? {
-            0 => break,
-            taken => hasher.update(&buffer[..taken]),
-        };
-    }
-    source.seek(SeekFrom::Start(begin))?;
-    Ok(*hasher.finalize().as_bytes())
 }

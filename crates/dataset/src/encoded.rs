@@ -1,37 +1,59 @@
 //! The encoded form of a dataset: a header, the records one after another, and a table of the positions of every
-//! 1024th record. It is written in one pass and read through a memory map.
+//! 1024th record. It is written in one pass and read through a memory map. Only the end of a connection is written
+//! later, into the record of its last query.
 //!
 //! ```text
-//! header   224 bytes   magic, version, counts, hashes, and a hash of all these
-//! records  8-aligned   message length, question length, expected rcode, digests: u16 each; then the digest of the
-//!                      expected answer, if there is one; then the message, padded
+//! header   248 bytes   magic, version, counts, hashes, and a hash of all these
+//! records  8-aligned   message length, question length, expected rcode, parts: u16 each; then, of a capture, 24 bytes:
+//!                      due time in ns, u64; client, place, idle time in ms, transport and flags, u32 each; then the
+//!                      digest of the expected answer, if there is one; then the message, padded
 //! table    u32 each    the position of records 0, 1024, 2048 …
+//! clients  u32 twice   of a capture: the network of each client, and the client's number there
+//! networks u32 each    of a capture: the number of clients of each network
+//! facts    JSON        of a capture: what is known of it as a whole
 //! ```
 //!
 //! Numbers are little-endian. A position counts 8 bytes from the start of the file.
 
-use std::io::{self, Seek, SeekFrom, Write};
-
 use crate::answer::Digest;
+use crate::facts::PLACE_BYTES;
 use crate::skipped::{NUMBERS, Skipped};
 
 /// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
 /// part of a file's name.
-pub(crate) const VERSION: u32 = 5;
-pub(crate) const HEADER_BYTES: usize = 224;
+pub(crate) const VERSION: u32 = 6;
+pub(crate) const HEADER_BYTES: usize = 248;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
-/// The bytes of a record before its digest and its message.
+/// The bytes of a record before its parts and its message.
 pub(crate) const PREFIX_BYTES: usize = 8;
+/// The bytes that a record of a capture has after its prefix.
+pub(crate) const CAPTURED_BYTES: usize = 24;
 pub(crate) const DIGEST_BYTES: usize = 8;
 /// The rcode of a record without an expected rcode.
 pub(crate) const NO_RCODE: u16 = u16::MAX;
 /// The table holds the position of one record in this many.
 pub(crate) const STRIDE: u64 = 1024;
 
+/// The bit of a record's parts that stands for the digest.
+pub(crate) const DIGEST: u16 = 1;
+/// The bit of a record's parts that stands for what a capture says.
+pub(crate) const CAPTURED: u16 = 1 << 1;
+
 const MAGIC: [u8; 8] = *b"kqpsdata";
 const HASHED_BYTES: usize = HEADER_BYTES - blake3::OUT_LEN;
-const BUFFER_BYTES: usize = 1 << 20;
+
+/// The position of the digest in a record with these parts.
+#[inline]
+pub(crate) fn digest_at(parts: u16) -> usize {
+    PREFIX_BYTES + usize::from((parts & CAPTURED) >> 1) * CAPTURED_BYTES
+}
+
+/// The position of the message in a record with these parts.
+#[inline]
+pub(crate) fn message_at(parts: u16) -> usize {
+    digest_at(parts) + usize::from(parts & DIGEST) * DIGEST_BYTES
+}
 
 /// What is known about a query besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +61,14 @@ pub(crate) struct Facts {
     pub(crate) question_bytes: u16,
     pub(crate) expected_rcode: Option<u16>,
     pub(crate) expected_answer: Option<Digest>,
+}
+
+/// The extent of what follows the table. All are 0 unless the source is a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sections {
+    pub(crate) clients: u64,
+    pub(crate) networks: u64,
+    pub(crate) facts_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +80,7 @@ pub(crate) struct Header {
     pub(crate) records_end: u64,
     /// The number of queries with the digest of an expected answer.
     pub(crate) answers: u64,
+    pub(crate) sections: Sections,
     /// BLAKE3 of the source's content.
     pub(crate) source_hash: [u8; 32],
     /// The first half of BLAKE3 of everything after the header.
@@ -57,11 +88,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&u64::from(VERSION).to_le_bytes());
-        for number in [self.queries, self.records_end, self.answers] {
+        let Sections { clients, networks, facts_bytes } = self.sections;
+        for number in [self.queries, self.records_end, self.answers, clients, networks, facts_bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.source_hash);
@@ -82,15 +114,16 @@ impl Header {
         }
         let number = |at: usize| hashed[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let mut skipped = [0; NUMBERS];
-        for (at, count) in (88..).step_by(8).zip(&mut skipped) {
+        for (at, count) in (112..).step_by(8).zip(&mut skipped) {
             *count = number(at)?;
         }
         let header = Self {
             queries: number(16)?,
             records_end: number(24)?,
             answers: number(32)?,
-            source_hash: *hashed[40..].first_chunk()?,
-            body_hash: *hashed[72..].first_chunk()?,
+            sections: Sections { clients: number(40)?, networks: number(48)?, facts_bytes: number(56)? },
+            source_hash: *hashed[64..].first_chunk()?,
+            body_hash: *hashed[96..].first_chunk()?,
             skipped: Skipped::from_numbers(skipped),
         };
         (number(8)? == u64::from(VERSION) && header.file_bytes() == file.len() as u64).then_some(header)
@@ -101,108 +134,30 @@ impl Header {
         body_hash(&blake3::hash(&file[HEADER_BYTES..])) == self.body_hash
     }
 
-    fn file_bytes(&self) -> u64 {
+    /// The end of the table and the beginning of the clients, in bytes.
+    pub(crate) fn clients_at(&self) -> u64 {
         self.records_end + self.queries.div_ceil(STRIDE) * 4
     }
+
+    /// The end of the clients and the beginning of the networks, in bytes.
+    pub(crate) fn networks_at(&self) -> u64 {
+        self.clients_at() + self.sections.clients * PLACE_BYTES as u64
+    }
+
+    /// The facts of a capture in a file with this header.
+    pub(crate) fn facts<'f>(&self, file: &'f [u8]) -> &'f [u8] {
+        file.get(self.facts_at() as usize..).unwrap_or_default()
+    }
+
+    fn facts_at(&self) -> u64 {
+        self.networks_at() + self.sections.networks * 4
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.facts_at() + self.sections.facts_bytes
+    }
 }
 
-fn body_hash(hash: &blake3::Hash) -> [u8; 16] {
+pub(crate) fn body_hash(hash: &blake3::Hash) -> [u8; 16] {
     hash.as_bytes().first_chunk().copied().unwrap_or_default()
-}
-
-pub(crate) struct Writer<W> {
-    out: W,
-    buffer: Vec<u8>,
-    body: blake3::Hasher,
-    table: Vec<u32>,
-    records_end: u64,
-    queries: u64,
-    answers: u64,
-}
-
-#[derive(Debug)]
-pub(crate) enum WriteError {
-    Io(io::Error),
-    /// No position can address the record.
-    Full,
-}
-
-impl From<io::Error> for WriteError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl<W: Write + Seek> Writer<W> {
-    /// Begins a file. The header is written last, so the file is incomplete until then.
-    pub(crate) fn new(mut out: W) -> io::Result<Self> {
-        out.write_all(&[0; HEADER_BYTES])?;
-        Ok(Self {
-            out,
-            buffer: Vec::with_capacity(BUFFER_BYTES + (1 << 17)),
-            body: blake3::Hasher::new(),
-            table: Vec::new(),
-            records_end: HEADER_BYTES as u64,
-            queries: 0,
-            answers: 0,
-        })
-    }
-
-    /// Appends a query. Its message has at most 65535 bytes.
-    pub(crate) fn push(&mut self, message: &[u8], facts: Facts) -> Result<(), WriteError> {
-        if self.queries.is_multiple_of(STRIDE) {
-            let position =
-                u32::try_from(self.records_end / UNIT_BYTES as u64).map_err(|_| WriteError::Full)?;
-            self.table.push(position);
-        }
-        let digests = u16::from(facts.expected_answer.is_some());
-        let digest_bytes = usize::from(digests) * DIGEST_BYTES;
-        let record_bytes = PREFIX_BYTES + digest_bytes + message.len().next_multiple_of(UNIT_BYTES);
-        self.records_end += record_bytes as u64;
-        if self.records_end / UNIT_BYTES as u64 > u64::from(u32::MAX) {
-            return Err(WriteError::Full);
-        }
-        self.buffer.extend_from_slice(&(message.len() as u16).to_le_bytes());
-        self.buffer.extend_from_slice(&facts.question_bytes.to_le_bytes());
-        self.buffer.extend_from_slice(&facts.expected_rcode.unwrap_or(NO_RCODE).to_le_bytes());
-        self.buffer.extend_from_slice(&digests.to_le_bytes());
-        if let Some(digest) = facts.expected_answer {
-            self.buffer.extend_from_slice(&digest.number().to_le_bytes());
-        }
-        self.buffer.extend_from_slice(message);
-        self.buffer.resize(self.buffer.len().next_multiple_of(UNIT_BYTES), 0);
-        self.queries += 1;
-        self.answers += u64::from(digests);
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Writes the table and the header, and returns the header.
-    pub(crate) fn finish(mut self, source_hash: [u8; 32], skipped: Skipped) -> io::Result<Header> {
-        for position in std::mem::take(&mut self.table) {
-            self.buffer.extend_from_slice(&position.to_le_bytes());
-        }
-        self.flush()?;
-        let header = Header {
-            queries: self.queries,
-            skipped,
-            records_end: self.records_end,
-            answers: self.answers,
-            source_hash,
-            body_hash: body_hash(&self.body.finalize()),
-        };
-        self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&header.to_bytes())?;
-        self.out.flush()?;
-        Ok(header)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.body.update(&self.buffer);
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
 }

@@ -1,9 +1,11 @@
 //! The errors of a query file, with their place and what was expected there.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kqps_capture::CaptureError;
 use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
@@ -69,6 +71,26 @@ pub enum DatasetError {
         path: PathBuf,
         /// The encoding that its first bytes show.
         encoding: WrongEncoding,
+    },
+    /// The file is a damaged capture, or none.
+    #[error("{}: {error}", path.display())]
+    Capture {
+        /// The path of the file.
+        path: PathBuf,
+        /// What is wrong with the capture, and where.
+        error: CaptureError,
+    },
+    /// The capture holds no query that can be sent.
+    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, skipped))]
+    EmptyCapture {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of its packets.
+        packets: u64,
+        /// The number of responses in them.
+        responses: u64,
+        /// The packets that were skipped, by cause.
+        skipped: BTreeMap<String, u64>,
     },
     /// The encoded queries would exceed the largest position, 32 GiB.
     #[error("{} is too large: its encoded queries exceed 32 GiB", path.display())]
@@ -177,6 +199,20 @@ impl fmt::Display for Skipped {
             0 => Ok(()),
             count => write!(out, "; {count} bad ones were skipped"),
         }
+    }
+}
+
+/// The words for what a capture without queries holds: packets, responses, and what was skipped by cause.
+struct Passed<'a>(u64, u64, &'a BTreeMap<String, u64>);
+
+impl fmt::Display for Passed<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(packets, responses, skipped) = self;
+        write!(out, ": {packets} packets, {responses} responses")?;
+        for (index, (cause, count)) in skipped.iter().enumerate() {
+            write!(out, "{}{count} {cause}", if index == 0 { ", skipped: " } else { ", " })?;
+        }
+        Ok(())
     }
 }
 

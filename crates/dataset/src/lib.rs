@@ -1,7 +1,8 @@
 //! The queries to ask, and the right answers.
 //!
-//! For: reading query files, encoding their queries once into a file that is mapped into memory, and returning them in
-//! a few nanoseconds. Not for: making zones and query files (`recipe`), when a query is sent, or what became of it.
+//! For: reading query files and captures, encoding their queries once into a file that is mapped into memory, and
+//! returning them in a few nanoseconds. Not for: the packets of a capture (`capture`), making zones and query files
+//! (`recipe`), when a query is sent, or what became of it.
 //!
 //! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
 //! open, and uses no anonymous memory however many queries it holds.
@@ -9,16 +10,27 @@
 mod answer;
 mod binary;
 mod cache;
+mod capture;
+mod captured;
 mod compile;
 mod dataset;
 mod encoded;
 mod error;
+mod facts;
+mod failure;
+mod mapped;
+mod open;
 mod options;
 mod skipped;
+mod source;
 mod text;
+mod writer;
 
 pub use answer::Digest;
+pub use captured::Captured;
 pub use compile::compile;
 pub use dataset::{Check, Dataset, Expected, Position, Query};
 pub use error::{DatasetError, LineFault, RecordFault};
-pub use options::{Format, Options};
+pub use facts::{CaptureFacts, ClientPlace};
+pub use kqps_capture::Transport as Carried;
+pub use options::{CaptureOptions, Client, Format, Options};

@@ -1,34 +1,155 @@
-//! How a query file is read.
+//! How a query file or a capture is read.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use kqps_message::Edns;
 use serde::{Deserialize, Serialize};
 
-/// How to read a query file.
+/// How to read a query file or a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Text or binary.
+    /// Text, binary or capture.
     pub format: Format,
     /// Whether to give an OPT record to every query that has none.
     pub edns: bool,
     /// Whether to give an OPT record with the DO flag to every query.
     pub dnssec: bool,
-    /// Whether to skip and count bad lines and messages; otherwise the first is an error.
+    /// Whether to skip and count bad lines and messages; otherwise the first is an error. Bad messages of a capture are
+    /// always skipped and counted.
     pub skip_bad: bool,
     /// The folder of encoded datasets; `None` for the user's cache directory.
     pub cache_dir: Option<PathBuf>,
+    /// How a capture is read.
+    pub capture: CaptureOptions,
+}
+
+impl Options {
+    /// The OPT record that every query gets.
+    pub(crate) fn every_query(&self) -> Option<Edns> {
+        (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
+    }
+
+    /// The options that change the encoded form.
+    pub(crate) fn shape(&self) -> Vec<u8> {
+        let CaptureOptions { ports, servers, client } = &self.capture;
+        let mut shape = vec![
+            self.format as u8,
+            self.edns.into(),
+            self.dnssec.into(),
+            self.skip_bad.into(),
+            *client as u8,
+        ];
+        // The order of ports and servers does not matter. Their number separates them.
+        let mut ports = ports.clone();
+        ports.sort_unstable();
+        ports.dedup();
+        shape.extend_from_slice(&(ports.len() as u64).to_le_bytes());
+        shape.extend(ports.iter().flat_map(|port| port.to_le_bytes()));
+        let mut servers = servers.clone();
+        servers.sort_unstable();
+        servers.dedup();
+        for server in servers {
+            match server {
+                IpAddr::V4(address) => shape.extend_from_slice(&address.octets()),
+                IpAddr::V6(address) => shape.extend_from_slice(&address.octets()),
+            }
+            shape.push(if server.is_ipv4() { 4 } else { 6 });
+        }
+        shape
+    }
 }
 
 /// The format of a query file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Binary if the first byte is below 9; text otherwise. No line of text begins with such a byte, and every length
-    /// below 2304 does.
+    /// A capture if the first bytes are those of one, compressed or not. Otherwise binary if the first byte is below 9,
+    /// and text if it is not: no line of text begins with such a byte, and every length below 2304 does.
     #[default]
     Auto,
     /// Lines of `name type [further columns]`.
     Text,
     /// 16-bit big-endian lengths and messages.
     Binary,
+    /// Packets or messages with their times: pcap, pcapng or dnstap, plain or compressed.
+    Capture,
+}
+
+/// How to read a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureOptions {
+    /// The ports of servers.
+    pub ports: Vec<u16>,
+    /// The servers whose queries are taken; empty for all.
+    pub servers: Vec<IpAddr>,
+    /// What makes a client.
+    pub client: Client,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        Self { ports: vec![53], servers: Vec::new(), client: Client::default() }
+    }
+}
+
+/// What makes a client of a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Client {
+    /// A source address.
+    #[default]
+    Address,
+    /// A source address with a source port.
+    AddressAndPort,
+}
+
+impl Client {
+    /// The word in flags and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::AddressAndPort => "address-and-port",
+        }
+    }
+}
+
+impl FromStr for Client {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Address, Self::AddressAndPort]
+            .into_iter()
+            .find(|client| client.name() == text)
+            .ok_or("expected address or address-and-port")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(change: impl FnOnce(&mut CaptureOptions)) -> Vec<u8> {
+        let mut options = Options::default();
+        change(&mut options.capture);
+        options.shape()
+    }
+
+    #[test]
+    fn options_that_read_a_capture_otherwise_have_another_shape() {
+        let server: IpAddr = "192.0.2.1".parse().expect("an address");
+        let shapes = [
+            shape(|_| ()),
+            shape(|capture| capture.ports = vec![53, 5353]),
+            shape(|capture| capture.ports.clear()),
+            shape(|capture| capture.servers = vec![server]),
+            shape(|capture| capture.client = Client::AddressAndPort),
+        ];
+        for (at, one) in shapes.iter().enumerate() {
+            assert!(shapes[..at].iter().all(|other| other != one), "{at}");
+        }
+        assert_eq!(shapes[1], shape(|capture| capture.ports = vec![5353, 53, 53]), "the same ports");
+    }
 }

@@ -69,7 +69,7 @@ impl QueryFile {
     /// Opens it.
     pub fn open(&self) -> Result<Dataset, DatasetError> {
         let Self { format, edns, dnssec, skip_bad, .. } = *self;
-        let options = Options { format, edns, dnssec, skip_bad, cache_dir: None };
+        let options = Options { format, edns, dnssec, skip_bad, ..Options::default() };
         let dataset = Dataset::open(Path::new(&self.path), &options)?;
         let expected = dataset.check();
         Ok(dataset.checked(self.check.unwrap_or(expected)))

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-zone", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-capture", &["kqps-message"]),
-    ("kqps-dataset", &["kqps-files", "kqps-message", "kqps-kernel"]),
+    ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel"]),
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
     (

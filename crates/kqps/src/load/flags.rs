@@ -279,8 +279,13 @@ fn copied(mut source: File) -> anyhow::Result<(NamedTempFile, Unfinished)> {
 /// Reads queries from `source`, or from the file at `path`, which is their name in messages.
 fn read_dataset(args: &PlayerArgs, source: Option<File>, path: &Path) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
-    let options =
-        Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
+    let options = Options {
+        format,
+        edns: args.edns,
+        dnssec: args.dnssec,
+        skip_bad: args.skip_bad,
+        ..Options::default()
+    };
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
     let dataset = match source {

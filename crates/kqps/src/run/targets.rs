@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kqps_dataset::{Dataset, Format, Options};
+use kqps_dataset::{Dataset, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
@@ -256,9 +256,7 @@ fn readable(queries: &Path) -> anyhow::Result<()> {
             queries.display()
         )));
     }
-    let options =
-        Options { format: Format::Auto, edns: false, dnssec: false, skip_bad: false, cache_dir: None };
-    let dataset = Dataset::open(queries, &options).map_err(bad_input)?;
+    let dataset = Dataset::open(queries, &Options::default()).map_err(bad_input)?;
     for note in skipped(&dataset).iter().map(String::as_str).chain(dataset.note()) {
         eprintln!("kqps: {note}");
     }

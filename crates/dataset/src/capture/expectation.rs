@@ -1,0 +1,98 @@
+//! What a response in the capture says of the right answer.
+
+use kqps_message::{Header, edns};
+
+use crate::answer::Digest;
+use crate::encoded::NO_RCODE;
+
+/// The rcode of a response to a COOKIE option, which is removed from queries (RFC 7873, section 8).
+const BADCOOKIE: u16 = 23;
+/// The rcode of a response to a TSIG record that the server does not accept, which is removed too (RFC 8945, section
+/// 5.2).
+const NOTAUTH: u16 = 9;
+
+/// An rcode and the digest of an answer, in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expectation {
+    digest: u64,
+    rcode: u16,
+    has_digest: bool,
+}
+
+impl Expectation {
+    /// Nothing is expected.
+    pub(super) const NONE: Self = Self { digest: 0, rcode: NO_RCODE, has_digest: false };
+
+    /// What a response with this header says. A truncated one need not hold the whole answer, so its rcode alone is
+    /// expected. `scratch` is a buffer to reuse, with any content.
+    pub(super) fn of(header: Header<'_>, response: &[u8], scratch: &mut Vec<u8>) -> Self {
+        let rcode = edns::rcode(header, response);
+        if rcode == BADCOOKIE {
+            return Self::NONE;
+        }
+        let is_whole = !header.is_truncated();
+        let digest = if is_whole { Digest::of_reply(response, rcode, scratch) } else { None };
+        Self {
+            digest: digest.map(Digest::number).unwrap_or_default(),
+            rcode,
+            has_digest: digest.is_some(),
+        }
+    }
+
+    /// What is left of the expectation for a query that has lost its signature.
+    #[must_use]
+    pub(super) fn unsigned(self) -> Self {
+        if self.rcode == NOTAUTH { Self::NONE } else { self }
+    }
+
+    pub(super) fn rcode(self) -> Option<u16> {
+        (self.rcode != NO_RCODE).then_some(self.rcode)
+    }
+
+    pub(super) fn answer(self) -> Option<Digest> {
+        self.has_digest.then(|| Digest::from_number(self.digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x04test\0\x00\x01\x00\x01";
+
+    fn of(flags: [u8; 2], tail: &[u8], additionals: u8) -> Expectation {
+        let header = [7, 7, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, additionals];
+        let response = [&header[..], QUESTION, tail].concat();
+        Expectation::of(Header::of(&response).expect("a header"), &response, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_response_says_rcode_and_answer() {
+        let refused = of([0x80, 5], b"", 0);
+        assert_eq!((refused.rcode(), refused.answer()), (Some(5), Some(Digest::of_none(5, false))));
+        let nothing = of([0x84, 0], b"", 0);
+        assert_eq!((nothing.rcode(), nothing.answer()), (Some(0), Some(Digest::of_none(0, true))));
+        assert_eq!((Expectation::NONE.rcode(), Expectation::NONE.answer()), (None, None));
+    }
+
+    #[test]
+    fn a_truncated_response_says_the_rcode_alone() {
+        let truncated = of([0x86, 0], b"", 0);
+        assert_eq!((truncated.rcode(), truncated.answer()), (Some(0), None));
+    }
+
+    #[test]
+    fn what_answers_a_removed_part_says_nothing() {
+        // The OPT record holds the upper bits of the rcode: 1 × 16 + 7.
+        assert_eq!(of([0x80, 7], b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00", 1), Expectation::NONE);
+        let not_authorised = of([0x80, 9], b"", 0);
+        assert_eq!(not_authorised.rcode(), Some(9));
+        assert_eq!(not_authorised.unsigned(), Expectation::NONE);
+        assert_eq!(of([0x80, 5], b"", 0).unsigned(), of([0x80, 5], b"", 0));
+    }
+
+    #[test]
+    fn it_is_as_small_as_it_says() {
+        assert_eq!(size_of::<Expectation>(), 16);
+    }
+}

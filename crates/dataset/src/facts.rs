@@ -1,0 +1,70 @@
+//! What is known of a capture as a whole.
+
+use std::collections::BTreeMap;
+
+use kqps_capture::Transport as Carried;
+use serde::{Deserialize, Serialize};
+
+/// The bytes of a client's place in the encoded form.
+pub(crate) const PLACE_BYTES: usize = 8;
+
+/// The counts of a capture. None of them names a client, a server or a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureFacts {
+    /// The packets of the capture: `packets + further = queries + responses + Σ skipped`.
+    pub packets: u64,
+    /// The messages that are queries. The dataset has all of them but those that it skipped as bad messages.
+    pub queries: u64,
+    /// The messages that are responses.
+    pub responses: u64,
+    /// The messages beyond the first that one packet completed.
+    pub further: u64,
+    /// The packets that were skipped, by cause, such as `other-port`.
+    pub skipped: BTreeMap<String, u64>,
+    /// The time from the first query to the last one, in nanoseconds.
+    pub duration_ns: u64,
+    /// The clients that asked.
+    pub clients: u32,
+    /// The networks of the clients: /24 of IPv4 and /48 of IPv6.
+    pub networks: u32,
+    /// The connections with queries that were open at the same time, at most.
+    pub places: u32,
+    /// The connections with at least one query.
+    pub connections: u64,
+    /// The queries by the transport that carried them.
+    pub by_transport: BTreeMap<Carried, u64>,
+    /// The messages with a time before that of an earlier message.
+    pub sorted: u64,
+    /// The queries among them that came too late to be sorted. They are due with the query before them.
+    pub late: u64,
+    /// The queries over TCP that followed a truncated response over UDP. The dataset has them.
+    pub retried: u64,
+    /// The queries from which a COOKIE option was removed.
+    pub cookies: u64,
+    /// The queries from which a TSIG record was removed.
+    pub signatures: u64,
+    /// The queries with a response in the capture.
+    pub answered: u64,
+    /// The time of the first query, in nanoseconds since 1970.
+    pub first_unix_ns: u64,
+}
+
+/// The place of a client among the others: clients of one network have neighbouring addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientPlace {
+    /// The number of the client's network, counted from 0 in the order of first appearance.
+    pub network: u32,
+    /// The number of the client in its network, counted from 0 in the order of first appearance.
+    pub member: u32,
+}
+
+impl ClientPlace {
+    pub(crate) fn to_bytes(self) -> [u8; PLACE_BYTES] {
+        (u64::from(self.member) << 32 | u64::from(self.network)).to_le_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; PLACE_BYTES]) -> Self {
+        let number = u64::from_le_bytes(bytes);
+        Self { network: number as u32, member: (number >> 32) as u32 }
+    }
+}
