@@ -1,5 +1,6 @@
 //! `kqps load`: plays queries at a target and accounts for each.
 
+mod allowed;
 mod condition;
 mod connections;
 mod dnsperf;
@@ -36,13 +37,14 @@ use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::{Condition, Outcome};
 
+pub(crate) use allowed::Allowed;
 pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_plan};
 
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use subject::watched;
-pub(crate) use target::{Allowed, Family, resolve_all};
+pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
 pub(crate) use words::ANY_CERTIFICATE;
 

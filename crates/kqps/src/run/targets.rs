@@ -325,7 +325,7 @@ struct Resolved {
     transport: Option<Transport>,
 }
 
-/// The server at a URL. The rules of `kqps load` for targets hold (see `load/target.rs`).
+/// The server at a URL. The rules of `kqps load` for targets hold (see `load/allowed.rs`).
 fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
     let mut found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
     let address = found.addresses[0];
