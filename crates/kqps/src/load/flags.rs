@@ -12,6 +12,7 @@ use kqps_observation::trial::Transport;
 use kqps_player::{Io, Sources};
 
 use super::allowed::Allowed;
+use super::capture::CaptureArgs;
 use super::connections::{ConnectionArgs, parse_transport};
 use super::dnsperf::{Foreign, parse_buffer};
 use super::http::HttpArgs;
@@ -21,8 +22,8 @@ use super::target::Family;
 use super::tls::TlsArgs;
 use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_within};
 
-pub(crate) use plan::check_plan;
-pub(crate) use queries::{Queries, open_dataset};
+pub(crate) use plan::{check_clients, check_plan};
+pub(crate) use queries::{Queries, may_be_capture, open_dataset};
 
 /// The scheduling priority of the player's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,10 +72,11 @@ pub(crate) struct PlayerArgs {
     #[command(flatten)]
     foreign: Foreign,
 
-    /// Read queries from this file, a line each: `name type` (default: stdin)
+    /// Read queries from this file, a line each: `name type` (default: stdin), or a capture: pcap, pcapng or dnstap
     ///
     /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client
-    /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
+    /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer. A capture may be
+    /// compressed by gzip or zstd (docs/CAPTURES.md).
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
@@ -99,6 +101,9 @@ pub(crate) struct PlayerArgs {
     /// Set the DO bit (implies EDNS)
     #[arg(short = 'D', long, help_heading = "Queries")]
     dnssec: bool,
+
+    #[command(flatten)]
+    pub(crate) capture: CaptureArgs,
 
     /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread)
     #[arg(short = 'c', long, visible_alias = "connections", value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kqps_dataset::{Dataset, Format, Options};
+use kqps_dataset::{Dataset, Options};
 use kqps_kernel::local_address::is_local;
 use kqps_lab::configured::Configured;
 use kqps_lab::running_server::{PlayerRequest, RunningServer};
@@ -15,7 +15,7 @@ use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_tls::client::server_name;
 
 use crate::exit::bad_input;
-use crate::load::skipped::skipped;
+use crate::load::skipped::{captured, skipped};
 use crate::load::{Allowed, Family, issuers, resolve_all};
 use crate::value::{parse_count, parse_duration, parse_within};
 
@@ -392,9 +392,10 @@ fn readable(queries: &Path) -> anyhow::Result<()> {
             queries.display()
         )));
     }
-    let options =
-        Options { format: Format::Auto, edns: false, dnssec: false, skip_bad: false, cache_dir: None };
-    let dataset = Dataset::open(queries, &options).map_err(bad_input)?;
+    let dataset = Dataset::open(queries, &Options::default()).map_err(bad_input)?;
+    if let Some(facts) = dataset.capture() {
+        eprintln!("kqps: {}", captured(&dataset, facts));
+    }
     for note in skipped(&dataset).iter().map(String::as_str).chain(dataset.note()) {
         eprintln!("kqps: {note}");
     }

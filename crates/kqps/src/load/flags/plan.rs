@@ -1,14 +1,19 @@
 //! The plan of a trial with the player's flags.
 
+mod lanes;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_dataset::CaptureFacts;
 use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
-use kqps_player::plan::{SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{LoadPlan, Plan, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::plan::{
+    CONNECTIONS_MOST, SEED, SOCKETS_MOST, have_cores_of_their_own, usual_coalesce,
+};
+use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};
@@ -16,6 +21,7 @@ use crate::exit::bad_input;
 use crate::load::allowed::{check_sources, check_target};
 use crate::load::connections::check_io;
 use crate::load::plan_error::with_flags;
+use crate::load::replay::Captured;
 use crate::load::subject;
 use crate::load::target::{Targets, resolve_all};
 use crate::value::{List, cores};
@@ -27,22 +33,35 @@ const SOCKETS_PER_THREAD: u64 = 32;
 const BUFFER_SMALL: u64 = 32 << 10;
 
 impl PlayerArgs {
+    /// The targets that the flags name.
+    pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
+        let words = [&*self.servers, &*self.targets].concat();
+        resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)
+    }
+
     /// A plan with these flags, and the subject to watch. `load` returns the load for a number of threads, and
-    /// `usual_timeout` the default timeout for the targets.
+    /// `usual_timeout` the default timeout for the targets. `captured` are the queries if they are a capture.
     pub(crate) fn plan(
         &self,
         load: impl FnOnce(u64) -> LoadPlan,
         stop: Stop,
         usual_timeout: impl FnOnce(&[SocketAddr]) -> Duration,
+        captured: Option<&Captured>,
     ) -> anyhow::Result<(Plan, SubjectWatched)> {
         let cpus = cores(self.cpus.as_ref())?;
-        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
-        let words = [&*self.servers, &*self.targets].concat();
-        let found = resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)?;
-        let transport = self.transport(found.transport)?;
+        let found = self.targets()?;
+        let named = self.transport(found.transport)?;
+        let lanes = captured.filter(|captured| captured.keeps_transports && named.is_none());
+        let lanes = lanes.map(lanes::Share::of).transpose()?;
+        let least = lanes.as_ref().map_or(1, lanes::Share::threads_least);
+        let threads = self.threads.unwrap_or_else(|| (cpus.len() as u64).max(least));
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
         let load = load(threads);
-        let wire = self.wire(transport, (threads, load.window()), &found, timeout)?;
+        let transport = lanes.as_ref().map_or(named.unwrap_or_default(), lanes::Share::watched);
+        let wire = match (&lanes, captured) {
+            (Some(share), Some(captured)) => self.lanes(share, captured, threads, &found, timeout)?,
+            _ => self.wire(transport, (threads, load.window()), &found, timeout, captured)?,
+        };
         let targets = found.addresses;
         let mut subject = subject::chosen(self.subject, &targets, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
@@ -69,23 +88,24 @@ impl PlayerArgs {
             cpus,
             seed: SEED,
             drop_reasons: false,
+            replay: captured.map(|captured| captured.plan.clone()),
         };
         plan.check().map_err(|error| bad_input(with_flags(&error)))?;
         check_ports(&plan)?;
-        self.check_local(&plan)?;
+        self.check_local(&plan, captured.map_or(0, |captured| captured.clients))?;
         self.warn_of_a_small_buffer();
         Ok((plan, subject))
     }
 
-    /// The transport that `-m` and the targets' URLs name; UDP if neither does.
-    fn transport(&self, named: Option<Transport>) -> anyhow::Result<Transport> {
+    /// The transport that `-m` and the targets' URLs name; `None` if neither does.
+    fn transport(&self, named: Option<Transport>) -> anyhow::Result<Option<Transport>> {
         match (self.mode, named) {
             (Some(mode), Some(named)) if mode != named => Err(bad_input(format!(
                 "-m {} and a target over {}: leave one of them out",
                 mode.word(),
                 named.word()
             ))),
-            (mode, named) => Ok(mode.or(named).unwrap_or_default()),
+            (mode, named) => Ok(mode.or(named)),
         }
     }
 
@@ -96,11 +116,9 @@ impl PlayerArgs {
         (threads, window): (u64, Option<u64>),
         targets: &Targets,
         timeout: Duration,
+        captured: Option<&Captured>,
     ) -> anyhow::Result<Wire> {
-        let flows = |usual: u64| {
-            let usual = usual.next_multiple_of(targets.addresses.len() as u64);
-            self.sockets.unwrap_or(usual) as usize
-        };
+        let flows = |usual: u64| self.flows(usual, targets);
         let is_quic = transport == Transport::Quic;
         if !transport.is_encrypted() {
             self.tls.check_none_is_given()?;
@@ -112,23 +130,26 @@ impl PlayerArgs {
             self.quic.check_none_is_given()?;
         }
         check_io(self.io, transport)?;
-        let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
-            return Ok(Wire::Udp(UdpPlan {
-                io: self.io,
-                sockets: flows(threads.saturating_mul(SOCKETS_PER_THREAD)),
-                buffer_bytes,
-                // As in dnsperf, 0 stands for any port.
-                local_port: self.local_port.filter(|port| *port > 0),
-            }));
+            if captured.is_some() {
+                check_io_of_replay(self.io)?;
+            }
+            let usual = match captured {
+                Some(captured) => self.sockets_of(captured, threads, targets),
+                None => threads.saturating_mul(SOCKETS_PER_THREAD),
+            };
+            return Ok(Wire::Udp(self.udp(self.io, flows(usual))));
         }
         let of_udp =
             [(self.buffer.is_some() && !is_quic, "-b"), (self.local_port.is_some_and(|port| port > 0), "-x")];
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
-        let connections = flows(self.connections.usual_count(threads, window));
+        let connections = flows(match captured {
+            Some(captured) => within(captured.clients, threads, CONNECTIONS_MOST, targets),
+            None => self.connections.usual_count(threads, window),
+        });
         let tls = match transport {
             Transport::Udp | Transport::Tcp => None,
             Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
@@ -140,10 +161,34 @@ impl PlayerArgs {
                 let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
                 let tls = self.tls.plan(&targets.names, client)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
+                let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
         };
         Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
+    }
+
+    /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
+    fn flows(&self, usual: u64, targets: &Targets) -> usize {
+        let usual = usual.next_multiple_of(targets.addresses.len() as u64);
+        self.sockets.unwrap_or(usual) as usize
+    }
+
+    fn udp(&self, io: Io, sockets: usize) -> UdpPlan {
+        UdpPlan {
+            io,
+            sockets,
+            buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+            // As in dnsperf, 0 stands for any port.
+            local_port: self.local_port.filter(|port| *port > 0),
+        }
+    }
+
+    /// Sockets with which each client of a capture has a source address and port of its own, if there can be as many.
+    fn sockets_of(&self, captured: &Captured, threads: u64, targets: &Targets) -> u64 {
+        let addresses = self.local.as_ref().map_or(1, Sources::count);
+        let sockets = u128::from(captured.clients).div_ceil(addresses);
+        within(sockets as u64, threads, SOCKETS_MOST, targets)
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.
@@ -168,17 +213,31 @@ impl PlayerArgs {
         }
     }
 
-    /// Checks that the source addresses belong to this host and to the targets' family.
-    fn check_local(&self, plan: &Plan) -> anyhow::Result<()> {
+    /// Checks that the source addresses belong to this host and to the targets' family. `clients` are those of a capture,
+    /// which each take an address in turn.
+    fn check_local(&self, plan: &Plan, clients: u64) -> anyhow::Result<()> {
         let target = plan.targets[0];
         match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
                 Err(bad_input(format!("-a and the target {target} are of different families")))
             }
-            Some(local) => check_sources(local, plan.flows()),
+            Some(local) => check_sources(local, used(local, plan, clients)),
             None => Ok(()),
         }
     }
+}
+
+/// A number of flows within these limits, of which each target can have an equal part.
+fn within(wanted: u64, least: u64, most: usize, targets: &Targets) -> u64 {
+    let targets = targets.addresses.len() as u64;
+    let most = (most as u64 / targets * targets).max(least);
+    wanted.clamp(least, most).next_multiple_of(targets)
+}
+
+/// How many of these addresses a plan uses, from the first on.
+fn used(local: &Sources, plan: &Plan, clients: u64) -> usize {
+    let all = usize::try_from(local.count()).unwrap_or(usize::MAX);
+    plan.flows().max(clients as usize).min(all)
 }
 
 /// Checks a plan that another kqps made: its limits, and that its targets, cores and source addresses may be used.
@@ -193,6 +252,21 @@ pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
         Some(local) => check_sources(local, plan.flows()),
         None => Ok(()),
     }
+}
+
+/// Checks that the clients of a capture get addresses of this host alone in a plan that another kqps made.
+pub(crate) fn check_clients(plan: &Plan, facts: &CaptureFacts) -> anyhow::Result<()> {
+    let pile = plan.replay.as_ref().map_or(1, |replay| u64::from(replay.pile));
+    let clients = u64::from(facts.clients) * pile;
+    plan.local.as_ref().map_or(Ok(()), |local| check_sources(local, used(local, plan, clients)))
+}
+
+/// Refuses an I/O model that plays no capture.
+fn check_io_of_replay(io: Io) -> anyhow::Result<()> {
+    if matches!(io, Io::Auto | Io::Mmsg) {
+        return Ok(());
+    }
+    Err(bad_input(format!("--io {}: a capture is played over udp by mmsg; leave the flag out", io.name())))
 }
 
 /// An error if `--local-port` leaves too few ports.

@@ -1,10 +1,12 @@
 //! Opens the queries that the player's flags name.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use kqps_capture::is_capture;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
 use kqps_lab::play::QueryFile;
@@ -12,8 +14,32 @@ use tempfile::NamedTempFile;
 
 use super::PlayerArgs;
 use crate::exit::bad_input;
+use crate::load::skipped::captured;
 use crate::load::dnsperf::query_file;
 use crate::load::skipped::skipped;
+
+/// Whether the queries that the flags name are a capture, or can only be read once: what a pipe has shows only as it is
+/// read.
+pub(crate) fn may_be_capture(args: &PlayerArgs) -> bool {
+    if args.binary {
+        return false;
+    }
+    let Ok((standard_input, path)) = query_file(args.queries.as_deref()) else { return false };
+    let facts = match &standard_input {
+        Some(file) => file.metadata(),
+        None => fs::metadata(&path),
+    };
+    let Ok(kind) = facts.map(|facts| facts.file_type()) else { return false };
+    if !kind.is_file() {
+        return kind.is_fifo() || kind.is_socket();
+    }
+    let mut first = [0; 4];
+    let read = match standard_input {
+        Some(mut file) => file.stream_position().and_then(|at| file.read_at(&mut first, at)),
+        None => File::open(&path).and_then(|file| file.read_at(&mut first, 0)),
+    };
+    read.is_ok_and(|bytes| is_capture(&first[..bytes]))
+}
 
 /// Opens the queries that the flags name. Errors in them are errors in the user's input.
 pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
@@ -41,12 +67,23 @@ impl Queries {
         let copy = source.map(copied).transpose()?;
         let reread = copy.as_ref().map(|(copy, _)| copy.reopen()).transpose()?;
         let dataset = read_dataset(args, reread, &path)?;
+        let check = match dataset.capture() {
+            Some(facts) => {
+                eprintln!("kqps: {}", captured(&dataset, facts));
+                Some(dataset.check())
+            }
+            None => {
+                args.capture.check_none_is_given(&dataset)?;
+                args.check
+            }
+        };
         let file = QueryFile {
             format: if args.binary { Format::Binary } else { Format::Auto },
             edns: args.edns,
             dnssec: args.dnssec,
             skip_bad: args.skip_bad,
-            check: args.check,
+            check,
+            capture: args.capture.options(),
             ..QueryFile::of(copy.as_ref().map_or(&path, |(copy, _)| copy.path()))
         };
         Ok(Self { dataset, file, _copy: copy })
@@ -63,8 +100,14 @@ fn copied(mut source: File) -> anyhow::Result<(NamedTempFile, Unfinished)> {
 /// Reads queries from `source`, or from the file at `path`, which is their name in messages.
 fn read_dataset(args: &PlayerArgs, source: Option<File>, path: &Path) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
-    let options =
-        Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
+    let options = Options {
+        format,
+        edns: args.edns,
+        dnssec: args.dnssec,
+        skip_bad: args.skip_bad,
+        cache_dir: None,
+        capture: args.capture.options(),
+    };
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
     let dataset = match source {
@@ -77,6 +120,10 @@ fn read_dataset(args: &PlayerArgs, source: Option<File>, path: &Path) -> anyhow:
     }
     if let Some(note) = dataset.note() {
         eprintln!("kqps: {note}");
+    }
+    if let Some(facts) = dataset.capture() {
+        let check = args.capture.check(args.check, &dataset, facts)?;
+        return Ok(dataset.checked(check));
     }
     if args.check == Some(Check::Answers) && dataset.answers() == 0 {
         return Err(bad_input(format!(
