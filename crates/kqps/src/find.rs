@@ -38,7 +38,7 @@ use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
 use crate::load::{
-    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, may_be_capture, surroundings, watched, whole,
+    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings, watched,
 };
 use crate::print;
 use crate::signals;
@@ -142,6 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interface = interface_of(args, &plan)?;
     let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
     let queries = opened.map_or_else(|| Queries::open(&args.player), Ok)?;
+    check_against(&plan, &queries.dataset)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let gauges = Gauges::default();
     let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
@@ -217,7 +218,8 @@ fn opened_early(player: &PlayerArgs) -> anyhow::Result<Option<Queries>> {
 fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     let facts = queries.dataset.capture()?;
     let (window, pile) = (player.capture.window(), player.capture.pile());
-    let plan = ReplayPlan { from: window.from, to: window.to, pile, ..whole(fastrand::u64(..)) };
+    let seed = fastrand::u64(..);
+    let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
     Some(Captured::of(facts, plan, false))
 }
 

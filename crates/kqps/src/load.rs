@@ -39,7 +39,8 @@ use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use capture::no_capture;
 use condition::{Condition, Outcome};
-use replay::{Asked, Repeat, WITHOUT_END, captured_qps, parse_repeat, parse_speed};
+use plan_error::with_flags;
+use replay::{Asked, Repeat, parse_repeat, parse_speed, passes_within};
 
 pub(crate) use allowed::Allowed;
 pub(crate) use dnsperf::NotOfSearches;
@@ -47,7 +48,7 @@ pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_ca
 
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
-pub(crate) use replay::{Captured, usual_replay, whole};
+pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
@@ -146,6 +147,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts)).transpose()?;
     let load = |threads| captured.as_ref().map_or_else(|| load_of(args, threads), |(_, load)| *load);
     let captured = captured.as_ref().map(|(captured, _)| captured);
+    // The plan of the replay has the number of passes.
+    let stop = captured.map_or(stop, |_| Stop { passes: stop.passes.map(|_| 1), ..stop });
     let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
     let seed = args.seed.unwrap_or(SEED);
     let plan = Plan { seed, drop_reasons: args.drop_reasons, ..plan };
@@ -153,6 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;
     }
+    check_against(&plan, &dataset)?;
     let bar = io::stderr().is_terminal() && args.interval.is_none();
     let shown = ProgressDisplay { bar, every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
@@ -229,6 +233,11 @@ impl Watcher {
     }
 }
 
+/// Checks that a plan fits the queries.
+pub(crate) fn check_against(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()> {
+    plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))
+}
+
 /// The queries, if they may be a capture: its content decides what the plan is. Other queries are opened when the plan
 /// is known to be a good one.
 fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
@@ -243,25 +252,23 @@ impl Args {
     /// A capture with the plan of its replay, and the load.
     fn captured(&self, dataset: &Dataset, facts: &CaptureFacts) -> anyhow::Result<(Captured, LoadPlan)> {
         let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
-        let captured_qps = captured_qps(dataset, facts, window)? * f64::from(pile);
+        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
         let asked = Asked {
             rate_qps: self.rate,
             arrivals: self.arrivals,
             outstanding: self.outstanding,
             speed: self.speed,
         };
-        let (speed, load) = asked.load(captured_qps)?;
-        let once = if self.duration.is_some() { WITHOUT_END } else { 1 };
-        let plan = ReplayPlan {
-            from: window.from,
-            to: window.to,
-            speed,
-            repeat: self.repeat.map_or(once, |repeat| repeat.times),
-            gap: self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default(),
-            pile,
-            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+        let (speed, load) = asked.load(plan.mean_rate_qps(dataset))?;
+        let plan = ReplayPlan { speed, ..plan };
+        let repeat = match (self.repeat, self.duration) {
+            (Some(repeat), _) => repeat.times,
+            (None, Some(duration)) => passes_within(duration, &plan, facts),
+            (None, None) => 1,
         };
-        Ok((Captured::of(facts, plan, true), load))
+        let gap = self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default();
+        Ok((Captured::of(facts, ReplayPlan { repeat, gap, ..plan }, true), load))
     }
 
     /// Refuses the flags of captures for queries that are none.

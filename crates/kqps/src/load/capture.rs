@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_dataset::{CaptureFacts, CaptureOptions, Check, Client, Dataset};
+use kqps_player::plan::PILE_MOST;
 
 use crate::captured::CapturedArgs;
 use crate::exit::bad_input;
 use crate::value::{parse_duration, parse_within};
-
-/// The most slices that are played at once.
-const PILE_MOST: u64 = 10_000;
 
 /// What a client of a capture is, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,7 +71,7 @@ pub(crate) struct CaptureArgs {
     /// Cut a capture into this many slices and play them at once, each with clients of its own
     ///
     /// The load is as many times higher, and each client asks at its own pace.
-    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=PILE_MOST))]
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=u64::from(PILE_MOST)))]
     pile: Option<u32>,
 }
 

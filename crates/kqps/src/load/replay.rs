@@ -7,18 +7,14 @@ use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_files::value::scaled;
 use kqps_player::{Arrivals, LoadPlan, ReplayPlan};
 
-use super::capture::Window;
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_some_time};
 
 /// The greatest accepted speed. A greater one is a slip.
 const SPEED_MOST: f64 = 1e6;
 
-/// The shortest time that a rate is taken over, seconds: all queries of a capture may have one stamp.
-const SPAN_LEAST_S: f64 = 1e-3;
-
-/// The number of passes over a capture whose load ends by time.
-pub(crate) const WITHOUT_END: u64 = u64::MAX;
+/// The shortest pass, seconds: all queries of a capture may have one stamp.
+const PASS_LEAST_S: f64 = 1e-3;
 
 /// Parses a speed: a positive factor, such as `2x`.
 pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
@@ -109,53 +105,21 @@ impl Captured {
     }
 }
 
-/// Queries a second in a part of a capture, on average. An error if no query lies in it.
-pub(super) fn captured_qps(dataset: &Dataset, facts: &CaptureFacts, window: Window) -> anyhow::Result<f64> {
-    let whole = Duration::from_nanos(facts.duration_ns);
-    let to = window.to.map_or(whole, |to| to.min(whole));
-    let queries = if window == Window::default() { dataset.queries() } else { queries_in(dataset, window) };
-    if queries == 0 {
-        return Err(bad_input(format!(
-            "--window: no query of {} was captured then; its last one came {whole:?} after its first",
-            dataset.path().display()
-        )));
-    }
-    let span_s = to.saturating_sub(window.from).as_secs_f64();
-    Ok(queries as f64 / span_s.max(SPAN_LEAST_S))
+/// Passes over a capture that fill this time, pauses left out.
+pub(super) fn passes_within(time: Duration, plan: &ReplayPlan, facts: &CaptureFacts) -> u64 {
+    let end = plan.to.unwrap_or(Duration::MAX).min(Duration::from_nanos(facts.duration_ns));
+    let pass_s = end.saturating_sub(plan.from).as_secs_f64() / f64::from(plan.pile) / plan.speed;
+    (time.as_secs_f64() / pass_s.max(PASS_LEAST_S)).ceil() as u64 + 1
 }
 
-fn queries_in(dataset: &Dataset, window: Window) -> u64 {
-    let at = |time: Duration| dataset.position_at(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let (mut position, end) = (at(window.from), window.to.map_or(dataset.end(), at));
-    let mut queries = 0;
-    while position < end {
-        position = dataset.after(position);
-        queries += 1;
-    }
-    queries
-}
-
-/// The replay by a plan that says nothing of captures, such as a study's: all of the capture in its order, without end.
-/// The hash of the capture is the seed, so that all trials of a run map clients alike, in a way that is not known without
-/// the capture. `None` for other queries.
+/// The replay by a plan that says nothing of captures, such as a study's: all of the capture. The hash of the capture is
+/// the seed. So all trials of a run map clients alike, in a way that nobody knows who lacks the capture. `None` for other
+/// queries.
 pub(crate) fn usual_replay(dataset: &Dataset) -> Option<ReplayPlan> {
     dataset.capture()?;
     let hash = dataset.hash();
     let seed = hash.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default();
-    Some(whole(seed))
-}
-
-/// All of a capture as it is, without end.
-pub(crate) fn whole(seed: u64) -> ReplayPlan {
-    ReplayPlan {
-        from: Duration::ZERO,
-        to: None,
-        speed: 1.0,
-        repeat: WITHOUT_END,
-        gap: Duration::ZERO,
-        pile: 1,
-        seed,
-    }
+    Some(ReplayPlan { seed, ..ReplayPlan::default() })
 }
 
 #[cfg(test)]
@@ -168,8 +132,7 @@ mod tests {
 
     #[test]
     fn a_capture_is_played_as_it_came_unless_the_flags_say_otherwise() {
-        let open =
-            |rate_qps, arrivals, window| LoadPlan::Open { rate_qps, arrivals, window };
+        let open = |rate_qps, arrivals, window| LoadPlan::Open { rate_qps, arrivals, window };
         let (captured, none) = (Some(Arrivals::Captured), Asked::default());
         assert_eq!(load(none), Ok((1.0, open(1_000.0, Arrivals::Captured, None))));
         assert_eq!(
@@ -188,6 +151,16 @@ mod tests {
             let error = load(Asked { speed: Some(2.0), ..asked }).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn as_many_passes_as_fill_the_time() {
+        let facts = CaptureFacts { duration_ns: 10_000_000_000, ..CaptureFacts::default() };
+        let passes = |plan: ReplayPlan| passes_within(Duration::from_secs(60), &plan, &facts);
+        assert_eq!(passes(ReplayPlan::default()), 7);
+        assert_eq!(passes(ReplayPlan { speed: 2.0, pile: 2, ..ReplayPlan::default() }), 25);
+        let window = ReplayPlan { from: Duration::from_secs(4), ..ReplayPlan::default() };
+        assert_eq!(passes(window), 11);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and goes on with what dnsperf does not print.
 
 mod connections;
+mod replay;
 
 use std::fmt::Write as _;
 
@@ -15,6 +16,7 @@ use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
 
 use super::subject::watched;
 use connections::{connection_lines, tcp_lines};
+use replay::{differences, replay_lines};
 
 pub(crate) use connections::ANY_CERTIFICATE;
 
@@ -28,6 +30,8 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -
     if let Some(workers) = workers {
         text += &balance(trial, workers);
     }
+    text += &replay_lines(trial);
+    text += &differences(trial);
     text += &losses(trial);
     text += &drop_reasons(trial);
     if trial.interrupted {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kqps_lab::words::time;
+use kqps_lab::words::time as in_words;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::rate::rate;
 use time::OffsetDateTime;
@@ -32,7 +32,8 @@ fn what(shown: &Shown) -> String {
     let first = OffsetDateTime::from_unix_timestamp((first_unix_ms / 1000) as i64).ok();
     let form = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     let first = first.and_then(|first| first.format(form).ok());
-    format!("a capture of {} from {} on", time(capture.span_s), first.unwrap_or_else(|| "an unknown time".into()))
+    let first = first.unwrap_or_else(|| "an unknown time".into());
+    format!("a capture of {} from {first} on", in_words(capture.span_s))
 }
 
 fn line(text: &mut String, label: &str, value: &str) {
@@ -42,8 +43,8 @@ fn line(text: &mut String, label: &str, value: &str) {
 fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
     let mut text = String::new();
     let others: u64 = capture.skipped.values().sum();
-    let packets =
-        format!("{}: {} queries, {} responses, {others} others", capture.packets, shown.queries, capture.responses);
+    let (packets, responses) = (capture.packets, capture.responses);
+    let packets = format!("{packets}: {} queries, {responses} responses, {others} others", shown.queries);
     line(&mut text, "Packets", &packets);
     if others > 0 {
         line(&mut text, "Others", &listed(&capture.skipped, capture.packets));
@@ -52,12 +53,13 @@ fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
         line(&mut text, "Further messages", &format!("{} in packets that had one already", capture.further));
     }
     if let Some(SpreadShown { mean, p50, p99, max }) = capture.rate {
-        let of = |qps: f64| rate(qps);
-        let (p50, p99, max) = (of(p50 as f64), of(p99 as f64), of(max as f64));
-        line(&mut text, "Queries per second", &format!("mean {}, by second p50 {p50}, p99 {p99}, max {max}", of(mean)));
+        let [p50, p99, max] = [p50, p99, max].map(|qps| rate(qps as f64));
+        let rates = format!("mean {}, by second p50 {p50}, p99 {p99}, max {max}", rate(mean));
+        line(&mut text, "Queries per second", &rates);
     }
     let least = if capture.clients_at_least { "more than " } else { "" };
-    let clients = format!("{least}{} addresses in {least}{} networks (/24, /48)", capture.clients, capture.networks);
+    let (clients, networks) = (capture.clients, capture.networks);
+    let clients = format!("{least}{clients} addresses in {least}{networks} networks (/24, /48)");
     line(&mut text, "Clients", &clients);
     let mut transports = listed(&capture.transports, shown.queries);
     if capture.connections > 0 {
@@ -84,7 +86,12 @@ fn of_queries(shown: &Shown) -> String {
         line(&mut text, "Expected codes", &listed(&shown.expected_rcodes, shown.queries));
     }
     let ExtrasShown { edns, dnssec_ok, client_subnet, cookie, signed } = shown.extras;
-    let kinds = [("DO", dnssec_ok), ("client subnet", client_subnet), ("cookie", cookie), ("signed (TSIG)", signed)];
+    let kinds = [
+        ("DO", dnssec_ok),
+        ("client subnet", client_subnet),
+        ("cookie", cookie),
+        ("signed (TSIG)", signed),
+    ];
     let kinds = kinds.iter().filter(|(_, count)| *count > 0);
     let kinds = kinds.map(|(kind, count)| format!(", {kind} {}", with_share(*count, shown.queries)));
     line(&mut text, "EDNS", &(with_share(edns, shown.queries) + &kinds.collect::<String>()));

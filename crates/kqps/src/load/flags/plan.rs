@@ -10,9 +10,7 @@ use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
-use kqps_player::plan::{
-    CONNECTIONS_MOST, SEED, SOCKETS_MOST, have_cores_of_their_own, usual_coalesce,
-};
+use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_tls::{Client, ClientSettings};
 
@@ -133,13 +131,10 @@ impl PlayerArgs {
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
             if captured.is_some() {
-                check_io_of_replay(self.io)?;
+                self.check_no_sockets()?;
             }
-            let usual = match captured {
-                Some(captured) => self.sockets_of(captured, threads, targets),
-                None => threads.saturating_mul(SOCKETS_PER_THREAD),
-            };
-            return Ok(Wire::Udp(self.udp(self.io, flows(usual))));
+            let sockets = flows(threads.saturating_mul(SOCKETS_PER_THREAD));
+            return Ok(Wire::Udp(self.udp(self.io, sockets)));
         }
         let of_udp =
             [(self.buffer.is_some() && !is_quic, "-b"), (self.local_port.is_some_and(|port| port > 0), "-x")];
@@ -184,11 +179,14 @@ impl PlayerArgs {
         }
     }
 
-    /// Sockets with which each client of a capture has a source address and port of its own, if there can be as many.
-    fn sockets_of(&self, captured: &Captured, threads: u64, targets: &Targets) -> u64 {
-        let addresses = self.local.as_ref().map_or(1, Sources::count);
-        let sockets = u128::from(captured.clients).div_ceil(addresses);
-        within(sockets as u64, threads, SOCKETS_MOST, targets)
+    /// Refuses a number of sockets for a capture, whose clients decide it.
+    fn check_no_sockets(&self) -> anyhow::Result<()> {
+        if self.sockets.is_some() {
+            return Err(bad_input(
+                "-c: the clients of a capture have as many sockets or connections as they need; leave it out",
+            ));
+        }
+        Ok(())
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.
@@ -259,14 +257,6 @@ pub(crate) fn check_clients(plan: &Plan, facts: &CaptureFacts) -> anyhow::Result
     let pile = plan.replay.as_ref().map_or(1, |replay| u64::from(replay.pile));
     let clients = u64::from(facts.clients) * pile;
     plan.local.as_ref().map_or(Ok(()), |local| check_sources(local, used(local, plan, clients)))
-}
-
-/// Refuses an I/O model that plays no capture.
-fn check_io_of_replay(io: Io) -> anyhow::Result<()> {
-    if matches!(io, Io::Auto | Io::Mmsg) {
-        return Ok(());
-    }
-    Err(bad_input(format!("--io {}: a capture is played over udp by mmsg; leave the flag out", io.name())))
 }
 
 /// An error if `--local-port` leaves too few ports.

@@ -55,7 +55,7 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
 }
 
 /// Counts by cause in one line.
-fn causes(counts: &BTreeMap<String, u64>) -> String {
+pub(super) fn causes(counts: &BTreeMap<String, u64>) -> String {
     let parts: Vec<String> = counts.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
     if parts.is_empty() { "0".into() } else { parts.join(", ") }
 }

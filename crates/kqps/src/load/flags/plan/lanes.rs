@@ -7,7 +7,7 @@ use kqps_observation::trial::Transport;
 use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_player::{Io, Lane, TcpPlan, Wire};
 
-use super::{PlayerArgs, check_io_of_replay, within};
+use super::{PlayerArgs, SOCKETS_PER_THREAD, within};
 use crate::exit::bad_input;
 use crate::load::connections::check_io;
 use crate::load::replay::Captured;
@@ -83,30 +83,23 @@ impl PlayerArgs {
             self.connections.check_none_is_given()?;
         }
         self.connections.check_as_captured()?;
-        self.check_io_of(share)?;
-        let of_udp_io = if check_io_of_replay(self.io).is_ok() { self.io } else { Io::Auto };
-        let of_tcp_io = if check_io(self.io, Transport::Tcp).is_ok() { self.io } else { Io::Auto };
+        self.check_no_sockets()?;
+        // An I/O model that fits neither lane is refused with the plan.
+        let is_for_tcp = of_tcp > 0 && check_io(self.io, Transport::Tcp).is_ok();
+        let (udp_io, tcp_io) = if is_for_tcp { (Io::Auto, self.io) } else { (self.io, Io::Auto) };
         let mut lanes = Vec::new();
         if of_udp > 0 {
-            let sockets = self.flows(self.sockets_of(captured, of_udp, targets), targets);
-            let wire = Wire::Udp(self.udp(of_udp_io, sockets));
+            let sockets = self.flows(of_udp.saturating_mul(SOCKETS_PER_THREAD), targets);
+            let wire = Wire::Udp(self.udp(udp_io, sockets));
             lanes.push(Lane { carried: Carried::Udp, wire, threads: of_udp as usize });
         }
         if of_tcp > 0 {
             let connections = within(captured.places, of_tcp, CONNECTIONS_MOST, targets);
             let plan = self.connections.plan(connections as usize, timeout);
-            let wire = Wire::Tcp(TcpPlan { io: of_tcp_io, ..plan });
+            let wire = Wire::Tcp(TcpPlan { io: tcp_io, ..plan });
             lanes.push(Lane { carried: Carried::Tcp, wire, threads: of_tcp as usize });
         }
         Ok(Wire::Captured(lanes))
-    }
-
-    /// Refuses an I/O model that no lane has.
-    fn check_io_of(&self, share: &Share) -> anyhow::Result<()> {
-        if share.tcp > 0 && check_io(self.io, Transport::Tcp).is_ok() {
-            return Ok(());
-        }
-        check_io_of_replay(self.io)
     }
 }
 
