@@ -33,8 +33,8 @@ Examples:
 
 /// Show what is in a capture or a query file
 ///
-/// Rates, types, rcodes, clients, transports, sizes, the most frequent names, EDNS, and what is no query. No address of a
-/// client is printed.
+/// Rates, types, rcodes, clients, transports, sizes, the most frequent names, EDNS, and what is no query. No address
+/// of a client is printed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -84,7 +84,7 @@ fn of_capture(mut reader: Reader, top: usize, name: &str) -> anyhow::Result<Show
         }
     }
     let counts = reader.counts();
-    counts.check().map_err(|error| anyhow::anyhow!("{name}: the packets do not add up: {error}"))?;
+    counts.check().map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     Ok(tally.of_capture(counts, top))
 }
 

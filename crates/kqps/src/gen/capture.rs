@@ -1,5 +1,5 @@
-//! `kqps gen capture`: a capture in which clients ask the queries of a file, for `kqps load` and for other programs that
-//! replay captures.
+//! `kqps gen capture`: a capture in which clients ask the queries of a file, for `kqps load` and for other programs
+//! that replay captures.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -119,7 +119,7 @@ fn write(
         if random.f64() < args.tcp {
             // A port for each connection.
             let from = SocketAddr::new(from.ip(), random.u16(PORTS));
-            writer.tcp_query(at_ns, from, to, &message)?;
+            writer.tcp_query(at_ns, from, to, &message, None)?;
         } else {
             writer.udp(at_ns, from, to, &message)?;
         }

@@ -112,9 +112,9 @@ pub(super) fn passes_within(time: Duration, plan: &ReplayPlan, facts: &CaptureFa
     (time.as_secs_f64() / pass_s.max(PASS_LEAST_S)).ceil() as u64 + 1
 }
 
-/// The replay by a plan that says nothing of captures, such as a study's: all of the capture. The hash of the capture is
-/// the seed. So all trials of a run map clients alike, in a way that nobody knows who lacks the capture. `None` for other
-/// queries.
+/// The replay by a plan that says nothing of captures, such as a study's: all of the capture. The hash of the capture
+/// is the seed. So all trials of a run map clients alike, and the mapping is unknown without the capture. `None` for
+/// other queries.
 pub(crate) fn usual_replay(dataset: &Dataset) -> Option<ReplayPlan> {
     dataset.capture()?;
     let hash = dataset.hash();

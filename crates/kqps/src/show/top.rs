@@ -1,5 +1,5 @@
-//! The most frequent names in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, ICDT 2005). Each name that is
-//! asked in more than one of [`COUNTERS`] queries is among them, and no count is too low.
+//! The most frequent names in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, ICDT 2005). Each name
+//! that is asked in more than one of [`COUNTERS`] queries is among them, and no count is too low.
 
 use std::collections::HashMap;
 use std::rc::Rc;
