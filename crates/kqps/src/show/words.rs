@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kqps_lab::words::time as in_words;
+use kqps_lab::words::{counted, time as in_words};
 use kqps_observation::visible::visible_line;
 use kqps_verdict::rate::rate;
 use time::OffsetDateTime;
@@ -59,7 +59,8 @@ fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
     }
     let least = if capture.clients_at_least { "more than " } else { "" };
     let (clients, networks) = (capture.clients, capture.networks);
-    let clients = format!("{least}{clients} addresses in {least}{networks} networks (/24, /48)");
+    let (clients, networks) = (counted(clients, "client"), counted(networks, "network"));
+    let clients = format!("{least}{clients}, by address, in {least}{networks} (/24, /48)");
     line(&mut text, "Clients", &clients);
     let mut transports = listed(&capture.transports, shown.queries);
     if capture.connections > 0 {
