@@ -70,7 +70,7 @@ fn append(query: &Query<'_>, line: &mut Vec<u8>) -> Option<()> {
         return None;
     }
     let end = literal_end(message, HEADER_BYTES)?;
-    let &[t0, t1, c0, c1] = message.get(end..)?.first_chunk()?;
+    let &[t0, t1, c0, c1] = message.get(end..)?.first_chunk::<4>()?;
     if u16::from_be_bytes([c0, c1]) != CLASS_IN {
         return None;
     }

@@ -45,6 +45,7 @@ fn parse_window(text: &str) -> Result<Window, String> {
 
 /// The flags of captures. The comments are the help text.
 #[derive(clap::Args)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(next_help_heading = "Captures")]
 pub(crate) struct CaptureArgs {
     #[command(flatten)]

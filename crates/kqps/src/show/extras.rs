@@ -50,7 +50,7 @@ impl Extras {
 
     /// Reads options: code, length, data (RFC 6891, section 6.1.2).
     fn options(&mut self, mut data: &[u8]) -> Option<()> {
-        while let Some((&[c0, c1, l0, l1], rest)) = data.split_first_chunk() {
+        while let Some((&[c0, c1, l0, l1], rest)) = data.split_first_chunk::<4>() {
             match u16::from_be_bytes([c0, c1]) {
                 CLIENT_SUBNET => self.client_subnet = true,
                 COOKIE => self.cookie = true,

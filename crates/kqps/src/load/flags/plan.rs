@@ -23,6 +23,7 @@ use crate::load::replay::Captured;
 use crate::load::subject;
 use crate::load::target::{Targets, resolve_all};
 use crate::value::{List, cores};
+use lanes::Share;
 
 /// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
 const SOCKETS_PER_THREAD: u64 = 32;
@@ -49,14 +50,14 @@ impl PlayerArgs {
         let cpus = cores(self.cpus.as_ref())?;
         let found = self.targets()?;
         let named = self.transport(found.transport)?;
-        let lanes = captured.filter(|captured| captured.keeps_transports && named.is_none());
-        let lanes = lanes.map(lanes::Share::of).transpose()?;
-        let least = lanes.as_ref().map_or(1, lanes::Share::threads_least);
+        let kept = captured.filter(|captured| captured.keeps_transports && named.is_none());
+        let share = kept.map(Share::of).transpose()?;
+        let least = share.as_ref().map_or(1, Share::threads_least);
         let threads = self.threads.unwrap_or_else(|| (cpus.len() as u64).max(least));
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
         let load = load(threads);
-        let transport = lanes.as_ref().map_or(named.unwrap_or_default(), lanes::Share::watched);
-        let wire = match (&lanes, captured) {
+        let transport = share.as_ref().map_or(named.unwrap_or_default(), Share::watched);
+        let wire = match (&share, captured) {
             (Some(share), Some(captured)) => self.lanes(share, captured, threads, &found, timeout)?,
             _ => self.wire(transport, (threads, load.window()), &found, timeout, captured)?,
         };

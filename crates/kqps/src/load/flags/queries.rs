@@ -14,9 +14,8 @@ use tempfile::NamedTempFile;
 
 use super::PlayerArgs;
 use crate::exit::bad_input;
-use crate::load::skipped::captured;
 use crate::load::dnsperf::query_file;
-use crate::load::skipped::skipped;
+use crate::load::skipped::{captured, skipped};
 
 /// Whether the queries that the flags name are a capture, or can only be read once: what a pipe has shows only as it is
 /// read.

@@ -112,7 +112,7 @@ fn write_answered(captures: &Captures, server: SocketAddr, queries: &[Vec<u8>]) 
         let from = SocketAddr::from(([198, 18, 0, 1 + number % 3], 40_000));
         let mut reply = ask(server, query).0;
         if usize::from(number) + 1 == queries.len() {
-            reply[3] = reply[3] & 0xf0 | SERVFAIL;
+            reply[3] = (reply[3] & 0xf0) | SERVFAIL;
         }
         let at_ns = 1_000_000_000_000 + 1_000_000 * u64::from(number);
         writer.udp(at_ns, from, to, query).unwrap();

@@ -69,7 +69,7 @@ impl PlayerArgs {
         targets: &Targets,
         timeout: Duration,
     ) -> anyhow::Result<Wire> {
-        if threads < share.threads_least() {
+        if threads < share.threads_least() && share.threads_least() > 1 {
             return Err(bad_input(format!(
                 "-T {threads}: the capture has queries over udp and over tcp, and each takes a thread of its own; give \
                  -T 2 or more, or a target such as udp://ADDR for all of them"
