@@ -10,13 +10,6 @@ use crate::captured::CapturedArgs;
 use crate::exit::bad_input;
 use crate::value::{parse_duration, parse_within};
 
-/// What a client of a capture is, as typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ClientArg {
-    Address,
-    AddressAndPort,
-}
-
 /// Where expectations come from, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ExpectArg {
@@ -55,8 +48,8 @@ pub(crate) struct CaptureArgs {
     ///
     /// Each client keeps a source address and port, or connections, of its own. docs/CAPTURES.md says how captured
     /// clients become addresses of this host (-a).
-    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
-    client: Option<ClientArg>,
+    #[arg(long, value_name = "WHAT")]
+    client: Option<Client>,
 
     /// Check replies for what the capture's own replies had: captured
     ///
@@ -79,10 +72,7 @@ pub(crate) struct CaptureArgs {
 impl CaptureArgs {
     /// How a capture is read.
     pub(crate) fn options(&self) -> CaptureOptions {
-        self.captured.options(match self.client {
-            Some(ClientArg::AddressAndPort) => Client::AddressAndPort,
-            Some(ClientArg::Address) | None => Client::Address,
-        })
+        self.captured.options(self.client.unwrap_or_default())
     }
 
     /// The part that is played.
