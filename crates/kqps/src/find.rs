@@ -24,7 +24,7 @@ use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::Transport;
-use kqps_player::{Arrivals, LoadPlan, Plan, Stop, Wire};
+use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::percent;
@@ -37,7 +37,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{NotOfSearches, PlayerArgs, Queries, TIMEOUT, surroundings, watched};
+use crate::load::{
+    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings, watched,
+};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
@@ -129,14 +131,18 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
+    let opened = opened_early(&args.player)?;
+    let captured = opened.as_ref().and_then(|queries| capture_of(&args.player, queries));
     let (plan, subject) = args.player.plan(
         |threads| LoadPlan::Closed { outstanding: WINDOW.max(threads) },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
+        captured.as_ref(),
     )?;
     let interface = interface_of(args, &plan)?;
     let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
-    let queries = Queries::open(&args.player)?;
+    let queries = opened.map_or_else(|| Queries::open(&args.player), Ok)?;
+    check_against(&plan, &queries.dataset)?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let gauges = Gauges::default();
     let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
@@ -197,6 +203,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         keeping.end(!interrupted, None)?;
     }
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// The queries, if they may be a capture, whose clients decide what the plan is.
+fn opened_early(player: &PlayerArgs) -> anyhow::Result<Option<Queries>> {
+    if !may_be_capture(player) {
+        return Ok(None);
+    }
+    player.targets()?;
+    Queries::open(player).map(Some)
+}
+
+/// A capture, of which every trial plays the queries in their order, at the rate of the search and over one transport.
+fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
+    let facts = queries.dataset.capture()?;
+    let (window, pile) = (player.capture.window(), player.capture.pile());
+    let seed = fastrand::u64(..);
+    let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
+    Some(Captured::of(facts, plan, false))
 }
 
 /// Whether a trial was played over TLS without a check of certificates.

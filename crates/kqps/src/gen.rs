@@ -1,6 +1,8 @@
-//! `kqps gen`: zones and query files from a recipe and its seed.
+//! `kqps gen`: zones and query files from a recipe and its seed, captures of queries, and queries of captures.
 
+mod capture;
 mod flags;
+mod from_capture;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,6 +10,7 @@ use std::process::ExitCode;
 use kqps_lab::signing::{self, SigningError};
 use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 
+use crate::captured::CapturedArgs;
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_seed, parse_share};
 use flags::{NamesArgs, Popular, WeightedType};
@@ -16,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps gen zone --origin bench.test --records 100k -o bench.zone
   kqps gen queries --origin bench.test --records 100k -n 1M -o bench.queries
+  kqps gen capture -d bench.queries -Q 10k --clients 500 -o bench.pcap
   kqps gen recipe windows-mix";
 
 const ZONE_EXAMPLES: &str = "\
@@ -29,14 +33,14 @@ Examples:
   kqps gen queries -n 1M -o example.queries
   kqps gen queries --origin bench.test --types A:60,AAAA:40 -o bench.queries
   kqps gen queries --recipe windows-mix --expect answers -n 500k -o mix.queries
-  kqps gen queries --no-expected --popularity zipf:1.0 -n 100k -o echo.queries";
+  kqps gen queries --from traffic.pcap --expect answers -o traffic.queries";
 
 const RECIPE_EXAMPLES: &str = "\
 Examples:
   kqps gen recipe
   kqps gen recipe windows-mix";
 
-/// Generate zones and query files from a recipe and its seed
+/// Generate zones and query files from a recipe and its seed, or captures and queries from each other
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,6 +52,7 @@ pub(crate) struct Args {
 enum What {
     Zone(ZoneArgs),
     Queries(Box<QueriesArgs>),
+    Capture(capture::CaptureArgs),
     Recipe(RecipeArgs),
 }
 
@@ -63,12 +68,22 @@ struct ZoneArgs {
     output: PathBuf,
 }
 
-/// Write a query file for generated zones, named by the same flags as for `kqps gen zone`
+/// Write a query file for generated zones, named by the same flags as for `kqps gen zone`, or for a capture
 #[derive(clap::Args)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(after_help = QUERIES_EXAMPLES, next_help_heading = "Queries")]
 struct QueriesArgs {
     #[command(flatten)]
     names: NamesArgs,
+
+    /// Write the queries of this capture, in its order
+    ///
+    /// A line has no client, time or transport, and no client subnet. `kqps load -d` plays the capture itself.
+    #[arg(long, value_name = "FILE", conflicts_with_all = GENERATED, help_heading = "Captures")]
+    from: Option<PathBuf>,
+
+    #[command(flatten)]
+    captured: CapturedArgs,
 
     /// How many queries
     #[arg(short = 'n', long, value_parser = parse_count, default_value = "1M")]
@@ -91,7 +106,7 @@ struct QueriesArgs {
 
     /// What the file has of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
     ///
-    /// With answers it is the rcode and a digest of the answer.
+    /// With answers it is the rcode and a digest of the answer. Of a capture's answers the file has nothing by default.
     #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
     expect: Option<Expect>,
 
@@ -108,6 +123,22 @@ struct QueriesArgs {
     output: PathBuf,
 }
 
+/// The flags of generated queries, which say nothing of captured ones.
+const GENERATED: [&str; 12] = [
+    "recipe",
+    "set",
+    "origin",
+    "records",
+    "label_length",
+    "seed",
+    "count",
+    "nxdomain",
+    "types",
+    "popularity",
+    "no_expected",
+    "query_seed",
+];
+
 /// Print a built-in recipe, as a start for your own; without a name, list them
 #[derive(clap::Args)]
 #[command(after_help = RECIPE_EXAMPLES)]
@@ -120,6 +151,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Zone(args) => zone(&args),
         What::Queries(args) => queries(*args),
+        What::Capture(args) => capture::run(&args),
         What::Recipe(args) => recipe(args.name.as_deref()),
     }
 }
@@ -158,6 +190,12 @@ fn words(recipe: &Recipe) -> String {
 }
 
 fn queries(args: QueriesArgs) -> anyhow::Result<ExitCode> {
+    if let Some(capture) = &args.from {
+        return from_capture::write(capture, &args.captured, args.expect, &args.output);
+    }
+    if let Some(flag) = args.captured.given() {
+        return Err(bad_input(format!("{flag} is for captures: name one with --from FILE")));
+    }
     let mut recipe = args.names.recipe()?;
     let asked = &mut recipe.queries;
     if args.names.recipe.is_none() {

@@ -1,5 +1,7 @@
 //! `kqps load`: plays queries at a target and accounts for each.
 
+mod allowed;
+mod capture;
 mod condition;
 mod connections;
 mod dnsperf;
@@ -8,6 +10,7 @@ mod http;
 mod plan_error;
 mod progress;
 mod quic;
+mod replay;
 pub(crate) mod skipped;
 mod subject;
 mod target;
@@ -18,13 +21,13 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kqps_dataset::Dataset;
+use kqps_dataset::{CaptureFacts, Dataset};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
-use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
+use kqps_player::{Arrivals, Control, LoadPlan, Plan, ReplayPlan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -34,15 +37,20 @@ use crate::exit::{COULD_NOT, REFUSED, bad_input};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
+use capture::no_capture;
 use condition::{Condition, Outcome};
+use plan_error::with_flags;
+use replay::{Asked, Repeat, parse_repeat, parse_speed, passes_within};
 
+pub(crate) use allowed::Allowed;
 pub(crate) use dnsperf::NotOfSearches;
-pub(crate) use flags::{PlayerArgs, Queries, check_plan};
+pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 
 use flags::open_dataset;
 pub(crate) use progress::ProgressDisplay;
+pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use subject::watched;
-pub(crate) use target::{Allowed, Family, resolve_all};
+pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
 pub(crate) use words::ANY_CERTIFICATE;
 
@@ -53,7 +61,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
   kqps load tcp://127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
-  kqps load https://127.0.0.1:8443 -d bench.queries -q 500 --ca ca.pem
+  kqps load 127.0.0.1:5300 -d traffic.pcap --expect captured --speed 2x
   kqps load 192.0.2.1 --allow-target 192.0.2.1 -d bench.queries -Q 10k -t 250ms";
 
 /// Play queries at a target and account for each
@@ -74,21 +82,30 @@ pub(crate) struct Args {
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
-    /// Spacing of an open loop's queries: even (the default) or poisson
-    #[arg(long, value_name = "HOW", requires = "rate", help_heading = "Load")]
+    /// Spacing of an open loop's queries: even (the default), poisson, or captured, as they came in a capture
+    ///
+    /// A capture without -Q is played as captured. With -Q and captured its gaps are stretched to that mean rate.
+    #[arg(long, value_name = "HOW", help_heading = "Load")]
     arrivals: Option<Arrivals>,
 
-    /// The seed of random arrivals (poisson)
-    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = SEED, help_heading = "Load")]
-    seed: u64,
+    /// Play captured gaps this many times as fast, such as 2x or 0.5x (default: 1x)
+    ///
+    /// Idle times of connections shrink likewise, and entries in caches live for more queries. --pile makes more load
+    /// without that.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_speed, help_heading = "Captures")]
+    speed: Option<f64>,
+
+    /// The seed of random arrivals (default: 1), and of the addresses of captured clients (default: a random one)
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, help_heading = "Load")]
+    seed: Option<u64>,
 
     /// Send for this long (default: once through the queries)
     #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Send all queries this many times
-    #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
-    repeat: Option<u64>,
+    /// Send all queries this many times; those of a capture with a pause after each time, as in 3:10s
+    #[arg(short = 'n', long, value_name = "COUNT[:GAP]", value_parser = parse_repeat, help_heading = "Load")]
+    repeat: Option<Repeat>,
 
     /// Print a line of statistics this often
     #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Output")]
@@ -125,9 +142,21 @@ pub(crate) struct Judged<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = stop_of(args)?;
-    let (plan, subject) = args.player.plan(|threads| load_of(args, threads), stop, |_| TIMEOUT)?;
-    let plan = Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..plan };
-    let dataset = open_dataset(&args.player)?;
+    let opened = opened_early(args)?;
+    let facts = opened.as_ref().and_then(|dataset| Some((dataset, dataset.capture()?)));
+    let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts)).transpose()?;
+    let load = |threads| captured.as_ref().map_or_else(|| load_of(args, threads), |(_, load)| *load);
+    let captured = captured.as_ref().map(|(captured, _)| captured);
+    // The plan of the replay has the number of passes.
+    let stop = captured.map_or(stop, |_| Stop { passes: stop.passes.map(|_| 1), ..stop });
+    let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
+    let seed = args.seed.unwrap_or(SEED);
+    let plan = Plan { seed, drop_reasons: args.drop_reasons, ..plan };
+    let dataset = opened.map_or_else(|| open_dataset(&args.player), Ok)?;
+    if dataset.capture().is_none() {
+        args.check_no_capture(&dataset)?;
+    }
+    check_against(&plan, &dataset)?;
     let bar = io::stderr().is_terminal() && args.interval.is_none();
     let shown = ProgressDisplay { bar, every: args.interval };
     let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
@@ -204,6 +233,58 @@ impl Watcher {
     }
 }
 
+/// Checks that a plan fits the queries.
+pub(crate) fn check_against(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()> {
+    plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))
+}
+
+/// The queries, if they may be a capture: its content decides what the plan is. Other queries are opened when the plan
+/// is known to be a good one.
+fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
+    if !may_be_capture(&args.player) {
+        return Ok(None);
+    }
+    args.player.targets()?;
+    open_dataset(&args.player).map(Some)
+}
+
+impl Args {
+    /// A capture with the plan of its replay, and the load.
+    fn captured(&self, dataset: &Dataset, facts: &CaptureFacts) -> anyhow::Result<(Captured, LoadPlan)> {
+        let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
+        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
+        let asked = Asked {
+            rate_qps: self.rate,
+            arrivals: self.arrivals,
+            outstanding: self.outstanding,
+            speed: self.speed,
+        };
+        let (speed, load) = asked.load(plan.mean_rate_qps(dataset))?;
+        let plan = ReplayPlan { speed, ..plan };
+        let repeat = match (self.repeat, self.duration) {
+            (Some(repeat), _) => repeat.times,
+            (None, Some(duration)) => passes_within(duration, &plan, facts),
+            (None, None) => 1,
+        };
+        let gap = self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default();
+        Ok((Captured::of(facts, ReplayPlan { repeat, gap, ..plan }, true), load))
+    }
+
+    /// Refuses the flags of captures for queries that are none.
+    fn check_no_capture(&self, dataset: &Dataset) -> anyhow::Result<()> {
+        let given = [
+            ("--arrivals captured", self.arrivals == Some(Arrivals::Captured)),
+            ("--speed", self.speed.is_some()),
+            ("the pause of -n", self.repeat.is_some_and(|repeat| repeat.gap.is_some())),
+        ];
+        match given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag)) {
+            Some(flag) => Err(no_capture(flag, dataset)),
+            None => self.player.capture.check_none_is_given(dataset),
+        }
+    }
+}
+
 /// The load that the flags ask for; by default a closed loop.
 fn load_of(args: &Args, threads: u64) -> LoadPlan {
     match args.rate {
@@ -219,7 +300,7 @@ fn stop_of(args: &Args) -> anyhow::Result<Stop> {
     if args.outstanding == Some(0) {
         return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
     }
-    if args.repeat == Some(0) {
+    if args.repeat.is_some_and(|repeat| repeat.times == 0) {
         return Err(bad_input("-n 0 would send nothing"));
     }
     if args.interval == Some(Duration::ZERO) {
@@ -228,6 +309,9 @@ fn stop_of(args: &Args) -> anyhow::Result<Stop> {
     if args.duration == Some(Duration::ZERO) {
         return Err(bad_input("-l 0 would send nothing"));
     }
+    if let (Some(arrivals @ (Arrivals::Even | Arrivals::Poisson)), None) = (args.arrivals, args.rate) {
+        return Err(bad_input(format!("--arrivals {arrivals} is of an open loop: add its --rate, such as -Q 10k")));
+    }
     let once = args.duration.is_none().then_some(1);
-    Ok(Stop { after: args.duration, passes: args.repeat.or(once) })
+    Ok(Stop { after: args.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })
 }

@@ -7,6 +7,7 @@
 mod print;
 
 mod advice;
+mod captured;
 mod compare;
 mod completions;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod same_words;
 #[cfg(test)]
 mod schema;
 mod serve;
+mod show;
 mod signals;
 mod value;
 
@@ -70,6 +72,7 @@ enum Command {
     Compare(compare::Args),
     Host(host::Args),
     Gen(r#gen::Args),
+    Show(show::Args),
     Probe(probe::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -120,6 +123,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Gen(args)) => r#gen::run(args),
+        Some(Command::Show(args)) => show::run(&args),
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
         Some(Command::Man(args)) => man::run(&args),

@@ -5,9 +5,10 @@ use std::io;
 use std::process::ExitCode;
 
 use kqps_lab::play::PlayRequest;
+use kqps_player::Plan;
 
 use crate::exit::bad_input;
-use crate::load::{ProgressDisplay, Watcher, check_plan};
+use crate::load::{ProgressDisplay, Watcher, check_clients, check_plan, usual_replay};
 use crate::print;
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
@@ -16,6 +17,11 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
         request.map_err(|error| bad_input(format!("standard input is no request to play: {error}")))?;
     check_plan(&plan, is_allowed)?;
     let dataset = queries.open()?;
+    let replay = plan.replay.clone().or_else(|| usual_replay(&dataset));
+    let plan = Plan { replay, ..plan };
+    if let Some(facts) = dataset.capture() {
+        check_clients(&plan, facts)?;
+    }
     let shown = ProgressDisplay { bar: shows_bar, every: None };
     print::json(&Watcher::new().play(&plan, &subject, &dataset, shown)?)?;
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::print::Versioned;
-use crate::{compare, find, host, load, probe, run, serve};
+use crate::{compare, find, host, load, probe, run, serve, show};
 
 /// Writes the files instead of comparing them, if it is set.
 const WRITE: &str = "KQPS_WRITE_SCHEMAS";
@@ -30,6 +30,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("server", of::<Versioned<'_, Report>>()),
         ("server-reloaded", of::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
         ("server-ready", of::<Versioned<'_, serve::words::Ready<'_>>>()),
+        ("show", of::<Versioned<'_, show::Shown>>()),
         ("store-cell", of::<Cell>()),
         ("store-run", of::<Run>()),
         ("store-trial", of::<RunTrial>()),

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kqps_dataset::{Check, Dataset, DatasetError, Format, Options};
+use kqps_dataset::{CaptureOptions, Check, Dataset, DatasetError, Format, Options};
 use kqps_host::SubjectWatched;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
@@ -57,19 +57,22 @@ pub struct QueryFile {
     pub skip_bad: bool,
     /// How answers are checked; `None` for all that the file expects.
     pub check: Option<Check>,
+    /// How it is read if it is a capture.
+    pub capture: CaptureOptions,
 }
 
 impl QueryFile {
     /// A file that is read as it is, and whose expectations are checked.
     pub fn of(path: &Path) -> Self {
-        let Options { format, edns, dnssec, skip_bad, .. } = Options::default();
-        Self { path: path.into(), format, edns, dnssec, skip_bad, check: None }
+        let Options { format, edns, dnssec, skip_bad, capture, .. } = Options::default();
+        Self { path: path.into(), format, edns, dnssec, skip_bad, check: None, capture }
     }
 
     /// Opens it.
     pub fn open(&self) -> Result<Dataset, DatasetError> {
         let Self { format, edns, dnssec, skip_bad, .. } = *self;
-        let options = Options { format, edns, dnssec, skip_bad, ..Options::default() };
+        let capture = self.capture.clone();
+        let options = Options { format, edns, dnssec, skip_bad, cache_dir: None, capture };
         let dataset = Dataset::open(Path::new(&self.path), &options)?;
         let expected = dataset.check();
         Ok(dataset.checked(self.check.unwrap_or(expected)))

@@ -171,7 +171,8 @@ fn against(
 fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
     let names = plan.targets.iter().map(|target| target.ip().to_string()).collect();
     let tls = match &mut plan.wire {
-        Wire::Udp(_) => None,
+        // A capture in a search has one transport.
+        Wire::Udp(_) | Wire::Captured(_) => None,
         Wire::Tcp(tcp) => tcp.tls.as_mut(),
         Wire::Quic(quic) => Some(&mut quic.tls),
     };

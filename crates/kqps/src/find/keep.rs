@@ -176,6 +176,8 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
     let flows = Some(plan.flows() as u32);
     let mut player = match &plan.wire {
         Wire::Udp(udp) => PlayerFactors { io: Some(udp.io.name().to_owned()), sockets: flows, ..of_all },
+        // A capture in a search has one transport.
+        Wire::Captured(_) => of_all,
         Wire::Tcp(tcp) => of_connections(tcp, PlayerFactors { connections: flows, ..of_all }),
         Wire::Quic(quic) => of_quic(quic, PlayerFactors { connections: flows, ..of_all }),
     };

@@ -134,6 +134,17 @@ impl ConnectionArgs {
         })
     }
 
+    /// Refuses flags of connections that are used as they were captured.
+    pub(super) fn check_as_captured(&self) -> anyhow::Result<()> {
+        if self.queries_per_connection.is_some() {
+            return Err(bad_input(
+                "--queries-per-connection: connections of a capture are used as they were then; give the target as \
+                 tcp://ADDR to use them otherwise",
+            ));
+        }
+        Ok(())
+    }
+
     /// Refuses flags of connections if there are none.
     pub(super) fn check_none_is_given(&self) -> anyhow::Result<()> {
         let given = [

@@ -1,7 +1,7 @@
 //! Errors of a plan in the words of the flags.
 
 use kqps_player::PlanError;
-use kqps_player::plan::{BURST_MOST, CONNECTIONS_MOST, SOCKETS_MOST, THREADS_MOST};
+use kqps_player::plan::{BURST_MOST, CONNECTIONS_MOST, PILE_MOST, SOCKETS_MOST, THREADS_MOST};
 
 /// An error of a plan, with the flags that set the wrong value.
 pub(super) fn with_flags(error: &PlanError) -> String {
@@ -31,12 +31,28 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
         }
-        // The flags of connections are checked as they are read.
+        PlanError::WindowBeyondCapture { at, capture } => {
+            format!("--window: {at:?} is beyond the capture, which ends {capture:?} after its first query")
+        }
+        PlanError::NoReplay => "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into(),
+        PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
+        PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
+        // The flags of connections and of captures are checked as they are read.
         PlanError::Targets
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
         | PlanError::TlsNames { .. }
         | PlanError::HttpTargets { .. }
-        | PlanError::HttpTarget(_) => error.to_string(),
+        | PlanError::HttpTarget(_)
+        | PlanError::Repeat(_)
+        | PlanError::EmptyWindow { .. }
+        | PlanError::NoCapture
+        | PlanError::UnplannedCapture
+        | PlanError::ReplayIo(_)
+        | PlanError::LaneThreads { .. }
+        | PlanError::Lane(_)
+        | PlanError::LaneConnections(_)
+        | PlanError::Places { .. }
+        | PlanError::Clients { .. } => error.to_string(),
     }
 }

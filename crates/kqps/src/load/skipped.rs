@@ -1,8 +1,21 @@
 //! Warnings about a query file: lines that were skipped, and lines that may mean something else than
-//! intended.
+//! intended, and what a capture has.
 
-use kqps_dataset::Dataset;
+use kqps_dataset::{CaptureFacts, Dataset};
 use kqps_lab::words::counted;
+
+/// What a capture has, and what of it is no query.
+pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
+    let CaptureFacts { packets, queries, responses, .. } = facts;
+    let others = facts.skipped.values().sum::<u64>();
+    let why: Vec<String> = facts.skipped.iter().map(|(why, count)| format!("{why}: {count}")).collect();
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
+    format!(
+        "{} has {queries} queries of {} and {responses} responses in {packets} packets; others: {others}{why}",
+        dataset.path().display(),
+        counted(facts.clients.into(), "client")
+    )
+}
 
 /// One sentence for each kind of line.
 pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {

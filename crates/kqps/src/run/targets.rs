@@ -13,7 +13,7 @@ use kqps_observation::trial::Transport;
 
 use super::connections::ConnectionUse;
 use crate::exit::bad_input;
-use crate::load::skipped::skipped;
+use crate::load::skipped::{captured, skipped};
 use crate::load::{Allowed, Family, resolve_all};
 use crate::value::{parse_count, parse_duration};
 
@@ -189,7 +189,7 @@ struct Resolved {
     transport: Option<Transport>,
 }
 
-/// The server at a URL. The rules of `kqps load` for targets hold (see `load/target.rs`).
+/// The server at a URL. The rules of `kqps load` for targets hold (see `load/allowed.rs`).
 fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
     let mut found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
     let address = found.addresses[0];
@@ -257,6 +257,9 @@ fn readable(queries: &Path) -> anyhow::Result<()> {
         )));
     }
     let dataset = Dataset::open(queries, &Options::default()).map_err(bad_input)?;
+    if let Some(facts) = dataset.capture() {
+        eprintln!("kqps: {}", captured(&dataset, facts));
+    }
     for note in skipped(&dataset).iter().map(String::as_str).chain(dataset.note()) {
         eprintln!("kqps: {note}");
     }

@@ -5,6 +5,7 @@
 mod alone;
 mod answers;
 mod auth;
+mod capture;
 mod compare;
 mod dataset;
 mod errors;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, ConnectionFacts, Run, RunTrial, Trial};
+use kqps_observation::{Cell, ConnectionFacts, Replay, Run, RunTrial, Trial};
 use kqps_verdict::warning::{self, Code, Surroundings};
 
 use crate::format;
@@ -119,6 +119,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         notes.push("interrupted".to_owned());
     }
     notes.extend(warned(cell, trial));
+    notes.extend(trial.replay.as_ref().map(replayed));
     notes.extend(trial.connections.as_ref().and_then(broken));
     notes.extend(dropped(trial));
     notes.extend(trial.players.first.notes.iter().cloned());
@@ -132,6 +133,21 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         p99: quantile(trial.latency_us.p99),
         notes: notes.join("; "),
     }
+}
+
+/// What was replayed of a capture.
+fn replayed(replay: &Replay) -> String {
+    let clients = counted(replay.clients as usize, "client");
+    let not_played: u64 = replay.not_played.values().sum();
+    let not_played = match not_played {
+        0 => String::new(),
+        count => format!(", {} queries not played", format::count(count)),
+    };
+    let sharing = match replay.clients_sharing {
+        0 => String::new(),
+        count => format!(", {} of them share an address and port", format::count(count)),
+    };
+    format!("capture of {clients}{sharing}{not_played}")
 }
 
 /// The connections that failed, or that the server ended before the player did, by cause; `None` if all went well.
@@ -217,6 +233,15 @@ mod tests {
     use kqps_observation::network::TcpFacts;
 
     use super::*;
+
+    #[test]
+    fn a_replay_is_noted_with_what_was_not_played() {
+        let replay = Replay { clients: 12, clients_sharing: 3, ..Replay::default() };
+        assert_eq!(replayed(&replay), "capture of 12 clients, 3 of them share an address and port");
+        let replay =
+            Replay { not_played: [("tls".to_owned(), 7)].into(), clients: 1, ..Replay::default() };
+        assert_eq!(replayed(&replay), "capture of 1 client, 7 queries not played");
+    }
 
     #[test]
     fn connections_that_failed_or_were_ended_are_noted() {

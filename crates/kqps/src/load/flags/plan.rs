@@ -1,0 +1,276 @@
+//! The plan of a trial with the player's flags.
+
+mod lanes;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kqps_dataset::CaptureFacts;
+use kqps_host::{SubjectWatched, topology};
+use kqps_kernel::local_address::is_local;
+use kqps_observation::cpu_list;
+use kqps_observation::trial::Transport;
+use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_tls::{Client, ClientSettings};
+
+use super::{PlayerArgs, Priority};
+use crate::exit::bad_input;
+use crate::load::allowed::{check_sources, check_target};
+use crate::load::connections::check_io;
+use crate::load::plan_error::with_flags;
+use crate::load::replay::Captured;
+use crate::load::subject;
+use crate::load::target::{Targets, resolve_all};
+use crate::value::{List, cores};
+use lanes::Share;
+
+/// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
+const SOCKETS_PER_THREAD: u64 = 32;
+
+/// Bytes. A smaller buffer may drop replies at any rate, so kqps warns of it.
+const BUFFER_SMALL: u64 = 32 << 10;
+
+impl PlayerArgs {
+    /// The targets that the flags name.
+    pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
+        let words = [&*self.servers, &*self.targets].concat();
+        resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)
+    }
+
+    /// A plan with these flags, and the subject to watch. `load` returns the load for a number of threads, and
+    /// `usual_timeout` the default timeout for the targets. `captured` are the queries if they are a capture.
+    pub(crate) fn plan(
+        &self,
+        load: impl FnOnce(u64) -> LoadPlan,
+        stop: Stop,
+        usual_timeout: impl FnOnce(&[SocketAddr]) -> Duration,
+        captured: Option<&Captured>,
+    ) -> anyhow::Result<(Plan, SubjectWatched)> {
+        let cpus = cores(self.cpus.as_ref())?;
+        let found = self.targets()?;
+        let named = self.transport(found.transport)?;
+        let kept = captured.filter(|captured| captured.keeps_transports && named.is_none());
+        let share = kept.map(Share::of).transpose()?;
+        let least = share.as_ref().map_or(1, Share::threads_least);
+        let threads = self.threads.unwrap_or_else(|| (cpus.len() as u64).max(least));
+        let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
+        let load = load(threads);
+        let transport = share.as_ref().map_or(named.unwrap_or_default(), Share::watched);
+        let wire = match (&share, captured) {
+            (Some(share), Some(captured)) => self.lanes(share, captured, threads, &found, timeout)?,
+            _ => self.wire(transport, (threads, load.window()), &found, timeout, captured)?,
+        };
+        let targets = found.addresses;
+        let mut subject = subject::chosen(self.subject, &targets, transport)?;
+        if let Some(cpus) = self.given_subject_cores()? {
+            subject.cpus = cpus;
+        }
+        // A subject on another host has other cores in any case.
+        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
+        let own_cores = self.priority == Priority::Auto
+            && are_apart
+            && have_cores_of_their_own(&cpus, threads as usize, &subject.cpus);
+        let plan = Plan {
+            targets,
+            wire,
+            burst: self.burst as usize,
+            local: self.local,
+            load,
+            stop,
+            timeout,
+            drain: self.drain.unwrap_or(timeout),
+            lag_allowed: self.lag,
+            coalesce: self.coalesce.unwrap_or_else(|| usual_coalesce(own_cores)),
+            threads: threads as usize,
+            own_cores,
+            cpus,
+            seed: SEED,
+            drop_reasons: false,
+            replay: captured.map(|captured| captured.plan.clone()),
+        };
+        plan.check().map_err(|error| bad_input(with_flags(&error)))?;
+        check_ports(&plan)?;
+        self.check_local(&plan, captured.map_or(0, |captured| captured.clients))?;
+        self.warn_of_a_small_buffer();
+        Ok((plan, subject))
+    }
+
+    /// The transport that `-m` and the targets' URLs name; `None` if neither does.
+    fn transport(&self, named: Option<Transport>) -> anyhow::Result<Option<Transport>> {
+        match (self.mode, named) {
+            (Some(mode), Some(named)) if mode != named => Err(bad_input(format!(
+                "-m {} and a target over {}: leave one of them out",
+                mode.word(),
+                named.word()
+            ))),
+            (mode, named) => Ok(mode.or(named)),
+        }
+    }
+
+    /// What carries the queries of `threads` threads to the targets. `window` is how many may be outstanding.
+    fn wire(
+        &self,
+        transport: Transport,
+        (threads, window): (u64, Option<u64>),
+        targets: &Targets,
+        timeout: Duration,
+        captured: Option<&Captured>,
+    ) -> anyhow::Result<Wire> {
+        let flows = |usual: u64| self.flows(usual, targets);
+        let is_quic = transport == Transport::Quic;
+        if !transport.is_encrypted() {
+            self.tls.check_none_is_given()?;
+        }
+        if transport != Transport::Https {
+            self.http.check_none_is_given()?;
+        }
+        if !is_quic {
+            self.quic.check_none_is_given()?;
+        }
+        check_io(self.io, transport)?;
+        if transport == Transport::Udp {
+            self.connections.check_none_is_given()?;
+            if captured.is_some() {
+                self.check_no_sockets()?;
+            }
+            let sockets = flows(threads.saturating_mul(SOCKETS_PER_THREAD));
+            return Ok(Wire::Udp(self.udp(self.io, sockets)));
+        }
+        let of_udp =
+            [(self.buffer.is_some() && !is_quic, "-b"), (self.local_port.is_some_and(|port| port > 0), "-x")];
+        if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
+            return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
+        }
+        let connections = flows(match captured {
+            Some(captured) => within(captured.clients, threads, CONNECTIONS_MOST, targets),
+            None => self.connections.usual_count(threads, window),
+        });
+        let tls = match transport {
+            Transport::Udp | Transport::Tcp => None,
+            Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
+            Transport::Https => {
+                let tls = self.tls.plan(&targets.names, Client::new)?;
+                Some(TlsPlan { http: Some(self.http.plan(targets)), ..tls })
+            }
+            Transport::Quic => {
+                let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
+                let tls = self.tls.plan(&targets.names, client)?;
+                let plan = self.connections.plan_quic(connections, timeout, tls)?;
+                let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
+                return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
+            }
+        };
+        Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
+    }
+
+    /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
+    fn flows(&self, usual: u64, targets: &Targets) -> usize {
+        let usual = usual.next_multiple_of(targets.addresses.len() as u64);
+        self.sockets.unwrap_or(usual) as usize
+    }
+
+    fn udp(&self, io: Io, sockets: usize) -> UdpPlan {
+        UdpPlan {
+            io,
+            sockets,
+            buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+            // As in dnsperf, 0 stands for any port.
+            local_port: self.local_port.filter(|port| *port > 0),
+        }
+    }
+
+    /// Refuses a number of sockets for a capture, whose clients decide it.
+    fn check_no_sockets(&self) -> anyhow::Result<()> {
+        if self.sockets.is_some() {
+            return Err(bad_input(
+                "-c: the clients of a capture have as many sockets or connections as they need; leave it out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The subject's cores, if the user gives them. A core that is not online is bad usage.
+    fn given_subject_cores(&self) -> anyhow::Result<Option<Vec<u32>>> {
+        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(None) };
+        let online = topology::online();
+        match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
+            None => Ok(Some(cpus)),
+            Some(cpu) => Err(bad_input(format!(
+                "--subject-cpus: there is no core {cpu} here; there are {}",
+                cpu_list::write(&online)
+            ))),
+        }
+    }
+
+    fn warn_of_a_small_buffer(&self) {
+        if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
+            eprintln!(
+                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; a reply that arrives while the player does not \
+                 read is lost, by the player's fault"
+            );
+        }
+    }
+
+    /// Checks that the source addresses belong to this host and to the targets' family. `clients` are those of a capture,
+    /// which each take an address in turn.
+    fn check_local(&self, plan: &Plan, clients: u64) -> anyhow::Result<()> {
+        let target = plan.targets[0];
+        match &self.local {
+            Some(local) if local.is_ipv4() != target.is_ipv4() => {
+                Err(bad_input(format!("-a and the target {target} are of different families")))
+            }
+            Some(local) => check_sources(local, used(local, plan, clients)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A number of flows within these limits, of which each target can have an equal part.
+fn within(wanted: u64, least: u64, most: usize, targets: &Targets) -> u64 {
+    let targets = targets.addresses.len() as u64;
+    let most = (most as u64 / targets * targets).max(least);
+    wanted.clamp(least, most).next_multiple_of(targets)
+}
+
+/// How many of these addresses a plan uses, from the first on.
+fn used(local: &Sources, plan: &Plan, clients: u64) -> usize {
+    let all = usize::try_from(local.count()).unwrap_or(usize::MAX);
+    plan.flows().max(clients as usize).min(all)
+}
+
+/// Checks a plan that another kqps made: its limits, and that its targets, cores and source addresses may be used.
+/// `is_allowed` says that the user has allowed targets on other hosts.
+pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
+    plan.check().map_err(bad_input)?;
+    for &target in plan.targets.iter().filter(|_| !is_allowed) {
+        check_target(target, &[])?;
+    }
+    cores(Some(&List(plan.cpus.clone())))?;
+    match &plan.local {
+        Some(local) => check_sources(local, plan.flows()),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the clients of a capture get addresses of this host alone in a plan that another kqps made.
+pub(crate) fn check_clients(plan: &Plan, facts: &CaptureFacts) -> anyhow::Result<()> {
+    let pile = plan.replay.as_ref().map_or(1, |replay| u64::from(replay.pile));
+    let clients = u64::from(facts.clients) * pile;
+    plan.local.as_ref().map_or(Ok(()), |local| check_sources(local, used(local, plan, clients)))
+}
+
+/// An error if `--local-port` leaves too few ports.
+fn check_ports(plan: &Plan) -> anyhow::Result<()> {
+    let Wire::Udp(UdpPlan { local_port: Some(first), .. }) = plan.wire else { return Ok(()) };
+    let sockets = plan.flows();
+    let last = usize::from(first) + sockets - 1;
+    if u16::try_from(last).is_ok() {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "-x {first}: {sockets} sockets take the ports from {first} on, of which the last is {last}; expected 1 to {}, or \
+         0 for any",
+        usize::from(u16::MAX) + 1 - sockets
+    )))
+}
