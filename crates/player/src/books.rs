@@ -44,8 +44,9 @@ pub struct Books<'a, T> {
     /// The timeouts of queries that were lost before them. Until then they count as waiting, so that a subject which
     /// breaks its flows does not make a closed loop faster.
     broken_until_ns: BinaryHeap<Reverse<u64>>,
-    /// Flows that share a path, such as a socket: a burst of a capture's queries may be of all of them.
-    together: usize,
+    /// Flows whose numbers differ in so many lower bits share a path, such as a socket. A burst of a capture's queries may
+    /// be of all of them.
+    path_bits: u32,
     /// Of each query of a capture in the last burst, where it comes from.
     origins: Vec<Origin>,
     /// The flow whose turn is next, to send and to expire.
@@ -134,7 +135,7 @@ impl<'a, T: Table> Books<'a, T> {
                 .collect(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
-            together: 1,
+            path_bits: 0,
             origins: Vec::with_capacity(BURST_MOST),
             next_flow: 0,
             next_to_expire: 0,
@@ -177,9 +178,9 @@ impl<'a, T: Table> Books<'a, T> {
         self.unsettled_most = most;
     }
 
-    /// Sets how many flows share a path, each with the flows after it.
+    /// Sets how many flows share a path, a power of two.
     pub(crate) fn share_paths(&mut self, together: usize) {
-        self.together = together;
+        self.path_bits = together.trailing_zeros();
     }
 
     /// Where each query of the last burst comes from; empty unless the queries are a capture.
@@ -284,7 +285,7 @@ impl<'a, T: Table> Books<'a, T> {
         {
             let Some(asked) = supply.next_captured(now_ns) else { break };
             let flow = if asked.flow == ANY { self.flow_with_room() } else { asked.flow as usize };
-            let is_apart = asked.begins || flow / self.together != first / self.together;
+            let is_apart = asked.begins || flow >> self.path_bits != first >> self.path_bits;
             if !burst.is_empty() && is_apart {
                 break;
             }

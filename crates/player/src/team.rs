@@ -27,6 +27,16 @@ pub(crate) struct Team {
     pub(crate) replay: Option<Replayed>,
 }
 
+impl Team {
+    /// The flows that the thread with this first flow would have, if all flows of the plan were shared evenly.
+    pub(crate) fn share_of_flows(&self, first: usize) -> Range<usize> {
+        let before = |thread: usize| self.replay.as_ref().map_or(0, |replay| replay.flows.before(thread));
+        let thread = (0..self.plan.threads).rfind(|thread| before(*thread) <= first).unwrap_or(0);
+        let share = share_of(self.plan.flows() as u64, self.plan.threads, thread);
+        share.start as usize..share.end as usize
+    }
+}
+
 /// The teams of a plan that fits its dataset.
 pub(crate) fn teams(plan: &Plan, dataset: &Dataset) -> Vec<Team> {
     let (Some(replay), Some(capture)) = (&plan.replay, dataset.capture()) else {
