@@ -16,6 +16,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
         request.map_err(|error| bad_input(format!("standard input is no request to play: {error}")))?;
     check_plan(&plan, is_allowed)?;
     let dataset = queries.open()?;
+    let plan = plan.for_dataset(&dataset);
     let shown = ProgressDisplay { bar: shows_bar, every: None };
     print::json(&Watcher::new().play(&plan, &subject, &dataset, shown)?)?;
     Ok(ExitCode::SUCCESS)

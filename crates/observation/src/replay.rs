@@ -32,8 +32,8 @@ pub struct Replay {
     pub addresses: u64,
     /// UDP sockets and places for connections that they used.
     pub sockets: u64,
-    /// Clients that shared a source address and a port, or a place for a connection, with an earlier client, because there
-    /// were not enough.
+    /// Clients that shared a source address and a port, or a place for a connection, with an earlier client, because
+    /// there were not enough.
     pub clients_sharing: u64,
     /// Transport → queries that were intended over it. Sums to those of the accounts.
     pub played: BTreeMap<String, u64>,

@@ -44,8 +44,8 @@ pub struct Books<'a, T> {
     /// The timeouts of queries that were lost before them. Until then they count as waiting, so that a subject which
     /// breaks its flows does not make a closed loop faster.
     broken_until_ns: BinaryHeap<Reverse<u64>>,
-    /// Flows whose numbers differ in so many lower bits share a path, such as a socket. A burst of a capture's queries may
-    /// be of all of them.
+    /// Flows whose numbers differ in so many lower bits share a path, such as a socket. A burst of a capture's queries
+    /// may be of all of them.
     path_bits: u32,
     /// Of each query of a capture in the last burst, where it comes from.
     origins: Vec<Origin>,

@@ -76,8 +76,8 @@ pub(crate) struct FinishedTrial<'a> {
 impl FinishedTrial<'_> {
     /// Each team with the results of its threads.
     fn teams(&self) -> impl Iterator<Item = (&Team, &[ThreadResult])> {
-        let of_team = |team: &Team| self.results.get(team.threads.clone()).unwrap_or_default();
-        self.teams.iter().map(move |team| (team, of_team(team)))
+        let results = &*self.results;
+        self.teams.iter().map(move |team| (team, results.get(team.threads.clone()).unwrap_or_default()))
     }
 
     /// Checks the identities of connections, of each team by itself.

@@ -1,9 +1,9 @@
 //! The replay of a capture: which queries a thread plays, when, for which client, and on which of its flows.
 //!
 //! A [`window`] of the capture is cut into slices, which are played at the same time with clients of their own. The
-//! [`crowd`] are the clients of all slices, with their source addresses. [`flows`] says which thread plays which client,
-//! or which connection of the capture, and on which flow. Each thread has a [`cursor`]: it goes over all queries of the
-//! slices, stops at those of its own, and knows when they are due.
+//! [`crowd`] are the clients of all slices, with their source addresses. [`flows`] says which thread plays which
+//! client, or which connection of the capture, and on which flow. Each thread has a [`cursor`]: it goes over all
+//! queries of the slices, stops at those of its own, and knows when they are due.
 
 pub(crate) mod crowd;
 pub(crate) mod cursor;

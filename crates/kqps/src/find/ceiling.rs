@@ -171,7 +171,7 @@ fn against(
 fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
     let names = plan.targets.iter().map(|target| target.ip().to_string()).collect();
     let tls = match &mut plan.wire {
-        Wire::Udp(_) => None,
+        Wire::Udp(_) | Wire::Captured(_) => None,
         Wire::Tcp(tcp) => tcp.tls.as_mut(),
         Wire::Quic(quic) => Some(&mut quic.tls),
     };

@@ -338,6 +338,7 @@ impl PlayerArgs {
             local: self.local,
             load,
             stop,
+            replay: None,
             timeout,
             drain: self.drain.unwrap_or(timeout),
             lag_allowed: self.lag,

@@ -37,6 +37,20 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::Outstanding(_)
         | PlanError::TlsNames { .. }
         | PlanError::HttpTargets { .. }
-        | PlanError::HttpTarget(_) => error.to_string(),
+        | PlanError::HttpTarget(_)
+        | PlanError::Speed(_)
+        | PlanError::Repeat(_)
+        | PlanError::Pile(_)
+        | PlanError::EmptyWindow { .. }
+        | PlanError::WindowBeyondCapture { .. }
+        | PlanError::NoReplay
+        | PlanError::NoCapture
+        | PlanError::UnplannedCapture
+        | PlanError::ReplayIo(_)
+        | PlanError::LaneThreads { .. }
+        | PlanError::Lane(_)
+        | PlanError::LaneConnections(_)
+        | PlanError::Places { .. }
+        | PlanError::Clients { .. } => error.to_string(),
     }
 }

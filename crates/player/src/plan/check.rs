@@ -68,9 +68,9 @@ pub enum PlanError {
     ReplayIo(&'static str),
     #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]
     LaneThreads { of_lanes: usize, threads: usize },
-    #[error("two lanes for {0}, or one without a thread: expected one lane for a transport, with a thread at least")]
+    #[error("two lanes for {0}, or one without a thread: expected one for a transport, with a thread at least")]
     Lane(&'static str),
-    #[error("a lane for {0} whose connections are closed after a number of queries: they begin and end as captured")]
+    #[error("a lane for {0} with a number of queries for each connection: they begin and end as captured")]
     LaneConnections(&'static str),
     #[error(
         "{places} connections are open at once in the capture, with its slices laid over each other: at most \
@@ -104,8 +104,8 @@ impl Plan {
         self.check_wire(&self.wire)
     }
 
-    /// Checks the plan against the queries: that a capture is replayed and nothing else is, and that the capture has the
-    /// window.
+    /// Checks the plan against the queries: that a capture is replayed and nothing else is, and that the capture has
+    /// the window.
     pub fn check_against(&self, dataset: &Dataset) -> Result<(), PlanError> {
         match (&self.replay, dataset.capture()) {
             (None, None) => Ok(()),

@@ -39,8 +39,8 @@ pub(super) fn sharing(played: &FinishedTrial<'_>) -> Option<String> {
     let count = sharing_of(played);
     (count > 0).then(|| {
         format!(
-            "{count} clients shared a source address and a port, or a connection, with another; send from more addresses \
-             (-a 127.1.0.0/16)"
+            "{count} clients shared a source address and a port, or a connection, with another; send from more \
+             addresses (-a 127.1.0.0/16)"
         )
     })
 }

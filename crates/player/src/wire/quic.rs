@@ -35,8 +35,8 @@ pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
 }
 
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
-/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost. In a replay each
-/// has the address of its client.
+/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost. In a replay
+/// each has the address of its client.
 pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> Result<Sockets, PlayError> {
     let bytes = quic.buffer_bytes.unwrap_or(BUFFER_BYTES);
     let options = UdpOptions {

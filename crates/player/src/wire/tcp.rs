@@ -1,9 +1,9 @@
 //! TCP: each message follows its length on a connection (RFC 7766; RFC 1035, section 4.2.2). A flow of the books is a
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
 //! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
-//! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections alone
-//! are the load, a query stands for a connection, and settles when that is open. In a replay a place may be one of the
-//! capture's: its connections then begin and end as they did.
+//! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections
+//! alone are the load, a query stands for a connection, and settles when that is open. In a replay a place may be one of
+//! the capture's: its connections then begin and end as they did.
 
 mod connection;
 mod epoll;
@@ -68,8 +68,8 @@ impl TcpIo {
         }
     }
 
-    /// The most sockets that this many places have at once. If connections are closed and opened again (`closes`), a ring
-    /// closes a socket a little after the next one is made.
+    /// The most sockets that this many places have at once. If connections are closed and opened again (`closes`), a
+    /// ring closes a socket a little after the next one is made.
     pub(super) fn sockets(self, closes: bool, places: usize) -> usize {
         if self == Self::Uring && closes { places * 2 } else { places }
     }

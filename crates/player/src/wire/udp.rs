@@ -118,7 +118,7 @@ pub(super) fn play_replay(
     let settle = plan.timeout.saturating_add(plan.drain);
     let slots = capacity(plan.load, plan.timeout, settle, replay.flows.all());
     let targets = (0..plan.targets.len()).map(target).collect();
-    let clients = Clients::new((&replay.crowd, plan.local), targets, (flows, together), slots);
+    let clients = Clients::new((&*replay.crowd, plan.local), targets, (flows, together), slots);
     let wire = UdpSockets::new(sockets, (0..sockets.len()).map(target).collect());
     let wire = wire.map(|wire| wire.with_flows(together));
     let thread = wire.and_then(|wire| PlayerThread::new(plan, plan.burst, wire, state, signals));
