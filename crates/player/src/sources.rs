@@ -30,7 +30,16 @@ impl Sources {
         }
     }
 
-    /// The number of an address among these, as in [`Self::of_socket`]; `None` if it is not one of the first
+    /// The address with this number, which is below [`Self::count`].
+    #[inline]
+    pub(crate) fn of_number(&self, number: u32) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(number)).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(number.into())).into(),
+        }
+    }
+
+    /// The number of an address among these, as in [`Self::of_number`]; `None` if it is not one of the first
     /// 2<sup>32</sup> of them.
     #[inline]
     pub(crate) fn number_of(&self, address: IpAddr) -> Option<u32> {
@@ -127,6 +136,7 @@ mod tests {
                 let address = sources.of_socket(number);
                 let expected = if sources.count() == 1 { 0 } else { number as u32 };
                 assert_eq!(sources.number_of(address), Some(expected), "{text}");
+                assert_eq!(sources.of_number(expected), address, "{text}");
             }
         }
         let sources: Sources = "127.1.2.0/30".parse().unwrap();

@@ -101,7 +101,7 @@ fn played(
             while !stop.load(Relaxed) {
                 let (bytes, from) = match socket.recv_from(&mut buffer) {
                     Ok(received) => received,
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+                    Err(error) if is_nothing(&error) => continue,
                     Err(error) => panic!("{error}"),
                 };
                 let mut reply = buffer[..bytes].to_vec();
@@ -119,6 +119,11 @@ fn played(
         trial.unwrap()
     });
     (trial, all.into_inner().unwrap())
+}
+
+/// Whether nothing came in time.
+fn is_nothing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Answers every query.
@@ -175,7 +180,7 @@ fn each_query_leaves_at_its_time_in_order_and_from_the_address_of_its_client() {
     assert_eq!((replayed.clients_sharing, replayed.capture.queries), (0, 60));
     assert_eq!((replayed.played, replayed.not_played), ([("udp".to_owned(), 60)].into(), BTreeMap::new()));
     assert_eq!((trial.load.arrivals.as_deref(), &*trial.players.first.io), (Some("captured"), "mmsg"));
-    assert!((trial.load.duration_s - 0.118).abs() < 1e-9 || trial.lag_us.max > Some(100), "{:?}", trial.load);
+    assert!(trial.load.duration_s >= 0.118, "{:?}", trial.load);
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
     /// When a load that ends with the queries is over; `None` if that is when the last one left.
     pub(crate) fn end_ns(&self) -> Option<u64> {
         match &self.clock {
-            Clock::Captured => Some(self.pass_ns + self.scaled_ns(self.replayed.window.slice_ns)),
+            Clock::Captured => Some(self.due_ns(self.replayed.window.slice_ns)),
             Clock::Scheduled(schedule) => schedule.is_even().then(|| schedule.next_due_ns()),
             Clock::None => None,
         }
@@ -217,7 +217,7 @@ impl<'a> Cursor<'a> {
             }
             // In the order of a schedule, each query that is played takes one of its times.
             let due_ns = match &mut self.clock {
-                Clock::Captured => self.pass_ns + scaled_ns(self.speed, offset_ns),
+                Clock::Captured => self.pass_ns.saturating_add(scaled_ns(self.speed, offset_ns)),
                 Clock::Scheduled(schedule) if stand.whose != Whose::NoOnes => schedule.take(),
                 Clock::Scheduled(_) | Clock::None => 0,
             };
@@ -317,7 +317,7 @@ impl<'a> Cursor<'a> {
     /// When something is due that the capture has `offset_ns` after the beginning of its slice.
     #[inline]
     fn due_ns(&self, offset_ns: u64) -> u64 {
-        self.pass_ns + self.scaled_ns(offset_ns)
+        self.pass_ns.saturating_add(self.scaled_ns(offset_ns))
     }
 
     #[inline]

@@ -48,13 +48,14 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> R
     };
     let clients = replay.map(|replay| replay.flows.first_clients());
     let wanted = clients.as_ref().map_or_else(|| plan.flows(), Vec::len);
-    let address = |number: usize| match (replay, &clients) {
-        (Some(replay), Some(clients)) => replay.crowd.address(clients[number]).unwrap_or(0) as usize,
-        _ => number,
-    };
     let bind = |number: usize| {
         let to = plan.targets[number % plan.targets.len()];
-        let from = plan.local.map_or_else(|| any(to), |local| local.of_socket(address(number)));
+        let of_client = replay.zip(clients.as_ref());
+        let of_client = of_client.and_then(|(replay, clients)| replay.crowd.address(clients[number]));
+        let from = plan.local.map_or_else(
+            || any(to),
+            |local| of_client.map_or_else(|| local.of_socket(number), |address| local.of_number(address)),
+        );
         let address = SocketAddr::new(from, 0);
         let bound =
             UdpSocket::bind(address, &options).and_then(|socket| set_up(&socket, to).map(|()| socket));

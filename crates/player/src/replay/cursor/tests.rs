@@ -5,12 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use kqps_capture::write::Writer;
-use kqps_dataset::Options;
+use kqps_dataset::{Carried, Options};
 
 use super::*;
 use crate::plan::tests::{plan, tcp, udp};
 use crate::plan::{Arrivals, Io, Lane, LoadPlan, Plan, ReplayPlan, Stop, Wire};
-use crate::replay::TRANSPORTS;
 use crate::team::teams;
 
 const MS: u64 = 1_000_000;

@@ -109,10 +109,15 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
             ..ConnectionCounts::default()
         };
+        let own = team.replay.as_ref().map(|replay| replay.flows.first_clients());
+        let from = |number: usize| match (&clients, &own) {
+            (Some(clients), Some(own)) => clients.address(own[number]),
+            _ => plan.local.map(|local| local.of_socket(number)),
+        };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
             to: plan.targets[number % plan.targets.len()],
-            from: plan.local.map(|local| local.of_socket(number)),
+            from: from(number),
             connection: None,
             output: Vec::new(),
             failures: 0,
@@ -121,8 +126,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             closing: None,
             writes: Writes::new(slots),
         };
+        let places = (first..first + flows).map(place).collect();
         Ok(Self {
-            places: (first..first + flows).map(place).collect(),
+            places,
             shared,
             sockets: S::new()?,
             timers: BinaryHeap::new(),

@@ -60,7 +60,7 @@ impl<'a> Clients<'a> {
         for (due, origin) in burst.iter().zip(thread.state.books.origins()) {
             let address = self.sources.zip(self.crowd.address(origin.client));
             let from = address.map(|(sources, number)| LocalAddress {
-                ip: sources.of_socket(number as usize),
+                ip: sources.of_number(number),
                 interface: 0,
             });
             let to = self.target(origin.client);

@@ -44,9 +44,9 @@ impl Clients {
     }
 
     /// The address of a client; `None` if the kernel chooses it.
-    fn address(&self, client: u32) -> Option<IpAddr> {
+    pub(super) fn address(&self, client: u32) -> Option<IpAddr> {
         let number = self.crowd.address(client)?;
-        self.sources.map(|sources| sources.of_socket(number as usize))
+        self.sources.map(|sources| sources.of_number(number))
     }
 }
 
