@@ -9,9 +9,9 @@
 //!
 //! The path of a trial through this crate: [`plan`] holds the options. [`trial`] binds the sockets, starts the threads
 //! and joins them. Each thread runs one loop of a [`wire`] over its [`state`]. Its [`supply`] takes queries on its
-//! [`walk`] through the dataset at its [`pace`] (a [`schedule`] or a window), or those of its clients in a [`replay`] of
-//! a capture. Its [`books`] keep them [`inflight`], count their fates in a [`tally`], the replies that the subject held
-//! back in [`held_back`] and, of a capture, the [`differences`]. [`record`] turns the tallies into a
+//! [`walk`] through the dataset at its [`pace`] (a [`schedule`] or a window), or those of its clients in a [`replay`]
+//! of a capture. Its [`books`] keep them [`inflight`], count their fates in a [`tally`], the replies that the subject
+//! held back in [`held_back`] and, of a capture, the [`differences`]. [`record`] turns the tallies into a
 //! [`kqps_observation::Trial`].
 
 pub mod books;

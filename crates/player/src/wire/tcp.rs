@@ -2,8 +2,8 @@
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
 //! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
 //! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections
-//! alone are the load, a query stands for a connection, and settles when that is open. In a replay a place may be one of
-//! the capture's: its connections then begin and end as they did.
+//! alone are the load, a query stands for a connection, and settles when that is open. In a replay a place may be one
+//! of the capture's: its connections then begin and end as they did.
 
 mod connection;
 mod epoll;
