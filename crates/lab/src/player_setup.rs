@@ -96,6 +96,8 @@ impl PlayerSetup {
                 RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
             },
             stop: Stop { after: Some(duration), passes: None },
+            // The player that opens the queries knows whether they are a capture.
+            replay: None,
             timeout,
             drain: timeout,
             lag_allowed: LAG_ALLOWED,
@@ -255,6 +257,7 @@ mod tests {
             local: Some("127.1.0.0/16".parse().unwrap()),
             load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
             stop: Stop { after: Some(Duration::from_millis(500)), passes: None },
+            replay: None,
             timeout,
             drain: timeout,
             lag_allowed: Duration::from_millis(10),

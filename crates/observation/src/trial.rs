@@ -15,6 +15,7 @@ use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
 use crate::network::NetworkFacts;
 use crate::non_empty::NonEmpty;
+use crate::replay::{Difference, Replay};
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 /// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
@@ -68,6 +69,13 @@ pub struct Trial {
     /// field, whose queries were all lost by time.
     #[serde(default)]
     pub lost_causes: BTreeMap<String, u64>,
+    /// How a capture was replayed; `None` if the queries are no capture, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
+    /// How the answers to a capture's queries differ from the captured ones, the most frequent kind first. Empty if they
+    /// were not compared, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
     /// The connections; `None` if the transport has none, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionFacts>,
@@ -271,7 +279,7 @@ pub struct DatasetFacts {
 pub struct LoadFacts {
     /// Open or closed loop.
     pub mode: LoadMode,
-    /// The arrivals of an open loop: `even` or `poisson`.
+    /// The arrivals of an open loop: `even`, `poisson` or `captured`.
     pub arrivals: Option<String>,
     /// The window: the most outstanding queries. `None` in an open loop without one.
     pub outstanding: Option<u64>,

@@ -17,6 +17,9 @@ use std::collections::BinaryHeap;
 use kqps_dataset::{Dataset, Position};
 
 use crate::live::ThreadLive;
+use crate::plan::BURST_MOST;
+use crate::replay::cursor::Asked;
+use crate::replay::flows::ANY;
 use crate::supply::Supply;
 use crate::tally::Tally;
 
@@ -41,6 +44,11 @@ pub struct Books<'a, T> {
     /// The timeouts of queries that were lost before them. Until then they count as waiting, so that a subject which
     /// breaks its flows does not make a closed loop faster.
     broken_until_ns: BinaryHeap<Reverse<u64>>,
+    /// Flows whose numbers differ in so many lower bits share a path, such as a socket. A burst of a capture's queries
+    /// may be of all of them.
+    path_bits: u32,
+    /// Of each query of a capture in the last burst, where it comes from.
+    origins: Vec<Origin>,
     /// The flow whose turn is next, to send and to expire.
     next_flow: usize,
     next_to_expire: usize,
@@ -67,6 +75,19 @@ struct Flow<T> {
     /// Until this time no query of this flow is lost. A query left later than its timeout, and the player waits for its
     /// reply as long as for any other.
     held_until_ns: u64,
+}
+
+/// Where a query of a capture comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Its flow.
+    pub(crate) flow: usize,
+    /// The number of its client.
+    pub(crate) client: u32,
+    /// Whether it begins a connection of the capture.
+    pub(crate) begins: bool,
+    /// How long its connection stays open after its reply, if it is the last query on it; `u64::MAX` for ever.
+    pub(crate) idle_ns: Option<u64>,
 }
 
 /// A query to be sent, with its key.
@@ -114,6 +135,8 @@ impl<'a, T: Table> Books<'a, T> {
                 .collect(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
+            path_bits: 0,
+            origins: Vec::with_capacity(BURST_MOST),
             next_flow: 0,
             next_to_expire: 0,
             dataset,
@@ -153,6 +176,17 @@ impl<'a, T: Table> Books<'a, T> {
     /// Limits how many queries of a flow may be unsettled.
     pub fn limit_unsettled(&mut self, most: u32) {
         self.unsettled_most = most;
+    }
+
+    /// Sets how many flows share a path, a power of two.
+    pub(crate) fn share_paths(&mut self, together: usize) {
+        self.path_bits = together.trailing_zeros();
+    }
+
+    /// Where each query of the last burst comes from; empty unless the queries are a capture.
+    #[inline]
+    pub(crate) fn origins(&self) -> &[Origin] {
+        &self.origins
     }
 
     /// Sets how many more queries a flow takes; `u32::MAX` for any number.
@@ -210,6 +244,9 @@ impl<'a, T: Table> Books<'a, T> {
             self.tally.unsent_for_window += self.give_up(supply, now_ns + 1);
             return self.next_flow;
         }
+        if supply.is_captured() {
+            return self.deal_captured(supply, now_ns, most, burst);
+        }
         let flow = self.flow_with_room();
         if !self.has_room(flow) {
             // In a closed loop replies will make room. An open loop does not wait for them.
@@ -226,6 +263,60 @@ impl<'a, T: Table> Books<'a, T> {
             burst.push(self.issue(flow, query, due_ns));
         }
         flow
+    }
+
+    /// Takes at most `most` due queries of a capture, whose flows share a path, and returns the first of the flows. A
+    /// query that begins a connection is the first of its burst, and one that ends it the last. In an open loop a query
+    /// whose flow has no room is given up, since it can go nowhere else.
+    #[inline]
+    fn deal_captured(
+        &mut self,
+        supply: &mut Supply<'_>,
+        now_ns: u64,
+        most: usize,
+        burst: &mut Vec<Due<T::Key>>,
+    ) -> usize {
+        self.origins.clear();
+        let (room, too_late_ns) = (supply.room(self.waiting, most), supply.too_late_ns(now_ns));
+        let mut first = self.next_flow;
+        while (burst.len() as u64) < room
+            && !supply.is_played(now_ns)
+            && !supply.is_due_before(too_late_ns)
+        {
+            let Some(asked) = supply.next_captured(now_ns) else { break };
+            let flow = if asked.flow == ANY { self.flow_with_room() } else { asked.flow as usize };
+            let is_apart = asked.begins || flow >> self.path_bits != first >> self.path_bits;
+            if !burst.is_empty() && is_apart {
+                break;
+            }
+            let has_room = self.has_room(flow);
+            if !has_room && !supply.is_open() {
+                break;
+            }
+            supply.take_captured();
+            if !has_room {
+                self.no_room(asked.due_ns);
+                continue;
+            }
+            first = if burst.is_empty() { flow } else { first };
+            burst.push(self.issue(flow, asked.query, asked.due_ns));
+            let Asked { client, begins, idle_ns, .. } = asked;
+            self.origins.push(Origin { flow, client, begins, idle_ns });
+            if idle_ns.is_some() {
+                break;
+            }
+        }
+        self.next_flow = if first + 1 >= self.flows.len() { 0 } else { first + 1 };
+        first
+    }
+
+    /// Gives up a query that is due, because its flow has no room.
+    #[cold]
+    fn no_room(&mut self, due_ns: u64) {
+        self.tally.accounts.intended += 1;
+        self.tally.accounts.unsent += 1;
+        self.tally.unsent_for_ids += 1;
+        self.tally.course.intended(due_ns, 1);
     }
 
     /// Books an intended query as outstanding.

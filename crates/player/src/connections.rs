@@ -55,6 +55,8 @@ pub struct ConnectionCounts {
     pub lost_syns: u64,
     /// Ports that were passed over, because they were in use.
     pub ports_in_use: u64,
+    /// Queries that began a connection in the capture, and joined an earlier one that was in use.
+    pub joined: u64,
     /// How many ports of each source address the player deals, all threads together; 0 if the kernel chooses ports.
     pub ports: u64,
     /// The counts of TLS; `None` without it.
@@ -310,6 +312,7 @@ impl ConnectionCounts {
             (&mut self.retransmitted, other.retransmitted),
             (&mut self.lost_syns, other.lost_syns),
             (&mut self.ports_in_use, other.ports_in_use),
+            (&mut self.joined, other.joined),
         ] {
             *ours += theirs;
         }

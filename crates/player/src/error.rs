@@ -7,9 +7,14 @@ use std::net::SocketAddr;
 use kqps_observation::IdentityViolated;
 use kqps_tls::TlsError;
 
+use crate::plan::PlanError;
+
 /// The reason why a trial could not be played.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
+    /// The plan does not fit the queries.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A socket could not be bound.
     #[error("cannot bind a socket at {address}: {error}")]
     Bind {

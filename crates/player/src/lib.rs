@@ -9,14 +9,16 @@
 //!
 //! The path of a trial through this crate: [`plan`] holds the options. [`trial`] binds the sockets, starts the threads
 //! and joins them. Each thread runs one loop of a [`wire`] over its [`state`]. Its [`supply`] takes queries on its
-//! [`walk`] through the dataset at its [`pace`] (a [`schedule`] or a window). Its [`books`] keep them [`inflight`],
-//! count their fates in a [`tally`] and the replies that the subject held back in [`held_back`]. [`record`] turns the
-//! tallies into a [`kqps_observation::Trial`].
+//! [`walk`] through the dataset at its [`pace`] (a [`schedule`] or a window), or those of its clients in a [`replay`]
+//! of a capture. Its [`books`] keep them [`inflight`], count their fates in a [`tally`], the replies that the subject
+//! held back in [`held_back`] and, of a capture, the [`differences`]. [`record`] turns the tallies into a
+//! [`kqps_observation::Trial`].
 
 pub mod books;
 pub mod clock;
 pub mod connections;
 pub mod course;
+pub mod differences;
 pub mod error;
 pub mod held_back;
 pub mod inflight;
@@ -25,6 +27,7 @@ pub mod loss;
 pub mod pace;
 pub mod plan;
 pub mod record;
+pub mod replay;
 pub mod reply;
 pub mod schedule;
 mod share;
@@ -32,6 +35,7 @@ pub mod sources;
 pub mod state;
 pub mod supply;
 pub mod tally;
+mod team;
 mod thread;
 pub mod trial;
 mod wait;
@@ -41,7 +45,8 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, HttpPlan, Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Plan, PlanError, QuicPlan, ReplayPlan, Stop, TcpPlan, TlsPlan,
+    UdpPlan, Wire,
 };
 pub use sources::Sources;
 pub use trial::{Control, play};

@@ -94,6 +94,14 @@ impl Pace {
         }
     }
 
+    /// Follows a source of queries that knows when each is due: sets when the next one is.
+    #[inline]
+    pub fn follow(&mut self, next_due_ns: u64) {
+        if let Self::Open { schedule, .. } = self {
+            schedule.tell(next_due_ns);
+        }
+    }
+
     /// When a schedule that ends with the last query taken is over; `None` in a closed loop, and with random arrivals.
     pub fn end_ns(&self) -> Option<u64> {
         match self {

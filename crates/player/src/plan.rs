@@ -3,11 +3,13 @@
 mod check;
 mod io;
 mod load;
+mod replay;
 mod usual;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_dataset::Dataset;
 use kqps_http::Method;
 use kqps_observation::trial::Transport;
 use kqps_quic::Congestion;
@@ -16,9 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::sources::Sources;
 
-pub use check::{BURST_MOST, CONNECTIONS_MOST, OUTSTANDING_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
+pub use check::{
+    BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, OUTSTANDING_MOST, PlanError, SOCKETS_MOST, THREADS_MOST,
+};
 pub use io::Io;
 pub use load::{Arrivals, LoadPlan, Stop};
+pub(crate) use replay::whole_ns;
+pub use replay::{Lane, PILE_MOST, ReplayPlan};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 
 /// One trial, before it is played. It can be sent to a player in another process.
@@ -38,6 +44,9 @@ pub struct Plan {
     pub load: LoadPlan,
     /// When to stop sending.
     pub stop: Stop,
+    /// How a capture is played; `None` unless the dataset is one.
+    #[serde(default)]
+    pub replay: Option<ReplayPlan>,
     /// A reply that comes more than this after its query's intended time is late.
     pub timeout: Duration,
     /// How long to read replies after the last send; at least `timeout`.
@@ -71,10 +80,13 @@ pub enum Wire {
     Tcp(TcpPlan),
     /// Connections of QUIC, with a stream for each query (RFC 9250).
     Quic(QuicPlan),
+    /// Each query of a capture by the transport that it came by, as far as that has a lane. The threads of all lanes
+    /// are those of the plan, in the order of the lanes.
+    Captured(Vec<Lane>),
 }
 
 impl Wire {
-    /// The transport, as records name it.
+    /// The transport, as records name it. Of lanes it is UDP if one of them is for it, and else that of the first.
     pub fn transport(&self) -> Transport {
         match self {
             Self::Udp(_) => Transport::Udp,
@@ -82,6 +94,43 @@ impl Wire {
             Self::Tcp(TcpPlan { tls: Some(TlsPlan { http: None, .. }), .. }) => Transport::Tls,
             Self::Tcp(TcpPlan { tls: Some(TlsPlan { http: Some(_), .. }), .. }) => Transport::Https,
             Self::Quic(_) => Transport::Quic,
+            Self::Captured(lanes) => {
+                // The order of transports begins with UDP.
+                lanes.iter().map(|lane| lane.wire.transport()).min().unwrap_or_default()
+            }
+        }
+    }
+
+    /// The wires of the threads: this one, or those of the lanes.
+    pub(crate) fn each(&self) -> Vec<&Self> {
+        match self {
+            Self::Captured(lanes) => lanes.iter().map(|lane| &lane.wire).collect(),
+            one => vec![one],
+        }
+    }
+
+    /// Whether all queries travel as datagrams.
+    pub(crate) fn is_udp(&self) -> bool {
+        self.each().iter().all(|wire| matches!(wire, Self::Udp(_)))
+    }
+
+    /// What only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
+    pub(crate) fn tls(&self) -> Option<&TlsPlan> {
+        match self {
+            Self::Udp(_) => None,
+            Self::Tcp(tcp) => tcp.tls.as_ref(),
+            Self::Quic(quic) => Some(&quic.tls),
+            Self::Captured(lanes) => lanes.iter().find_map(|lane| lane.wire.tls()),
+        }
+    }
+
+    /// Sockets or connections that it asks for.
+    fn flows(&self) -> usize {
+        match self {
+            Self::Udp(udp) => udp.sockets,
+            Self::Tcp(tcp) => tcp.connections,
+            Self::Quic(quic) => quic.connections,
+            Self::Captured(lanes) => lanes.iter().map(|lane| lane.wire.flows()).sum(),
         }
     }
 }
@@ -92,7 +141,8 @@ impl Wire {
 pub struct UdpPlan {
     /// How packets are sent and received.
     pub io: Io,
-    /// Sockets of all threads together, 1 to [`SOCKETS_MOST`]. At least one per thread and per target is used.
+    /// Sockets of all threads together, 1 to [`SOCKETS_MOST`]. At least one per thread and per target is used. A
+    /// replay uses as many as its clients need instead.
     pub sockets: usize,
     /// Bytes of each socket's receive and send buffer; `None` asks for [`BUFFER_BYTES`].
     pub buffer_bytes: Option<usize>,
@@ -219,7 +269,7 @@ impl Plan {
     /// Whether connections alone are the load: each query stands for a connection, and none is sent.
     pub fn has_connections_alone(&self) -> bool {
         match &self.wire {
-            Wire::Udp(_) => false,
+            Wire::Udp(_) | Wire::Captured(_) => false,
             Wire::Tcp(tcp) => tcp.has_connections_alone(),
             Wire::Quic(quic) => quic.has_connections_alone(),
         }
@@ -238,21 +288,19 @@ impl Plan {
 
     /// What only TLS needs; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
-        match &self.wire {
-            Wire::Udp(_) => None,
-            Wire::Tcp(tcp) => tcp.tls.as_ref(),
-            Wire::Quic(quic) => Some(&quic.tls),
-        }
+        self.wire.tls()
+    }
+
+    /// The plan for a dataset. A capture for which it has no wishes is played whole, at its own pace, once.
+    #[must_use]
+    pub fn for_dataset(self, dataset: &Dataset) -> Self {
+        let usual = || dataset.capture().map(|_| ReplayPlan::default());
+        Self { replay: self.replay.or_else(usual), ..self }
     }
 
     /// The number of flows in use, sockets or connections: at least one per thread and per target.
     pub fn flows(&self) -> usize {
-        let asked = match &self.wire {
-            Wire::Udp(udp) => udp.sockets,
-            Wire::Tcp(tcp) => tcp.connections,
-            Wire::Quic(quic) => quic.connections,
-        };
-        asked.max(self.threads).max(self.targets.len())
+        self.wire.flows().max(self.threads).max(self.targets.len())
     }
 }
 
@@ -268,6 +316,7 @@ pub const AWAKE_COALESCE_MOST: Duration = Duration::from_micros(20);
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use kqps_dataset::Carried;
     use kqps_tls::Trust;
 
     use super::*;
@@ -282,6 +331,7 @@ pub(crate) mod tests {
             local: None,
             load: LoadPlan::Closed { outstanding: 1 },
             stop: Stop { after: None, passes: Some(1) },
+            replay: None,
             timeout: second,
             drain: second,
             lag_allowed: second,
@@ -352,17 +402,34 @@ pub(crate) mod tests {
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
+        let replay = ReplayPlan { speed: 2.5, to: Some(Duration::from_millis(1500)), ..ReplayPlan::default() };
+        let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+        let mixed = Plan {
+            wire: Wire::Captured(vec![lane(Carried::Udp, udp(Io::Auto, 1)), lane(Carried::Tcp, tcp(3))]),
+            replay: Some(replay),
+            threads: 2,
+            ..usual()
+        };
         let secure =
             |http| Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http, ..tls_plan("dns.test") }), ..tcp_plan(3) });
         let https = secure(Some(http_plan("dns.test", "/dns-query")));
         let wires = [tcp(3), secure(None), https, Wire::Quic(quic_plan(3, "dns.test"))];
         let with_wires = wires.into_iter().map(|wire| Plan { wire, ..usual() });
-        for plan in [usual(), open].into_iter().chain(with_wires) {
+        for plan in [usual(), open, mixed].into_iter().chain(with_wires) {
             let text = serde_json::to_string(&plan).unwrap();
             assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
         }
         let text = serde_json::to_string(&usual()).unwrap().replacen("\"seed\"", "\"sed\"", 1);
         assert!(serde_json::from_str::<Plan>(&text).unwrap_err().to_string().contains("sed"), "{text}");
+    }
+
+    #[test]
+    fn lanes_have_the_flows_of_all_and_are_named_by_udp() {
+        let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+        let lanes = vec![lane(Carried::Tcp, tcp(30)), lane(Carried::Udp, udp(Io::Auto, 2))];
+        let plan = Plan { wire: Wire::Captured(lanes), threads: 2, ..usual() };
+        assert_eq!((plan.flows(), plan.wire.transport()), (32, Transport::Udp));
+        assert!(!plan.wire.is_udp() && !plan.has_connections_alone() && plan.tls().is_none());
     }
 
     #[test]

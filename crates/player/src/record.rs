@@ -1,6 +1,7 @@
 //! Joins the threads' counts and the observations around them into one record.
 
 mod connections;
+mod replay;
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,16 @@ use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
     UNSENT_WINDOW,
 };
-use kqps_observation::{Accounts, Ledger, NonEmpty, SCHEMA, Trial};
+use kqps_observation::{Accounts, IdentityViolated, Ledger, NonEmpty, SCHEMA, Trial};
 use kqps_tls::Kind;
 
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
 use crate::plan::{Close, LoadPlan, Plan, Wire};
+use crate::replay::TRANSPORTS;
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
+use crate::team::Team;
 use connections::connection_facts;
 
 /// What a thread returns when it ends.
@@ -41,6 +44,8 @@ pub(crate) struct ThreadResult {
     pub(crate) fallbacks: u32,
     /// The counts of its connections; `None` without connections.
     pub(crate) connections: Option<ConnectionCounts>,
+    /// Queries of a capture that no thread plays, as far as this one counts them.
+    pub(crate) not_played: [u64; TRANSPORTS.len()],
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
     /// For how long it spun with nothing to do.
@@ -52,8 +57,11 @@ pub(crate) struct ThreadResult {
 /// A trial that is over.
 pub(crate) struct FinishedTrial<'a> {
     pub(crate) plan: &'a Plan,
+    pub(crate) teams: &'a [Team],
     pub(crate) dataset: &'a Dataset,
-    pub(crate) io: &'static str,
+    /// The names of the I/O models.
+    pub(crate) io: String,
+    /// Those of all threads, in their order.
     pub(crate) results: Vec<ThreadResult>,
     /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
@@ -65,6 +73,34 @@ pub(crate) struct FinishedTrial<'a> {
     pub(crate) notes: Vec<String>,
 }
 
+impl FinishedTrial<'_> {
+    /// Each team with the results of its threads.
+    fn teams(&self) -> impl Iterator<Item = (&Team, &[ThreadResult])> {
+        let results = &*self.results;
+        self.teams.iter().map(move |team| (team, results.get(team.threads.clone()).unwrap_or_default()))
+    }
+
+    /// Checks the identities of connections, of each team by itself.
+    pub(crate) fn check_connections(&self) -> Result<(), IdentityViolated> {
+        for (team, results) in self.teams() {
+            let Some(counts) = connections(results) else { continue };
+            let mut accounts = Accounts::default();
+            results.iter().for_each(|result| accounts.add(&result.tally.accounts));
+            connection_facts(&counts, &team.plan).check(&accounts)?;
+        }
+        Ok(())
+    }
+
+    /// Queries that were unsent for want of a free ID, over UDP, and for want of room on a connection.
+    fn unsent_for_room(&self) -> (u64, u64) {
+        let of = |is_udp: bool| {
+            let teams = self.teams().filter(|(team, _)| team.plan.wire.is_udp() == is_udp);
+            teams.flat_map(|(_, results)| results).map(|result| result.tally.unsent_for_ids).sum()
+        };
+        (of(true), of(false))
+    }
+}
+
 pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let mut tally = Tally::default();
     for result in &played.results {
@@ -74,12 +110,13 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
     let drops = played.results.iter().map(|result| result.drops).sum();
     // Lost segments and packets of a connection are sent again, so no query is lost with one.
-    let ledger = match played.plan.wire {
-        Wire::Udp(_) => ledger(&evidence(&played, &accounts, &tally, drops)),
-        Wire::Tcp(_) | Wire::Quic(_) => Ledger::default(),
+    let ledger = if played.plan.wire.is_udp() {
+        ledger(&evidence(&played, &accounts, &tally, drops))
+    } else {
+        Ledger::default()
     };
     let load = load(&played, &tally);
-    let connections = connections(&played);
+    let connections = connections(&played.results);
     // The queries of a load of connections alone are not sent, and none is answered.
     let of_queries = |count: u64| if played.plan.has_connections_alone() { 0 } else { count };
     Trial {
@@ -97,7 +134,9 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         players: NonEmpty::one(player(&played, (&tally, connections.as_ref()), &load, drops)),
         load,
         accounts,
-        unsent_causes: unsent_causes(&tally, played.plan),
+        unsent_causes: unsent_causes(&tally, played.unsent_for_room()),
+        replay: replay::replay(&played, connections.as_ref()),
+        differences: tally.differences.facts(played.dataset),
         wrong_causes: wrong_causes(&tally),
         wrong_rcodes: wrong_rcodes(&tally),
         lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
@@ -156,9 +195,9 @@ fn dataset(played: &Dataset) -> DatasetFacts {
     }
 }
 
-/// The connections of all threads; `None` without connections.
-fn connections(played: &FinishedTrial<'_>) -> Option<ConnectionCounts> {
-    let all = played.results.iter().filter_map(|result| result.connections.as_ref());
+/// The connections of these threads; `None` without connections.
+fn connections(results: &[ThreadResult]) -> Option<ConnectionCounts> {
+    let all = results.iter().filter_map(|result| result.connections.as_ref());
     all.fold(None, |sum, counts| {
         let mut sum = sum.unwrap_or_default();
         sum.add(counts);
@@ -191,11 +230,11 @@ fn handshake_histograms(
         .map(|(kind, times)| (format!("handshake {kind}"), times.encode()))
 }
 
-fn unsent_causes(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
-    let (for_window, for_ids) = (tally.unsent_for_window, tally.unsent_for_ids);
-    let late = tally.accounts.unsent - for_window - for_ids;
-    let room = if matches!(plan.wire, Wire::Udp(_)) { UNSENT_IDS } else { UNSENT_CONNECTIONS };
-    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window), (room, for_ids)].map(named).into_iter())
+fn unsent_causes(tally: &Tally, (for_ids, for_connections): (u64, u64)) -> BTreeMap<String, u64> {
+    let for_window = tally.unsent_for_window;
+    let late = tally.accounts.unsent - for_window - for_ids - for_connections;
+    let room = [(UNSENT_IDS, for_ids), (UNSENT_CONNECTIONS, for_connections)];
+    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window)].into_iter().chain(room).map(named))
 }
 
 fn named((name, count): (&str, u64)) -> (String, u64) {
@@ -263,13 +302,25 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     }
 }
 
+/// The notes on queries that found no free ID over UDP, and no room on a connection.
+const NO_ROOM: [&str; 2] = [
+    "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)",
+    "queries were unsent because every connection had as many as it takes; use more connections (-c)",
+];
+
+/// The same notes for a replay, in which a query goes by its client's socket or connection.
+const NO_ROOM_IN_REPLAY: [&str; 2] = [
+    "queries were unsent because every ID of their client was outstanding",
+    "queries were unsent because the connection of their client had as many as it takes",
+];
+
 fn player(
     played: &FinishedTrial<'_>,
     (tally, connections): (&Tally, Option<&ConnectionCounts>),
     load: &LoadFacts,
     socket_drops: u64,
 ) -> PlayerFacts {
-    let sockets = played.plan.flows();
+    let sockets: usize = played.teams.iter().map(|team| team.plan.flows()).sum();
     let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
     let mut note = |count: u64, words: &str| {
@@ -277,12 +328,10 @@ fn player(
             notes.push(format!("{count} {words}"));
         }
     };
-    let no_room = if matches!(played.plan.wire, Wire::Udp(_)) {
-        "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)"
-    } else {
-        "queries were unsent because every connection had as many as it takes; use more connections (-c)"
-    };
-    note(tally.unsent_for_ids, no_room);
+    let (for_ids, for_connections) = played.unsent_for_room();
+    let [ids, places] = if played.plan.replay.is_some() { NO_ROOM_IN_REPLAY } else { NO_ROOM };
+    note(for_ids, ids);
+    note(for_connections, places);
     let cut_short = if played.interrupted { tally.cut_short } else { 0 };
     note(
         cut_short,
@@ -304,11 +353,12 @@ fn player(
             left_closed(counts, played.plan),
             "kept connections were not open when the load began, which then opened those that it needed",
         );
-        notes.extend(no_port_left(counts, load, played.plan));
+        notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
     }
+    notes.extend(replay::sharing(played));
     notes.extend(window_not_filled(load, played.plan));
     PlayerFacts {
-        io: played.io.into(),
+        io: played.io.clone(),
         notes,
         threads: played.plan.threads as u32,
         sockets: sockets as u32,
@@ -394,6 +444,8 @@ fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
             let most = quic.uses_of_connection().map_or(quic.outstanding, |most| most.min(quic.outstanding));
             (u64::from(most), "connections take only")
         }
+        // Each lane fills a part of the window by rules of its own.
+        Wire::Captured(_) => return None,
     };
     let room = flows as u64 * each;
     let why = if room < window {

@@ -14,11 +14,21 @@ pub struct Schedule {
     offset_ns: f64,
     /// The number of queries taken.
     taken: u64,
-    /// The random gaps, and the sum of those drawn so far.
-    poisson: Option<(fastrand::Rng, f64)>,
+    gaps: Gaps,
     next_due_ns: u64,
     /// Mean time between two queries of all threads.
     common_period_ns: f64,
+}
+
+/// What decides when the next query is due.
+#[derive(Debug)]
+enum Gaps {
+    /// The query's number.
+    Even,
+    /// Random gaps, and the sum of those drawn so far.
+    Random(fastrand::Rng, f64),
+    /// The caller, for each query.
+    Told,
 }
 
 /// The most random gaps that one call of [`Schedule::skip`] draws, since they must be drawn one by one.
@@ -31,18 +41,32 @@ impl Schedule {
         let common_period_ns = 1e9 / rate_qps;
         let period_ns = common_period_ns * threads as f64;
         let offset_ns = common_period_ns * turn as f64;
-        let poisson = match arrivals {
-            Arrivals::Even => None,
-            Arrivals::Poisson => Some((fastrand::Rng::with_seed(seed.wrapping_add(turn as u64)), 0.0)),
+        let gaps = match arrivals {
+            Arrivals::Even => Gaps::Even,
+            Arrivals::Poisson => Gaps::Random(fastrand::Rng::with_seed(seed.wrapping_add(turn as u64)), 0.0),
+            Arrivals::Captured => Gaps::Told,
         };
-        let mut schedule = Self { period_ns, offset_ns, taken: 0, poisson, next_due_ns: 0, common_period_ns };
+        let mut schedule = Self { period_ns, offset_ns, taken: 0, gaps, next_due_ns: 0, common_period_ns };
         schedule.next_due_ns = schedule.due_of_next();
         schedule
     }
 
+    /// A schedule of `rate_qps` queries per second in the mean, whose caller knows when each is due and says so with
+    /// [`Self::tell`].
+    pub fn told(rate_qps: f64, next_due_ns: u64) -> Self {
+        let schedule = Self::new(rate_qps, 1, 0, Arrivals::Captured, 0);
+        Self { next_due_ns, ..schedule }
+    }
+
+    /// Sets when the next query is due, in a schedule that is told so.
+    #[inline]
+    pub fn tell(&mut self, next_due_ns: u64) {
+        self.next_due_ns = next_due_ns;
+    }
+
     /// Whether the due time of every query is known in advance.
     pub fn is_even(&self) -> bool {
-        self.poisson.is_none()
+        matches!(self.gaps, Gaps::Even)
     }
 
     /// When the next query is due.
@@ -51,12 +75,12 @@ impl Schedule {
         self.next_due_ns
     }
 
-    /// When the first query after `ns` is due. With random arrivals, computed as if gaps were even.
+    /// When the first query after `ns` is due. Unless gaps are even, computed as if they were.
     pub fn due_after_ns(&self, ns: u64) -> u64 {
         if self.next_due_ns > ns {
             return self.next_due_ns;
         }
-        if self.poisson.is_some() {
+        if !self.is_even() {
             return ns + self.period_ns as u64;
         }
         let mut dues = (self.surely_even_due(ns)..).map(|number| self.even_due(number));
@@ -77,14 +101,14 @@ impl Schedule {
     pub fn skip(&mut self, before_ns: u64, most: u64) -> u64 {
         let mut count = 0;
         let mut limit = most;
-        if self.poisson.is_some() {
-            limit = limit.min(SKIPPED_MOST);
-        } else {
+        if self.is_even() {
             count = self.surely_even_due(before_ns).saturating_sub(self.taken).min(most);
             if count > 0 {
                 self.taken += count;
                 self.next_due_ns = self.due_of_next();
             }
+        } else {
+            limit = limit.min(SKIPPED_MOST);
         }
         while count < limit && self.next_due_ns < before_ns {
             self.take();
@@ -96,7 +120,7 @@ impl Schedule {
     /// When a schedule that ends with the last query taken is over: a period after it, as if the schedule went on.
     /// `None` with random arrivals, which end with their last query.
     pub fn end_ns(&self) -> Option<u64> {
-        let last = self.taken.checked_sub(1).filter(|_| self.poisson.is_none())?;
+        let last = self.taken.checked_sub(1).filter(|_| self.is_even())?;
         Some((self.offset_ns + last as f64 * self.period_ns + self.common_period_ns) as u64)
     }
 
@@ -121,12 +145,13 @@ impl Schedule {
 
     #[inline]
     fn due_of_next(&mut self) -> u64 {
-        match &mut self.poisson {
-            None => self.even_due(self.taken),
-            Some((random, sum_ns)) => {
+        match &mut self.gaps {
+            Gaps::Even => self.even_due(self.taken),
+            Gaps::Random(random, sum_ns) => {
                 *sum_ns -= (1.0 - random.f64()).ln() * self.period_ns;
                 *sum_ns as u64
             }
+            Gaps::Told => self.next_due_ns,
         }
     }
 }
@@ -202,6 +227,17 @@ mod tests {
         let schedule = Schedule::new(1_000.0, 1, 0, Arrivals::Poisson, 5);
         assert_eq!(schedule.due_after_ns(0), schedule.next_due_ns());
         assert_eq!(schedule.due_after_ns(9_000_000_000), 9_001_000_000);
+    }
+
+    #[test]
+    fn a_schedule_that_is_told_keeps_to_that_and_has_a_mean_period() {
+        let mut schedule = Schedule::told(1_000.0, 7);
+        assert_eq!((schedule.take(), schedule.next_due_ns()), (7, 7));
+        schedule.tell(1_000_007);
+        assert_eq!((schedule.next_due_ns(), schedule.due_after_ns(7)), (1_000_007, 1_000_007));
+        assert_eq!(schedule.due_after_ns(2_000_000), 3_000_000);
+        assert_eq!((schedule.whole_periods_ns(2_500_000, 31), schedule.end_ns()), (2_000_000, None));
+        assert!(!schedule.is_even());
     }
 
     #[test]

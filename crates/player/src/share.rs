@@ -21,17 +21,26 @@ pub(crate) fn share_of(whole: u64, threads: usize, number: usize) -> Range<u64> 
 /// Slots of each socket: enough for all queries that leave through it until their fates are settled, if none is
 /// answered. `sockets` is the number of sockets of all threads.
 pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
+    let needed = (1.25 * unsettled(load, timeout, settle) / sockets as f64) as usize;
+    let least = if sockets > FLOWS_FEW { CAPACITY_LEAST_OF_MANY } else { CAPACITY_LEAST };
+    needed.clamp(least, 1 << 16).next_power_of_two()
+}
+
+/// Tables of IDs that all sockets together need, so that each has room for its part of the queries.
+pub(crate) fn tables(load: LoadPlan, timeout: Duration, settle: Duration) -> usize {
+    ((1.25 * unsettled(load, timeout, settle) / f64::from(1 << 16)).ceil() as usize).max(1)
+}
+
+/// The most queries whose fates are open, if none is answered.
+fn unsettled(load: LoadPlan, timeout: Duration, settle: Duration) -> f64 {
     // A window is refilled once per timeout.
     let of_window = |window: u64| window as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil();
-    let unsettled = match load {
+    match load {
         LoadPlan::Open { rate_qps, window, .. } => {
             (rate_qps * settle.as_secs_f64()).min(window.map_or(f64::INFINITY, of_window))
         }
         LoadPlan::Closed { outstanding } => of_window(outstanding),
-    };
-    let needed = (1.25 * unsettled / sockets as f64) as usize;
-    let least = if sockets > FLOWS_FEW { CAPACITY_LEAST_OF_MANY } else { CAPACITY_LEAST };
-    needed.clamp(least, 1 << 16).next_power_of_two()
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +73,6 @@ mod tests {
         assert_eq!(capacity(open(1e6), second, second, 100_000), 16);
         assert_eq!(capacity(open(1e7), second, second, 100_000), 128);
         assert_eq!(capacity(open(1e9), second, second, 1), 1 << 16, "a message has no more IDs");
+        assert_eq!([1.0, 5e5].map(|rate_qps| tables(open(rate_qps), second, second)), [1, 10]);
     }
 }

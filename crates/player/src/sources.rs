@@ -30,6 +30,41 @@ impl Sources {
         }
     }
 
+    /// The address with this number, which is below [`Self::count`].
+    #[inline]
+    pub(crate) fn of_number(&self, number: u32) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(number)).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(number.into())).into(),
+        }
+    }
+
+    /// The number of an address among these, as in [`Self::of_number`]; `None` if it is not one of the first
+    /// 2<sup>32</sup> of them.
+    #[inline]
+    pub(crate) fn number_of(&self, address: IpAddr) -> Option<u32> {
+        let step = match (self.first, address) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => {
+                u128::from(u32::from(address).checked_sub(u32::from(first))?)
+            }
+            (IpAddr::V6(first), IpAddr::V6(address)) => {
+                u128::from(address).checked_sub(u128::from(first))?
+            }
+            _ => return None,
+        };
+        u32::try_from(step).ok().filter(|_| step < self.count.get())
+    }
+
+    /// How many addresses come before the first one that is a multiple of `block`, as a number.
+    pub(crate) fn until_multiple_of(&self, block: u64) -> u64 {
+        let first = match self.first {
+            IpAddr::V4(first) => u128::from(u32::from(first)),
+            IpAddr::V6(first) => u128::from(first),
+        };
+        let block = u128::from(block);
+        ((block - first % block) % block) as u64
+    }
+
     /// The number of addresses.
     pub fn count(&self) -> u128 {
         self.count.get()
@@ -91,6 +126,24 @@ mod tests {
         assert_eq!(sources("2001:db8::/64", 2), ["2001:db8::1", "2001:db8::2"]);
         assert_eq!(sources("0.0.0.0/0", 1), ["0.0.0.1"]);
         assert_eq!(sources("::/0", 1), ["::1"]);
+    }
+
+    #[test]
+    fn an_address_has_the_number_that_it_was_given_for() {
+        for text in ["127.1.2.3/28", "2001:db8::/64", "127.0.0.9"] {
+            let sources: Sources = text.parse().unwrap();
+            for number in [0, 5, 13] {
+                let address = sources.of_socket(number);
+                let expected = if sources.count() == 1 { 0 } else { number as u32 };
+                assert_eq!(sources.number_of(address), Some(expected), "{text}");
+                assert_eq!(sources.of_number(expected), address, "{text}");
+            }
+        }
+        let sources: Sources = "127.1.2.0/30".parse().unwrap();
+        for other in ["127.1.2.0", "127.1.2.3", "::1"] {
+            assert_eq!(sources.number_of(other.parse().unwrap()), None, "{other}");
+        }
+        assert_eq!([1, 2, 4, 256].map(|block| sources.until_multiple_of(block)), [0, 1, 3, 255]);
     }
 
     #[test]

@@ -39,6 +39,12 @@ impl<T: Table> ThreadState<'_, T> {
         self.supply.is_held_back(self.books.waiting())
     }
 
+    /// Whether the thread looks for its next query in a closed loop, and must not sleep meanwhile. In an open loop it
+    /// sleeps until the next query of any thread.
+    pub(crate) fn is_seeking(&self) -> bool {
+        self.supply.is_seeking() && !self.supply.is_open()
+    }
+
     /// Takes at most `most` due queries for one flow, and returns the number of the flow. `burst` is empty if nothing
     /// is due.
     #[inline]

@@ -7,13 +7,14 @@ use std::ops::RangeInclusive;
 use kqps_dataset::{Dataset, Position, Query};
 
 use crate::pace::{Pace, Standing};
+use crate::replay::TRANSPORTS;
+use crate::replay::cursor::{Asked, Cursor};
 use crate::walk::Walk;
 
 /// A thread's queries, and the state of its sending.
 pub struct Supply<'a> {
     dataset: &'a Dataset,
-    /// This thread's walk through the dataset.
-    walk: Walk,
+    source: Source<'a>,
     pace: Pace,
     stop_at_ns: u64,
     /// A signal came: the thread sends nothing more.
@@ -25,13 +26,42 @@ pub struct Supply<'a> {
     last_send_ns: u64,
 }
 
+/// Where a thread's queries come from.
+enum Source<'a> {
+    /// Its walk through the dataset. Any flow can take them.
+    Walk(Walk),
+    /// Its way through a capture, which says when each is due, and the flow that takes it.
+    Capture(Box<Cursor<'a>>),
+}
+
 impl<'a> Supply<'a> {
     /// The queries on `walk`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by
     /// more than `lag_allowed_ns`.
     pub fn new(dataset: &'a Dataset, walk: Walk, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
+        Self::of(Source::Walk(walk), dataset, pace, stop_at_ns, lag_allowed_ns)
+    }
+
+    /// The queries of a capture that are the thread's own. A schedule of `pace` is told when they are due.
+    pub(crate) fn captured(
+        dataset: &'a Dataset,
+        cursor: Cursor<'a>,
+        pace: Pace,
+        stop_at_ns: u64,
+        lag_allowed_ns: u64,
+    ) -> Self {
+        Self::of(Source::Capture(Box::new(cursor)), dataset, pace, stop_at_ns, lag_allowed_ns)
+    }
+
+    fn of(
+        source: Source<'a>,
+        dataset: &'a Dataset,
+        pace: Pace,
+        stop_at_ns: u64,
+        lag_allowed_ns: u64,
+    ) -> Self {
         Self {
             dataset,
-            walk,
+            source,
             pace,
             stop_at_ns,
             stopped: false,
@@ -51,7 +81,7 @@ impl<'a> Supply<'a> {
     /// Whether nothing more will be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
-        self.stopped || self.walk.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
+        self.stopped || self.ran_out() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
     /// Stops sending at once, on a signal. Queries that the thread has not reached by `now_ns` are not intended.
@@ -68,14 +98,44 @@ impl<'a> Supply<'a> {
         self.played_ns = if !self.ran_out() && self.stop_at_ns != u64::MAX {
             self.stop_at_ns
         } else {
-            self.pace.end_ns().map_or(now_ns, |end_ns| end_ns.max(self.last_send_ns))
+            let end_ns = match &self.source {
+                Source::Walk(_) => self.pace.end_ns(),
+                Source::Capture(cursor) => cursor.end_ns(),
+            };
+            end_ns.map_or(now_ns, |end_ns| end_ns.max(self.last_send_ns))
         };
     }
 
     /// Whether the queries ended, rather than the time.
     #[inline]
     pub fn ran_out(&self) -> bool {
-        self.walk.is_over()
+        match &self.source {
+            Source::Walk(walk) => walk.is_over(),
+            Source::Capture(cursor) => cursor.is_over(),
+        }
+    }
+
+    /// Whether queries come from a capture, and each has a flow of its own.
+    #[inline]
+    pub(crate) fn is_captured(&self) -> bool {
+        matches!(self.source, Source::Capture(_))
+    }
+
+    /// Whether the thread still looks for its next query among those of other threads.
+    #[inline]
+    pub(crate) fn is_seeking(&self) -> bool {
+        match &self.source {
+            Source::Walk(_) => false,
+            Source::Capture(cursor) => cursor.is_seeking(),
+        }
+    }
+
+    /// Queries of a capture that no thread plays, by their transports.
+    pub(crate) fn not_played(&self) -> [u64; TRANSPORTS.len()] {
+        match &self.source {
+            Source::Walk(_) => [0; TRANSPORTS.len()],
+            Source::Capture(cursor) => cursor.not_played(),
+        }
     }
 
     /// For how long the thread sent queries, nanoseconds.
@@ -167,18 +227,47 @@ impl<'a> Supply<'a> {
     /// Takes the next query that is due at `now_ns`, and the time at which it is due.
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<(Position, u64)> {
+        let Source::Walk(walk) = &mut self.source else { return None };
         let due_ns = self.pace.take(now_ns)?;
-        Some((self.walk.advance(self.dataset), due_ns))
+        Some((walk.advance(self.dataset), due_ns))
+    }
+
+    /// The next query of a capture, if it is due at `now_ns`, with the time at which it is due.
+    #[inline]
+    pub(crate) fn next_captured(&mut self, now_ns: u64) -> Option<Asked> {
+        let Source::Capture(cursor) = &mut self.source else { return None };
+        let next = cursor.next();
+        self.pace.follow(cursor.next_due_ns());
+        let due_ns = next.and_then(|_| self.pace.take(now_ns))?;
+        next.map(|next| Asked { due_ns, ..next })
+    }
+
+    /// Takes the query that [`Self::next_captured`] returned.
+    #[inline]
+    pub(crate) fn take_captured(&mut self) {
+        let Source::Capture(cursor) = &mut self.source else { return };
+        cursor.take();
+        self.pace.follow(cursor.next_due_ns());
     }
 
     /// Skips the queries that were due before this time, and returns their number. It does so all at once, since a
-    /// stall can leave millions. With random arrivals it may leave some for the next call.
+    /// stall can leave millions. With random arrivals, and of a capture, it may leave some for the next call.
     #[cold]
     pub(crate) fn skip(&mut self, before_ns: u64) -> u64 {
-        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.walk.left());
-        if count > 0 {
-            self.walk.skip(self.dataset, count);
+        let before_ns = before_ns.min(self.stop_at_ns);
+        match &mut self.source {
+            Source::Walk(walk) => {
+                let count = self.pace.skip(before_ns, walk.left());
+                if count > 0 {
+                    walk.skip(self.dataset, count);
+                }
+                count
+            }
+            Source::Capture(cursor) => {
+                let count = cursor.skip(before_ns);
+                self.pace.follow(cursor.next_due_ns());
+                count
+            }
         }
-        count
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kqps_dataset::{Dataset, Expected};
+use kqps_dataset::{Dataset, Expected, Position};
 use kqps_observation::{Accounts, Histogram};
 
 use crate::course::Course;
+use crate::differences::Differences;
 use crate::held_back::HeldBack;
 use crate::loss::Loss;
 use crate::reply::Cause;
@@ -37,6 +38,8 @@ pub struct Tally {
     pub lost_expected: BTreeMap<Expected, u64>,
     /// The replies that the subject held back.
     pub held_back: HeldBack,
+    /// How the replies differ from captured ones.
+    pub differences: Differences,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// How many of `accounts.unsent` were given up because the window of an open loop was full.
@@ -75,7 +78,11 @@ pub struct Tally {
 impl Tally {
     /// Counts of zero, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
-        Self { held_back: HeldBack::of(dataset), ..Self::default() }
+        Self {
+            held_back: HeldBack::of(dataset),
+            differences: Differences::of(dataset),
+            ..Self::default()
+        }
     }
 
     /// Counts `count` queries that the kernel took at `now_ns`.
@@ -177,9 +184,12 @@ impl Tally {
         }
     }
 
-    /// Counts one of the lost queries by its expected reply.
-    pub fn lost_one(&mut self, expected: Expected) {
+    /// Counts one of the lost queries, the one at `position`, by its expected reply.
+    pub fn lost_one(&mut self, position: Position, expected: Expected) {
         *self.lost_expected.entry(expected).or_default() += 1;
+        if self.differences.is_on() {
+            self.differences.lost(position, expected);
+        }
     }
 
     /// Adds another thread's counts.
@@ -201,6 +211,7 @@ impl Tally {
         }
         add_each(&mut self.lost_by, &other.lost_by);
         self.held_back.add(&other.held_back);
+        self.differences.add(&other.differences);
         self.unsent_for_ids += other.unsent_for_ids;
         self.unsent_for_window += other.unsent_for_window;
         self.cut_short += other.cut_short;

@@ -197,6 +197,7 @@ impl<'a, W> PlayerThread<'a, W> {
     pub(crate) fn into_result(self) -> Option<ThreadResult> {
         let Self { state, begun, precedence, wait, .. } = self;
         let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
+        let not_played = state.supply.not_played();
         let correct_in_time = state.books.correct_in_time();
         begun.then_some(ThreadResult {
             tid: affinity::thread_id(),
@@ -207,6 +208,7 @@ impl<'a, W> PlayerThread<'a, W> {
             drops: 0,
             fallbacks: 0,
             connections: None,
+            not_played,
             real_time: precedence.is_granted(),
             awake_ns: wait.as_ref().map_or(0, Wait::awake_in_all_ns),
             withheld_ns: wait.map_or(0, |wait| wait.withheld.ns()),

@@ -22,10 +22,12 @@ use crate::live::Live;
 use crate::pace::Pace;
 use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, FinishedTrial, ThreadResult};
+use crate::replay::cursor::Cursor;
 use crate::schedule::Schedule;
 use crate::share::{capacity, share_of};
 use crate::state::ThreadState;
 use crate::supply::Supply;
+use crate::team::{Team, teams};
 use crate::thread::{Signals, TICK_NS};
 use crate::walk::{self, Walk};
 use crate::wire::{Opened, Part};
@@ -90,6 +92,7 @@ impl StartGate {
 #[derive(Clone, Copy)]
 struct TrialContext<'a> {
     plan: &'a Plan,
+    teams: &'a [Team],
     dataset: &'a Dataset,
     control: &'a Control,
     gate: &'a StartGate,
@@ -107,14 +110,16 @@ pub fn play<W: TrialWatch>(
     control: &Control,
     watch: impl FnOnce(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
-    let wire = Opened::open(plan)?;
-    let (io, notes) = (wire.io(), wire.notes());
+    plan.check_against(dataset)?;
+    let teams = teams(plan, dataset);
+    let wires = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
+    let (io, notes) = (io_of(&wires), wires.iter().flat_map(Opened::notes).collect());
     let gate = StartGate::default();
-    let context = TrialContext { plan, dataset, control, gate: &gate };
+    let context = TrialContext { plan, teams: &teams, dataset, control, gate: &gate };
     let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
     let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut threads = start(scope, context, wire, &sender)?;
+        let mut threads = start(scope, context, wires, &sender)?;
         let tids: Vec<u32> = events.iter().take(plan.threads).filter_map(ThreadEvent::ready_thread).collect();
         if tids.len() < plan.threads {
             gate.call_off();
@@ -134,6 +139,7 @@ pub fn play<W: TrialWatch>(
         let interrupted = control.stop.is_asked();
         let finished = FinishedTrial {
             plan,
+            teams: &teams,
             dataset,
             io,
             results,
@@ -144,40 +150,49 @@ pub fn play<W: TrialWatch>(
             cores_awake: awake.is_some(),
             notes,
         };
+        finished.check_connections()?;
         let trial = record::trial(finished);
         trial.accounts.check()?;
-        trial.connections.as_ref().map_or(Ok(()), |connections| connections.check(&trial.accounts))?;
         Ok(trial)
     })
 }
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<ThreadResult>, PlayError>>;
 
-/// Starts the threads and distributes the wire among them. If a thread cannot be started, the trial is called
+/// The I/O models of these wires, each once.
+fn io_of(wires: &[Opened]) -> String {
+    let mut names: Vec<&str> = wires.iter().map(Opened::io).collect();
+    names.dedup();
+    names.join("+")
+}
+
+/// Starts the threads and distributes the wires among them. If a thread cannot be started, the trial is called
 /// off.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: TrialContext<'scope>,
-    mut wire: Opened,
+    wires: Vec<Opened>,
     sender: &mpsc::Sender<ThreadEvent>,
 ) -> Result<Vec<Thread<'scope>>, PlayError> {
-    let TrialContext { plan, gate, .. } = context;
+    let TrialContext { teams, gate, .. } = context;
     let mut threads = Vec::new();
-    for number in 0..plan.threads {
-        let part = wire.part(plan, number);
-        let guard = ThreadGuard::new(sender.clone(), &gate.broken);
-        let play = move || {
-            let result = one_thread(context, number, &part, guard);
-            // The main thread must read this thread's CPU time before it ends.
-            gate.watched.wait();
-            result
-        };
-        let thread = std::thread::Builder::new().name(format!("player-{number}"));
-        match thread.spawn_scoped(scope, play) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                gate.call_off();
-                return Err(PlayError::Thread(error));
+    for (team, mut wire) in teams.iter().zip(wires) {
+        for number in team.threads.clone() {
+            let part = wire.part(team, number - team.threads.start);
+            let guard = ThreadGuard::new(sender.clone(), &gate.broken);
+            let play = move || {
+                let result = one_thread(context, (team, number), &part, guard);
+                // The main thread must read this thread's CPU time before it ends.
+                gate.watched.wait();
+                result
+            };
+            let thread = std::thread::Builder::new().name(format!("player-{number}"));
+            match thread.spawn_scoped(scope, play) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gate.call_off();
+                    return Err(PlayError::Thread(error));
+                }
             }
         }
     }
@@ -247,11 +262,11 @@ impl Drop for ThreadGuard<'_> {
     }
 }
 
-/// One thread's part of the trial. Returns `None` if the trial was called off.
+/// The part of the trial of the thread with this number among all. Returns `None` if the trial was called off.
 #[allow(clippy::needless_pass_by_value)] // dropping the guard sends events
 fn one_thread(
     context: TrialContext<'_>,
-    number: usize,
+    (team, number): (&Team, usize),
     part: &Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
@@ -262,7 +277,7 @@ fn one_thread(
     // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let state = state(context, number, part.flows);
+    let state = state(context, (team, number), part.flows);
     let ready = || {
         guard.ready();
         *context.gate.start_ns.wait()
@@ -270,20 +285,33 @@ fn one_thread(
     let all_sent = || guard.sent();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
-    let result = part.play(plan, state, signals)?;
+    let result = part.play(team, state, signals)?;
     guard.done();
     Ok(result)
 }
 
-/// The state of thread `number`, before the start.
-fn state(context: TrialContext<'_>, number: usize, flows: usize) -> ThreadState<'_> {
-    let TrialContext { plan, dataset, control, .. } = context;
+/// The state of the thread with this number among all, before the start.
+fn state<'a>(
+    context: TrialContext<'a>,
+    (team, number): (&'a Team, usize),
+    flows: usize,
+) -> ThreadState<'a> {
+    let TrialContext { dataset, control, .. } = context;
+    let Team { plan, replay, threads } = team;
     let settle = plan.timeout + plan.drain;
-    let walk = Walk::new(dataset, plan.threads, number, plan.stop.passes);
+    let of_team = number - threads.start;
     let stop_at_ns = plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64);
     let lag_allowed_ns = plan.lag_allowed.as_nanos() as u64;
-    let supply = Supply::new(dataset, walk, pace(context, number), stop_at_ns, lag_allowed_ns);
-    let capacity = capacity(plan.load, plan.timeout, settle, plan.flows());
+    let (supply, all) = if let Some(replay) = replay {
+        let cursor = replay.cursor(dataset, plan, of_team);
+        let pace = pace(plan, dataset, of_team, Some(&cursor));
+        (Supply::captured(dataset, cursor, pace, stop_at_ns, lag_allowed_ns), replay.flows.all())
+    } else {
+        let walk = Walk::new(dataset, plan.threads, of_team, plan.stop.passes);
+        let pace = pace(plan, dataset, of_team, None);
+        (Supply::new(dataset, walk, pace, stop_at_ns, lag_allowed_ns), plan.flows())
+    };
+    let capacity = capacity(plan.load, plan.timeout, settle, all);
     let tables = (0..flows).map(|_| Inflight::new(capacity, fastrand::u16(..)));
     let times = Times {
         timeout_ns: plan.timeout.as_nanos() as u64,
@@ -294,9 +322,8 @@ fn state(context: TrialContext<'_>, number: usize, flows: usize) -> ThreadState<
     ThreadState { clock: TrialClock::unstarted(), supply, books }
 }
 
-/// The schedule or window of thread `number`.
-fn pace(context: TrialContext<'_>, number: usize) -> Pace {
-    let TrialContext { plan, dataset, .. } = context;
+/// The schedule or window of thread `number` of a team. A capture says when the thread's queries are due.
+fn pace(plan: &Plan, dataset: &Dataset, number: usize, capture: Option<&Cursor<'_>>) -> Pace {
     let threads = plan.threads;
     let own_share = |window| {
         let share = share_of(window, threads, number);
@@ -304,8 +331,12 @@ fn pace(context: TrialContext<'_>, number: usize) -> Pace {
     };
     match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
-            let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
-            let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
+            let schedule = if let Some(capture) = capture {
+                Schedule::told(rate_qps / threads as f64, capture.next_due_ns())
+            } else {
+                let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
+                Schedule::new(rate_qps, threads, turn, arrivals, plan.seed)
+            };
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_share) }
         }

@@ -13,16 +13,17 @@ use kqps_kernel::udp::UdpSocket;
 use kqps_tls::Client;
 
 use crate::error::PlayError;
-use crate::plan::{Plan, Wire};
+use crate::plan::Wire;
 use crate::record::ThreadResult;
 use crate::share::share_of;
 use crate::state::ThreadState;
+use crate::team::Team;
 use crate::thread::Signals;
 use tcp::TcpIo;
 use udp::UdpIo;
 use udp::sockets::Sockets;
 
-/// The wire of a whole trial.
+/// The wire of a whole trial, or of a lane.
 pub(crate) enum Opened {
     Udp {
         io: UdpIo,
@@ -57,25 +58,30 @@ enum Carrier {
 }
 
 impl Opened {
-    /// Opens the wire that a plan asks for.
-    pub(crate) fn open(plan: &Plan) -> Result<Self, PlayError> {
+    /// Opens the wire that a team's plan asks for.
+    pub(crate) fn open(team: &Team) -> Result<Self, PlayError> {
+        let Team { plan, replay, .. } = team;
         match &plan.wire {
             Wire::Udp(udp) => {
-                let io = UdpIo::choose(udp.io)?;
-                let Sockets { all: sockets, notes } = Sockets::bind(plan, udp, io)?;
+                // A replay has a loop of its own.
+                let io = if replay.is_some() { UdpIo::Mmsg } else { UdpIo::choose(udp.io)? };
+                let Sockets { all: sockets, notes } = Sockets::bind(plan, udp, io, replay.as_ref())?;
                 Ok(Self::Udp { io, sockets, notes })
             }
             Wire::Tcp(tcp) => {
                 let io = TcpIo::choose(tcp.io)?;
-                tcp::check_descriptors(plan, io.sockets(tcp, plan.flows()))?;
+                let follows = replay.as_ref().is_some_and(|replay| replay.follows);
+                let closes = follows || tcp.queries_per_connection.is_some();
+                tcp::check_descriptors(plan, io.sockets(closes, plan.flows()))?;
                 Ok(Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) })
             }
             Wire::Quic(quic) => {
                 tcp::check_descriptors(plan, plan.flows())?;
                 let client = Arc::new(quic::client(quic)?);
-                let Sockets { all: sockets, notes } = quic::bind(plan, quic)?;
+                let Sockets { all: sockets, notes } = quic::bind(plan, quic, replay.as_ref())?;
                 Ok(Self::Quic { client, sockets, notes })
             }
+            Wire::Captured(_) => unreachable!("a team has one wire"),
         }
     }
 
@@ -96,12 +102,17 @@ impl Opened {
         }
     }
 
-    /// Takes the part of thread `number`. The threads take theirs in order.
-    pub(crate) fn part(&mut self, plan: &Plan, number: usize) -> Part {
-        let numbers = share_of(plan.flows() as u64, plan.threads, number);
-        let (first, flows) = (numbers.start as usize, (numbers.end - numbers.start) as usize);
+    /// Takes the part of thread `number` of a team. The threads take theirs in order.
+    pub(crate) fn part(&mut self, team: &Team, number: usize) -> Part {
+        let (first, flows, together) = if let Some(replay) = &team.replay {
+            let flows = &replay.flows;
+            (flows.before(number), flows.of_thread(number), flows.together())
+        } else {
+            let numbers = share_of(team.plan.flows() as u64, team.plan.threads, number);
+            (numbers.start as usize, (numbers.end - numbers.start) as usize, 1)
+        };
         let carrier = match self {
-            Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows).collect()),
+            Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows / together).collect()),
             Self::Tcp { io, client } => Carrier::Tcp(*io, client.clone()),
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
@@ -116,15 +127,19 @@ impl Part {
     /// called off.
     pub(crate) fn play(
         &self,
-        plan: &Plan,
+        team: &Team,
         state: ThreadState<'_>,
         signals: Signals<'_>,
     ) -> Result<Option<ThreadResult>, PlayError> {
+        let plan = &team.plan;
         match (&self.carrier, &plan.wire) {
-            (Carrier::Udp(io, sockets), _) => udp::play(*io, sockets, self.first, plan, state, signals),
+            (Carrier::Udp(io, sockets), _) => match &team.replay {
+                Some(replay) => udp::play_replay(sockets, (replay, self.flows), plan, state, signals),
+                None => udp::play(*io, sockets, self.first, plan, state, signals),
+            },
             (Carrier::Tcp(io, client), Wire::Tcp(tcp)) => {
                 let wire = (tcp, client.as_deref());
-                tcp::play(*io, wire, (self.first, self.flows), plan, state, signals)
+                tcp::play(*io, wire, (self.first, self.flows), team, state, signals)
             }
             (Carrier::Quic(client, sockets), Wire::Quic(quic)) => {
                 quic::play((quic, client.as_ref()), (self.first, sockets.as_slice()), plan, state, signals)

@@ -25,6 +25,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-player",
         &[
+            // Tests of replays write captures.
+            "kqps-capture",
             "kqps-dataset",
             "kqps-message",
             "kqps-kernel",

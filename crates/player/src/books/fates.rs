@@ -40,12 +40,12 @@ impl<T: Table> Books<'_, T> {
     /// the reply is correct, in time or late.
     #[inline]
     pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
-        self.settle_checked(flow, key, at_ns, reply.len(), |query, scratch| check(query, reply, scratch))
+        self.settle_checked(flow, key, at_ns, reply, |query, scratch| check(query, reply, scratch))
     }
 
     /// Books a reply that arrived at `at_ns` to the query with this key, and is wrong by what carried it.
     pub fn wrong(&mut self, flow: usize, key: T::Key, cause: Cause, at_ns: u64) {
-        self.settle_checked(flow, key, at_ns, 0, |_, _| Checked::Wrong(cause));
+        self.settle_checked(flow, key, at_ns, &[], |_, _| Checked::Wrong(cause));
     }
 
     /// The query with this key, if it has no fate yet.
@@ -54,14 +54,14 @@ impl<T: Table> Books<'_, T> {
         matches!(found.state, State::Waiting | State::Overdue).then_some(found.query)
     }
 
-    /// Books a reply of `bytes` bytes, which `checked` checks.
+    /// Books a reply, which `checked` checks. Without one that could be read, it is empty.
     #[inline]
     fn settle_checked(
         &mut self,
         flow: usize,
         key: T::Key,
         at_ns: u64,
-        bytes: usize,
+        reply: &[u8],
         checked: impl FnOnce(&Query<'_>, &mut Vec<u8>) -> Checked,
     ) -> Option<u64> {
         let flow = &mut self.flows[flow];
@@ -94,9 +94,13 @@ impl<T: Table> Books<'_, T> {
         }
         self.unsettled -= 1;
         if latency_ns <= self.timeout_ns {
-            self.note(checked, found.query, &query, bytes);
+            self.note(checked, found.query, &query, reply.len());
+            if self.tally.differences.is_on() && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. }) {
+                let is_whole = query.expected_answer.is_some();
+                self.tally.differences.replied(found.query, is_whole, checked, reply);
+            }
         }
-        self.book(checked, at_ns, latency_ns, bytes);
+        self.book(checked, at_ns, latency_ns, reply.len());
         matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
     }
 
@@ -170,7 +174,7 @@ impl<T: Table> Books<'_, T> {
         let Flow { table, held_until_ns, .. } = &mut self.flows[flow];
         let overdue_ns = read_ns.saturating_sub(self.timeout_ns);
         let lost_ns = if read_ns < *held_until_ns { 0 } else { read_ns.saturating_sub(self.settle_ns) };
-        let each_lost = |query, _| self.tally.lost_one(self.dataset.expected(query));
+        let each_lost = |query, _| self.tally.lost_one(query, self.dataset.expected(query));
         let expired = table.expire(overdue_ns, lost_ns, each_lost);
         self.waiting -= expired.overdue;
         self.unsettled -= expired.lost;
@@ -182,7 +186,7 @@ impl<T: Table> Books<'_, T> {
     pub fn broken(&mut self, flow: usize, loss: Loss, now_ns: u64) {
         let (timeout_ns, held_before) = (self.timeout_ns, self.broken_until_ns.len());
         let each_lost = |query, due_ns: u64| {
-            self.tally.lost_one(self.dataset.expected(query));
+            self.tally.lost_one(query, self.dataset.expected(query));
             let until_ns = due_ns.saturating_add(timeout_ns);
             if until_ns > now_ns {
                 self.broken_until_ns.push(Reverse(until_ns));
@@ -210,7 +214,7 @@ impl<T: Table> Books<'_, T> {
             }
         }
         self.unsettled -= 1;
-        self.tally.lost_one(self.dataset.expected(found.query));
+        self.tally.lost_one(found.query, self.dataset.expected(found.query));
         self.tally.lost(loss, self.timeout_ns, 1);
     }
 

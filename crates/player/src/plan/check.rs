@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{HttpPlan, Plan, TlsPlan, Wire};
+use super::{Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, Plan, ReplayPlan, TlsPlan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +48,37 @@ pub enum PlanError {
     Coalesce { coalesce: Duration, lag_allowed: Duration },
     #[error("a window of {window}: each of the {threads} threads needs one of 1 at least")]
     Window { window: u64, threads: usize },
+    #[error("a speed of {0}: expected more than 0")]
+    Speed(String),
+    #[error("a window that is played {0} times: expected at least once")]
+    Repeat(u64),
+    #[error("a pile of {0} slices: expected 1 to {PILE_MOST}")]
+    Pile(u32),
+    #[error("a window from {from:?} to {to:?} of the capture: expected an end after its beginning")]
+    EmptyWindow { from: Duration, to: Duration },
+    #[error("a window up to {at:?}: the capture ends {capture:?} after its first query")]
+    WindowBeyondCapture { at: Duration, capture: Duration },
+    #[error("captured arrivals and transports need a capture, and how to play it")]
+    NoReplay,
+    #[error("the queries are no capture: only a capture can be replayed")]
+    NoCapture,
+    #[error("the queries are a capture: the plan does not say how to replay it")]
+    UnplannedCapture,
+    #[error("--io {0} does not replay captures over udp, where each client has an address: expected auto or mmsg")]
+    ReplayIo(&'static str),
+    #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]
+    LaneThreads { of_lanes: usize, threads: usize },
+    #[error("two lanes for {0}, or one without a thread: expected one for a transport, with a thread at least")]
+    Lane(&'static str),
+    #[error("a lane for {0} with a number of queries for each connection: they begin and end as captured")]
+    LaneConnections(&'static str),
+    #[error(
+        "{places} connections are open at once in the capture, with its slices laid over each other: at most \
+         {CONNECTIONS_MOST}; play a shorter window or fewer slices"
+    )]
+    Places { places: u64 },
+    #[error("{clients} clients in all slices: at most {CLIENTS_MOST}; lay fewer slices over each other")]
+    Clients { clients: u64 },
 }
 
 impl Plan {
@@ -68,12 +100,78 @@ impl Plan {
             ),
         ];
         first_of(wrong)?;
-        self.check_wire()
+        self.check_replay()?;
+        self.check_wire(&self.wire)
     }
 
-    fn check_wire(&self) -> Result<(), PlanError> {
+    /// Checks the plan against the queries: that a capture is replayed and nothing else is, and that the capture has
+    /// the window.
+    pub fn check_against(&self, dataset: &Dataset) -> Result<(), PlanError> {
+        match (&self.replay, dataset.capture()) {
+            (None, None) => Ok(()),
+            (Some(_), None) => Err(PlanError::NoCapture),
+            (None, Some(_)) => Err(PlanError::UnplannedCapture),
+            (Some(replay), Some(capture)) => self.check_capture(replay, capture),
+        }
+    }
+
+    fn check_capture(&self, replay: &ReplayPlan, capture: &CaptureFacts) -> Result<(), PlanError> {
+        let duration = Duration::from_nanos(capture.duration_ns);
+        let at = replay.to.unwrap_or(replay.from).max(replay.from);
+        let clients = u64::from(capture.clients) * u64::from(replay.pile);
+        let places = u64::from(capture.places) * u64::from(replay.pile);
+        let has_places = matches!(&self.wire, Wire::Captured(lanes) if lanes.iter().any(Lane::has_places));
+        first_of([
+            (at > duration, PlanError::WindowBeyondCapture { at, capture: duration }),
+            (clients > u64::from(CLIENTS_MOST), PlanError::Clients { clients }),
+            (has_places && places > CONNECTIONS_MOST as u64, PlanError::Places { places }),
+        ])
+    }
+
+    /// Checks how a capture is played, whatever the capture is.
+    fn check_replay(&self) -> Result<(), PlanError> {
+        let is_captured = matches!(self.load, LoadPlan::Open { arrivals: Arrivals::Captured, .. });
+        let Some(replay) = &self.replay else {
+            let needs_capture = is_captured || matches!(self.wire, Wire::Captured(_));
+            return if needs_capture { Err(PlanError::NoReplay) } else { Ok(()) };
+        };
+        let ReplayPlan { from, to, speed, repeat, pile, .. } = *replay;
+        let refused = self.wire.each().into_iter().find_map(|wire| match wire {
+            Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg) => Some(udp.io.name()),
+            _ => None,
+        });
+        let end = to.unwrap_or(Duration::MAX);
+        first_of([
+            (!(speed > 0.0 && speed.is_finite()), PlanError::Speed(speed.to_string())),
+            (repeat == 0, PlanError::Repeat(repeat)),
+            (!(1..=PILE_MOST).contains(&pile), PlanError::Pile(pile)),
+            (end <= from, PlanError::EmptyWindow { from, to: end }),
+            (refused.is_some(), PlanError::ReplayIo(refused.unwrap_or_default())),
+        ])
+    }
+
+    fn check_lanes(&self, lanes: &[Lane]) -> Result<(), PlanError> {
+        let of_lanes = lanes.iter().map(|lane| lane.threads).sum();
+        if of_lanes != self.threads {
+            return Err(PlanError::LaneThreads { of_lanes, threads: self.threads });
+        }
+        for (number, lane) in lanes.iter().enumerate() {
+            let is_double = lanes[..number].iter().any(|other| other.carried == lane.carried);
+            let is_nested = matches!(lane.wire, Wire::Captured(_));
+            let name = lane.carried.name();
+            first_of([
+                (is_double || is_nested || lane.threads == 0, PlanError::Lane(name)),
+                (lane.has_limited_connections(), PlanError::LaneConnections(name)),
+            ])?;
+            self.check_wire(&lane.wire)?;
+        }
+        Ok(())
+    }
+
+    fn check_wire(&self, wire: &Wire) -> Result<(), PlanError> {
         let targets = self.targets.len();
-        match &self.wire {
+        match wire {
+            Wire::Captured(lanes) => self.check_lanes(lanes),
             Wire::Udp(udp) => {
                 let sockets = udp.sockets;
                 first_of([
@@ -91,6 +189,21 @@ impl Plan {
                 check_use(quic.connect_timeout, quic.outstanding)?;
                 check_tls(&quic.tls, targets)
             }
+        }
+    }
+}
+
+impl Lane {
+    /// Whether its connections begin and end as captured. Those of QUIC are one to a client.
+    pub(crate) fn has_places(&self) -> bool {
+        self.carried != Carried::Udp && matches!(self.wire, Wire::Tcp(_))
+    }
+
+    /// Whether its connections are closed after a number of queries.
+    fn has_limited_connections(&self) -> bool {
+        match &self.wire {
+            Wire::Tcp(tcp) => self.has_places() && tcp.queries_per_connection.is_some(),
+            Wire::Udp(_) | Wire::Quic(_) | Wire::Captured(_) => false,
         }
     }
 }
@@ -140,6 +253,9 @@ fn first_of<const N: usize>(errors: [(bool, PlanError); N]) -> Result<(), PlanEr
 
 /// The most sending threads.
 pub const THREADS_MOST: usize = 1024;
+
+/// The most clients of a replay, those of all slices.
+pub const CLIENTS_MOST: u32 = 1 << 26;
 
 /// The most sockets that one trial can use.
 pub const SOCKETS_MOST: usize = 16_384;
@@ -215,5 +331,65 @@ mod tests {
         assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
         assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
+    }
+
+    /// The check of a usual plan over UDP that replays a capture, after this change.
+    fn replayed(change: impl FnOnce(&mut Plan, &mut ReplayPlan)) -> Result<(), PlanError> {
+        checked(|plan| {
+            let mut replay = ReplayPlan::default();
+            plan.wire = udp(Io::Auto, 1);
+            change(plan, &mut replay);
+            plan.replay = Some(replay);
+        })
+    }
+
+    #[test]
+    fn a_replay_that_cannot_be_played_says_why() {
+        let error = |change: fn(&mut ReplayPlan)| replayed(|_, replay| change(replay));
+        assert_eq!(error(|_| ()), Ok(()));
+        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let refused = replayed(|_, replay| replay.speed = speed);
+            assert_eq!(refused, Err(PlanError::Speed(speed.to_string())));
+        }
+        assert_eq!(error(|replay| replay.repeat = 0), Err(PlanError::Repeat(0)));
+        assert_eq!(error(|replay| replay.pile = 0), Err(PlanError::Pile(0)));
+        assert_eq!(error(|replay| replay.pile = 1025), Err(PlanError::Pile(1025)));
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            replayed(|_, replay| (replay.from, replay.to) = (second, Some(second))),
+            Err(PlanError::EmptyWindow { from: second, to: second })
+        );
+        assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Gso, 1)), Err(PlanError::ReplayIo("gso")));
+        assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Mmsg, 1)), Ok(()));
+        let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Captured, window: None };
+        assert_eq!(replayed(|plan, _| plan.load = load), Ok(()));
+        assert_eq!(checked(|plan| plan.load = load), Err(PlanError::NoReplay));
+    }
+
+    #[test]
+    fn lanes_share_the_threads_and_have_a_transport_each() {
+        let lane = |carried, wire, threads| Lane { carried, wire, threads };
+        let lanes = |lanes: Vec<Lane>| {
+            replayed(|plan, _| {
+                plan.load = LoadPlan::Closed { outstanding: 4 };
+                plan.threads = 2;
+                plan.wire = Wire::Captured(lanes);
+            })
+        };
+        let udp = || udp(Io::Auto, 1);
+        assert_eq!(lanes(vec![lane(Carried::Udp, udp(), 1), lane(Carried::Tcp, tcp(1), 1)]), Ok(()));
+        assert_eq!(
+            lanes(vec![lane(Carried::Udp, udp(), 1)]),
+            Err(PlanError::LaneThreads { of_lanes: 1, threads: 2 })
+        );
+        let twice = vec![lane(Carried::Udp, udp(), 1), lane(Carried::Udp, udp(), 1)];
+        assert_eq!(lanes(twice), Err(PlanError::Lane("udp")));
+        assert_eq!(
+            lanes(vec![lane(Carried::Udp, udp(), 2), lane(Carried::Tcp, tcp(1), 0)]),
+            Err(PlanError::Lane("tcp"))
+        );
+        let limited = Wire::Tcp(TcpPlan { queries_per_connection: Some(1), ..tcp_plan(1) });
+        assert_eq!(lanes(vec![lane(Carried::Tcp, limited, 2)]), Err(PlanError::LaneConnections("tcp")));
+        assert_eq!(lanes(vec![lane(Carried::Tcp, tcp(0), 2)]), Err(PlanError::Connections(0)));
     }
 }

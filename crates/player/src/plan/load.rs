@@ -46,6 +46,8 @@ pub enum Arrivals {
     Even,
     /// Gaps have an exponential distribution with that mean, as from independent clients.
     Poisson,
+    /// Gaps are those of a capture. The rate is then their mean, by which the player chooses its sizes.
+    Captured,
 }
 
 impl fmt::Display for Arrivals {
@@ -53,6 +55,7 @@ impl fmt::Display for Arrivals {
         formatter.write_str(match self {
             Self::Even => "even",
             Self::Poisson => "poisson",
+            Self::Captured => "captured",
         })
     }
 }
@@ -64,8 +67,8 @@ impl FromStr for Arrivals {
         match text {
             "even" => Ok(Self::Even),
             "poisson" => Ok(Self::Poisson),
-            "captured" => Err("captured arrivals need a capture, which this version does not read".into()),
-            _ => Err("expected even or poisson".into()),
+            "captured" => Ok(Self::Captured),
+            _ => Err("expected even, poisson or captured".into()),
         }
     }
 }
@@ -76,6 +79,7 @@ impl FromStr for Arrivals {
 pub struct Stop {
     /// The longest time to send; `None` for no limit.
     pub after: Option<Duration>,
-    /// The number of passes over the dataset; `None` for no limit.
+    /// The number of passes over the dataset; `None` for no limit. Each pass of a replay is as many as
+    /// [`ReplayPlan::repeat`](super::ReplayPlan::repeat) says, and captured arrivals end after them in any case.
     pub passes: Option<u64>,
 }

@@ -103,8 +103,8 @@ fn session_facts(session: &Session, connections: u64) -> SessionFacts {
 }
 
 fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
-    match &plan.wire {
-        Wire::Udp(_) | Wire::Tcp(_) => None,
+    plan.wire.each().into_iter().find_map(|wire| match wire {
         Wire::Quic(quic) => Some(quic),
-    }
+        Wire::Udp(_) | Wire::Tcp(_) | Wire::Captured(_) => None,
+    })
 }

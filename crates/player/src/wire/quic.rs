@@ -18,6 +18,7 @@ use super::udp::sockets::{Sockets, too_many};
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Io, Plan, QuicPlan};
 use crate::record::ThreadResult;
+use crate::replay::Replayed;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
 use places::Places;
@@ -34,8 +35,9 @@ pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
 }
 
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
-/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost.
-pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
+/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost. In a replay
+/// each has the address of its client.
+pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> Result<Sockets, PlayError> {
     let bytes = quic.buffer_bytes.unwrap_or(BUFFER_BYTES);
     let options = UdpOptions {
         recv_buffer: Some(bytes),
@@ -44,15 +46,22 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan) -> Result<Sockets, PlayError> {
         gro: offers(Io::Gso).is_ok(),
         ..UdpOptions::default()
     };
+    let clients = replay.map(|replay| replay.flows.first_clients());
+    let wanted = clients.as_ref().map_or_else(|| plan.flows(), Vec::len);
     let bind = |number: usize| {
         let to = plan.targets[number % plan.targets.len()];
-        let from = plan.local.map_or_else(|| any(to), |local| local.of_socket(number));
+        let of_client = replay.zip(clients.as_ref());
+        let of_client = of_client.and_then(|(replay, clients)| replay.crowd.address(clients[number]));
+        let from = plan.local.map_or_else(
+            || any(to),
+            |local| of_client.map_or_else(|| local.of_socket(number), |address| local.of_number(address)),
+        );
         let address = SocketAddr::new(from, 0);
         let bound =
             UdpSocket::bind(address, &options).and_then(|socket| set_up(&socket, to).map(|()| socket));
         bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
     };
-    let all = (0..plan.flows()).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
+    let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
     let notes = all[0].short_buffers(bytes);
     Ok(Sockets { all, notes })
 }

@@ -2,7 +2,8 @@
 //! place for a connection. Kept connections are opened before the trial begins. All others are opened when a query is
 //! handed to their place, and closed after their number of queries. With TLS (RFC 7858) a connection is open when its
 //! handshake is complete. With HTTP in TLS (RFC 8484) each message is a request on a stream instead. If connections
-//! alone are the load, a query stands for a connection, and settles when that is open.
+//! alone are the load, a query stands for a connection, and settles when that is open. In a replay a place may be one
+//! of the capture's: its connections then begin and end as they did.
 
 mod connection;
 mod epoll;
@@ -26,6 +27,7 @@ use crate::error::PlayError;
 use crate::plan::{HttpPlan, Io, Plan, TcpPlan, TlsPlan};
 use crate::record::ThreadResult;
 use crate::state::ThreadState;
+use crate::team::Team;
 use crate::thread::{PlayerThread, Signals};
 use epoll::EpollSockets;
 use http::{Http, Shared};
@@ -66,9 +68,10 @@ impl TcpIo {
         }
     }
 
-    /// The most sockets that this many places have at once. A ring closes a socket a little after the next one is made.
-    pub(super) fn sockets(self, tcp: &TcpPlan, places: usize) -> usize {
-        if self == Self::Uring && tcp.queries_per_connection.is_some() { places * 2 } else { places }
+    /// The most sockets that this many places have at once. If connections are closed and opened again (`closes`), a
+    /// ring closes a socket a little after the next one is made.
+    pub(super) fn sockets(self, closes: bool, places: usize) -> usize {
+        if self == Self::Uring && closes { places * 2 } else { places }
     }
 }
 
@@ -106,13 +109,13 @@ pub(super) fn play(
     io: TcpIo,
     wire: (&TcpPlan, Option<&Client>),
     flows: (usize, usize),
-    plan: &Plan,
+    team: &Team,
     state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     match io {
-        TcpIo::Epoll => play_by::<EpollSockets>(wire, flows, plan, state, signals),
-        TcpIo::Uring => play_by::<UringSockets>(wire, flows, plan, state, signals),
+        TcpIo::Epoll => play_by::<EpollSockets>(wire, flows, team, state, signals),
+        TcpIo::Uring => play_by::<UringSockets>(wire, flows, team, state, signals),
     }
 }
 
@@ -120,7 +123,7 @@ pub(super) fn play(
 fn play_by<S: Sockets>(
     (tcp, client): (&TcpPlan, Option<&Client>),
     (first, flows): (usize, usize),
-    plan: &Plan,
+    team: &Team,
     state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
@@ -135,13 +138,13 @@ fn play_by<S: Sockets>(
             let connectors = connectors?;
             match &tls.http {
                 Some(http) => {
-                    let shared = http_shared(connectors, http, plan);
-                    play_over::<Http, S>(tcp, shared, (first, flows), plan, state, signals)
+                    let shared = http_shared(connectors, http, &team.plan);
+                    play_over::<Http, S>(tcp, shared, (first, flows), team, state, signals)
                 }
-                None => play_over::<Secure, S>(tcp, connectors, (first, flows), plan, state, signals),
+                None => play_over::<Secure, S>(tcp, connectors, (first, flows), team, state, signals),
             }
         }
-        _ => play_over::<Plain, S>(tcp, (), (first, flows), plan, state, signals),
+        _ => play_over::<Plain, S>(tcp, (), (first, flows), team, state, signals),
     }
 }
 
@@ -161,16 +164,17 @@ fn play_over<L: Layer, S: Sockets>(
     tcp: &TcpPlan,
     shared: L::Shared,
     (first, flows): (usize, usize),
-    plan: &Plan,
+    team: &Team,
     mut state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
+    let plan = &team.plan;
     let failed = |error| PlayError::Loop { io: S::IO, error };
     state.books.limit_unsettled(tcp.outstanding);
     if let Some(uses) = tcp.uses_of_connection() {
         (0..flows).for_each(|flow| state.books.allow(flow, uses));
     }
-    let places = Places::<L, S>::new(plan, tcp, shared, first, flows).map_err(failed)?;
+    let places = Places::<L, S>::new(team, tcp, shared, first, flows).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     S::play(&mut thread).map_err(failed)?;
     let now_ns = thread.state.now_ns();

@@ -8,6 +8,7 @@ mod mmsg;
 mod plain;
 pub(crate) mod polling;
 mod receive;
+mod replay;
 pub(crate) mod sockets;
 mod thread;
 mod uring;
@@ -20,8 +21,11 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use crate::error::PlayError;
 use crate::plan::{Io, Plan};
 use crate::record::ThreadResult;
+use crate::replay::Replayed;
+use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
+use replay::Clients;
 use thread::{UdpSockets, UdpThread};
 
 /// The I/O model in use.
@@ -96,6 +100,32 @@ pub(super) fn play(
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let fallbacks = thread.wire.fallbacks;
     Ok(thread.into_result().map(|result| ThreadResult { drops, fallbacks, ..result }))
+}
+
+/// Plays a thread's part of a replay through these sockets, which have so many flows together. Returns `None` if the
+/// trial was called off.
+pub(super) fn play_replay(
+    sockets: &[UdpSocket],
+    (replay, flows): (&Replayed, usize),
+    plan: &Plan,
+    mut state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: UdpIo::Mmsg.name(), error };
+    let together = replay.flows.together();
+    state.books.share_paths(together);
+    let target = |number: usize| plan.targets[number % plan.targets.len()].into();
+    let settle = plan.timeout.saturating_add(plan.drain);
+    let slots = capacity(plan.load, plan.timeout, settle, replay.flows.all());
+    let targets = (0..plan.targets.len()).map(target).collect();
+    let clients = Clients::new((&*replay.crowd, plan.local), targets, (flows, together), slots);
+    let wire = UdpSockets::new(sockets, (0..sockets.len()).map(target).collect());
+    let wire = wire.map(|wire| wire.with_flows(together));
+    let thread = wire.and_then(|wire| PlayerThread::new(plan, plan.burst, wire, state, signals));
+    let mut thread = thread.map_err(|error| sockets::too_many(plan, error, failed))?;
+    replay::play(&mut thread, clients).map_err(failed)?;
+    let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
+    Ok(thread.into_result().map(|result| ThreadResult { drops, ..result }))
 }
 
 /// Whether this host offers an I/O model. The error is the reason why not.

@@ -18,6 +18,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         local: None,
         load,
         stop: Stop { after: None, passes: Some(1) },
+        replay: None,
         timeout: second,
         drain: second,
         lag_allowed: Duration::from_mins(1),

@@ -96,6 +96,9 @@ fn rest(thread: &mut QuicThread<'_>, next_tick_ns: u64, received: bool) -> u64 {
     if thread.state.is_held_back() {
         return most_ns.min(thread.state.supply.nap_most_ns());
     }
+    if thread.state.is_seeking() {
+        return 0;
+    }
     let soon_ns = match thread.state.supply.leaves_ns(thread.burst_most) {
         Some(leaves) => {
             most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));

@@ -1,6 +1,7 @@
 //! The places for a thread's connections, one for each flow of the books: what is written and read there, and what
 //! becomes of the queries of a connection when it ends.
 
+mod captured;
 mod making;
 mod reading;
 mod sockets;
@@ -20,10 +21,12 @@ use super::ports::Ports;
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
-use crate::plan::{Close, Plan, TcpPlan};
+use crate::plan::{Close, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
+use crate::team::Team;
 use crate::wire::attempts::pause_ns;
+use captured::{Clients, Closing};
 pub(crate) use sockets::Sockets;
 use writes::Writes;
 
@@ -55,6 +58,8 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     connect_timeout: Duration,
     /// How long failed attempts took, all together.
     failed_ns: u64,
+    /// The clients of a capture; `None` without one.
+    clients: Option<Clients>,
     counts: ConnectionCounts,
 }
 
@@ -73,40 +78,59 @@ pub(super) struct Place<L, S: Sockets> {
     paused_until_ns: Option<u64>,
     /// The ID of the query that stands for the connection that is being made, if connections alone are the load.
     stands_for: Option<u16>,
+    /// When the connection is closed, if the capture has its end.
+    closing: Option<Closing>,
     writes: Writes,
 }
 
 impl<L: Layer, S: Sockets> Places<L, S> {
     /// Places for `flows` connections, of which `first` is the number of the first among all.
     pub(super) fn new(
-        plan: &Plan,
+        team: &Team,
         tcp: &TcpPlan,
         shared: L::Shared,
         first: usize,
         flows: usize,
     ) -> io::Result<Self> {
+        let plan = &team.plan;
         let alone = tcp.has_connections_alone();
         let settle = plan.timeout + plan.drain;
-        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
-        let ports = tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows));
+        let all = team.replay.as_ref().map_or_else(|| plan.flows(), |replay| replay.flows.all());
+        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, all) };
+        let clients = team.replay.as_ref().map(|replay| Clients::new(replay, plan.local));
+        let ports = match &clients {
+            None => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
+            // Of the one address that the kernel chooses, each thread has its share of the ports.
+            Some(clients) if clients.choose_ports(tcp) => {
+                Some(Ports::new(plan, team.share_of_flows(first)))
+            }
+            Some(_) => None,
+        };
         let counts = ConnectionCounts {
             tls: L::counts(),
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
             ..ConnectionCounts::default()
         };
+        let own = team.replay.as_ref().map(|replay| replay.flows.first_clients());
+        let from = |number: usize| match (&clients, &own) {
+            (Some(clients), Some(own)) => clients.address(own[number]),
+            _ => plan.local.map(|local| local.of_socket(number)),
+        };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
             to: plan.targets[number % plan.targets.len()],
-            from: plan.local.map(|local| local.of_socket(number)),
+            from: from(number),
             connection: None,
             output: Vec::new(),
             failures: 0,
             paused_until_ns: None,
             stands_for: None,
+            closing: None,
             writes: Writes::new(slots),
         };
+        let places = (first..first + flows).map(place).collect();
         Ok(Self {
-            places: (first..first + flows).map(place).collect(),
+            places,
             shared,
             sockets: S::new()?,
             timers: Timers::default(),
@@ -119,6 +143,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
             failed_ns: 0,
+            clients,
             counts,
         })
     }
@@ -133,6 +158,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         now_ns: u64,
     ) -> io::Result<()> {
         self.counts.handed += burst.len() as u64;
+        self.prepare(state, flow, burst.len())?;
         let place = &mut self.places[flow];
         if self.has_connections_alone {
             place.stands_for = burst.first().map(|due| due.key);
@@ -182,6 +208,16 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
+        self.empty(flow, now_ns);
+        state.books.broken(flow, loss, now_ns);
+        state.books.block(flow, false);
+        if let Some(uses) = self.uses_of_connection {
+            state.books.allow(flow, uses);
+        }
+    }
+
+    /// Takes the connection out of a place, and what waits for it.
+    fn empty(&mut self, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(mut connection) = place.connection.take() {
             connection.layer.ended(now_ns);
@@ -191,11 +227,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         place.output.clear();
         place.writes.clear();
         place.stands_for = None;
-        state.books.broken(flow, loss, now_ns);
-        state.books.block(flow, false);
-        if let Some(uses) = self.uses_of_connection {
-            state.books.allow(flow, uses);
-        }
+        place.closing = None;
     }
 
     /// The layer of a connection failed, which ends the connection or its attempt.

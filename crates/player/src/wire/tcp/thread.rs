@@ -72,6 +72,9 @@ impl<L: Layer, S: Sockets> TcpThread<'_, L, S> {
         if self.state.is_held_back() {
             return Pause::WaitFor(most_ns.min(self.state.supply.nap_most_ns()));
         }
+        if self.state.is_seeking() {
+            return Pause::WaitFor(0);
+        }
         let soon_ns = match self.state.supply.leaves_ns(self.burst_most) {
             Some(leaves) => {
                 most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));

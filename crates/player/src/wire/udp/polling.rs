@@ -1,6 +1,8 @@
 //! Which UDP sockets a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between it
 //! reads those that sent a moment ago. Each tick also starts a round of looks at the sockets.
 
+use crate::books::Books;
+use crate::inflight::Inflight;
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 
@@ -22,6 +24,8 @@ const LOOK_NS: u64 = 250_000;
 #[derive(Debug)]
 pub(crate) struct Polling {
     sockets: Box<[Looked]>,
+    /// Flows of each socket, one after another.
+    each: usize,
     next_tick_ns: u64,
     /// The round of looks under way, and the number of rounds begun.
     round: Option<Round>,
@@ -50,8 +54,14 @@ struct Round {
 
 impl Polling {
     pub(crate) fn new(sockets: usize) -> Self {
+        Self::with_flows(sockets, 1)
+    }
+
+    /// Looks at sockets of which each has this many flows.
+    pub(crate) fn with_flows(sockets: usize, each: usize) -> Self {
         Self {
             sockets: vec![Looked::default(); sockets].into_boxed_slice(),
+            each,
             next_tick_ns: 0,
             round: None,
             rounds: 0,
@@ -101,7 +111,8 @@ impl Polling {
                 let socket = round.next;
                 round.next += 1;
                 let looked_ns = &mut self.sockets[socket].looked_ns;
-                let is_awaited = state.books.unsettled_of(socket) > 0 && *looked_ns <= round.since_ns;
+                let is_awaited =
+                    unsettled(&state.books, socket, self.each) > 0 && *looked_ns <= round.since_ns;
                 if round.everywhere || is_awaited {
                     *looked_ns = now_ns;
                     looks_left -= 1;
@@ -112,14 +123,14 @@ impl Polling {
             state.books.expire(round.since_ns);
             return;
         }
-        let (count, next) = (self.sockets.len(), state.books.next_flow());
+        let (count, next) = (self.sockets.len(), state.books.next_flow().div_ceil(self.each));
         for back in 1..=count {
             let socket = (next + count - back) % count;
             let Looked { sent_ns, looked_ns } = &mut self.sockets[socket];
             if looks_left == 0 || (is_open && now_ns.saturating_sub(*sent_ns) > FRESH_NS) {
                 break;
             }
-            if state.books.waiting_of(socket) > 0 && *looked_ns <= looked_since_ns {
+            if waiting(&state.books, socket, self.each) > 0 && *looked_ns <= looked_since_ns {
                 *looked_ns = now_ns;
                 looks_left -= 1;
                 look(state, socket);
@@ -149,4 +160,16 @@ impl Polling {
     pub(crate) fn look_for_the_last_time(&mut self) {
         self.is_last = true;
     }
+}
+
+/// Unsettled queries of a socket with this many flows.
+#[inline]
+pub(super) fn unsettled(books: &Books<'_, Inflight>, socket: usize, each: usize) -> u32 {
+    (socket * each..(socket + 1) * each).map(|flow| books.unsettled_of(flow)).sum()
+}
+
+/// Queries of a socket whose timeout has not passed.
+#[inline]
+fn waiting(books: &Books<'_, Inflight>, socket: usize, each: usize) -> u32 {
+    (socket * each..(socket + 1) * each).map(|flow| books.waiting_of(flow)).sum()
 }

@@ -3,14 +3,36 @@
 
 use std::io;
 
-use kqps_kernel::batch::{RecvBatch, Wait};
+use kqps_kernel::address::Address;
+use kqps_kernel::batch::{Received, RecvBatch, Wait};
 
 use super::look::Look;
 use super::thread::{UdpSockets, UdpThread};
+use crate::state::ThreadState;
 
 /// Reads what has arrived on the sockets that are due for a look. Returns whether anything did.
 #[inline]
 pub(super) fn receive(thread: &mut UdpThread<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
+    receive_each(thread, batch, now_ns, |state, (socket, target), message, at_ns| {
+        let segments = message.bytes.chunks(message.segment_bytes.max(1));
+        // An empty message is a datagram, too.
+        if message.from != *target || message.bytes.is_empty() {
+            state.books.answers_nothing(segments.len().max(1) as u64);
+        } else {
+            segments.for_each(|reply| state.books.arrived(socket, reply, at_ns));
+        }
+    })
+}
+
+/// Reads what has arrived on the sockets that are due for a look, and calls `each` for every message with the number of
+/// its socket, the target of that socket, and the time of its arrival. Returns whether anything arrived.
+#[inline]
+pub(super) fn receive_each<'a>(
+    thread: &mut UdpThread<'a>,
+    batch: &mut RecvBatch,
+    now_ns: u64,
+    mut each: impl FnMut(&mut ThreadState<'a>, (usize, &Address), &Received<'_>, u64),
+) -> io::Result<bool> {
     let UdpSockets { polling, sockets, targets, messages_most, .. } = &mut thread.wire;
     let most = *messages_most;
     let mut outcome = Ok(false);
@@ -33,13 +55,7 @@ pub(super) fn receive(thread: &mut UdpThread<'_>, batch: &mut RecvBatch, now_ns:
             for index in 0..count {
                 let message = batch.message(index);
                 last_ns = state.clock.arrival_ns(message.arrived_ns, now_ns);
-                let segments = message.bytes.chunks(message.segment_bytes.max(1));
-                // An empty message is a datagram, too.
-                if message.from != targets[socket] || message.bytes.is_empty() {
-                    state.books.answers_nothing(segments.len().max(1) as u64);
-                } else {
-                    segments.for_each(|reply| state.books.arrived(socket, reply, last_ns));
-                }
+                each(state, (socket, &targets[socket]), &message, last_ns);
             }
             if count < batch.capacity() || look.has_read_all(count, last_ns) {
                 return;

@@ -9,6 +9,8 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use super::UdpIo;
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Plan, UdpPlan};
+use crate::replay::Replayed;
+use crate::sources::Sources;
 
 /// The error number of "Too many open files".
 const EMFILE: i32 = 24;
@@ -22,11 +24,17 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Binds all sockets of a plan.
-    pub(crate) fn bind(plan: &Plan, udp: &UdpPlan, io: UdpIo) -> Result<Self, PlayError> {
+    /// Binds all sockets of a plan. Those of a replay are bound to no address: each client has one of its own.
+    pub(crate) fn bind(
+        plan: &Plan,
+        udp: &UdpPlan,
+        io: UdpIo,
+        replay: Option<&Replayed>,
+    ) -> Result<Self, PlayError> {
         // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
-        let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
+        let own: Option<Sources> = if replay.is_some() { None } else { plan.local };
+        let local = own.unwrap_or_else(|| any(plan.targets[0]).into());
         let bytes = udp.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
@@ -34,9 +42,10 @@ impl Sockets {
             timestamps: true,
             nonblocking: true,
             gro: io == UdpIo::Gso,
+            pktinfo: replay.is_some() && plan.local.is_some(),
             ..UdpOptions::default()
         };
-        let wanted = plan.flows();
+        let wanted = replay.map_or_else(|| plan.flows(), |replay| replay.flows.all() / replay.flows.together());
         let bind = |number: usize| {
             let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);

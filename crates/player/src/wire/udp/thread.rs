@@ -49,6 +49,14 @@ impl<'a> UdpSockets<'a> {
     }
 }
 
+impl UdpSockets<'_> {
+    /// The same sockets, each with several flows.
+    pub(super) fn with_flows(mut self, each: usize) -> Self {
+        self.polling = Polling::with_flows(self.sockets.len(), each);
+        self
+    }
+}
+
 impl UdpThread<'_> {
     /// Takes the next burst of this turn. Returns the number of its socket, if there is a burst.
     #[inline]
@@ -73,7 +81,7 @@ impl UdpThread<'_> {
     /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does
     /// not sleep during a round of looks. `received` is whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, received: bool) -> io::Result<()> {
-        if self.wire.polling.is_looking() {
+        if self.wire.polling.is_looking() || self.state.is_seeking() {
             return Ok(());
         }
         if self.state.is_held_back() {

@@ -22,7 +22,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        if self.uses_of_connection.is_some() {
+        if self.uses_of_connection.is_some() || self.follows_capture() {
             return Ok(());
         }
         let (mut next, mut made_ns) = (0, None);

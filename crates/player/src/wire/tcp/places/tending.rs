@@ -26,23 +26,37 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         flow: usize,
         now_ns: u64,
     ) -> io::Result<()> {
+        if self.follows_capture() {
+            return self.close_if_idle(state, flow, now_ns);
+        }
         let is_in_use = state.books.left_of(flow) > 0 || state.books.unsettled_of(flow) > 0;
         if is_in_use || self.waits_for_ticket(flow, now_ns) {
             return Ok(());
         }
-        if let Some(connection) = &mut self.places[flow].connection {
-            if !connection.is_open || !self.sockets.may_close(&connection.socket) {
-                return Ok(());
-            }
-            if self.close == Close::Rst {
-                self.sockets.client(&connection.socket).close_by_reset()?;
-            }
-            if self.close == Close::Fin {
-                part(connection, &self.sockets, false);
-            }
+        if self.may_close(flow) {
+            self.part_with(flow)?;
             self.ended(state, flow, Ending::Player, now_ns);
         }
         Ok(())
+    }
+
+    /// Whether a place has an open connection that can be closed now.
+    pub(super) fn may_close(&self, flow: usize) -> bool {
+        let connection = self.places[flow].connection.as_ref();
+        connection.is_some_and(|one| one.is_open && self.sockets.may_close(&one.socket))
+    }
+
+    /// Does what comes before the closing of a connection: writes the last bytes of its layer, or makes it end by a
+    /// reset.
+    pub(super) fn part_with(&mut self, flow: usize) -> io::Result<()> {
+        let Some(connection) = &mut self.places[flow].connection else { return Ok(()) };
+        match self.close {
+            Close::Rst => self.sockets.client(&connection.socket).close_by_reset(),
+            Close::Fin => {
+                part(connection, &self.sockets, false);
+                Ok(())
+            }
+        }
     }
 
     /// Whether a connection without queries stays open for its server's ticket.
@@ -64,8 +78,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     ) -> io::Result<()> {
         while let Some(flow) = self.timers.take_due(now_ns) {
             self.timer(state, flow, now_ns, is_loading);
+            if self.follows_capture() {
+                self.close_if_idle(state, flow, now_ns)?;
+            }
         }
-        if L::HAS_STREAMS || self.uses_of_connection.is_some() {
+        if L::HAS_STREAMS || self.uses_of_connection.is_some() || self.follows_capture() {
             for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
                 let flow = self.next_to_close;
                 self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
@@ -95,6 +112,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Does what is due at a place. Its timer may be that of an earlier attempt, and is then set again.
     fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
         let timeout_ns = self.connect_timeout.as_nanos() as u64;
+        let is_kept = self.uses_of_connection.is_none() && !self.follows_capture();
         let place = &mut self.places[flow];
         match (&place.connection, place.paused_until_ns) {
             (Some(connection), _) if !connection.is_open => {
@@ -108,7 +126,6 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             }
             (None, Some(until_ns)) if until_ns <= now_ns => {
                 place.paused_until_ns = None;
-                let is_kept = self.uses_of_connection.is_none();
                 if !place.output.is_empty() || (is_kept && is_loading) {
                     self.connect(state, flow, now_ns);
                 }

@@ -1,0 +1,222 @@
+//! How the replies to a capture's queries differ from the captured ones: counts by kind, and some examples of each. A
+//! query without a difference costs nothing here.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use kqps_dataset::{Check, Dataset, Expected, Position};
+use kqps_message::header::{HEADER_BYTES, Header};
+use kqps_message::name::NameText;
+use kqps_message::question::QUESTION_TAIL_BYTES;
+use kqps_message::rcode::RcodeName;
+use kqps_message::rtype::RtypeName;
+use kqps_observation::visible::visible_line;
+use kqps_observation::{Difference, Example};
+
+use crate::reply::{Cause, Checked, Extent};
+
+/// Examples of each kind.
+const EXAMPLES_MOST: usize = 20;
+
+/// The differences that one thread saw.
+#[derive(Debug, Default)]
+pub struct Differences {
+    /// Whether replies are compared: the queries are a capture, and answers are checked.
+    is_on: bool,
+    kinds: BTreeMap<Kind, Found>,
+}
+
+/// A kind of difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Another rcode than the expected one.
+    Rcode { expected: u16, got: u16 },
+    /// Other records under the right rcode.
+    Answer,
+    /// A truncated reply, where a whole one was expected.
+    Truncated,
+    /// No reply, where one was expected.
+    Lost,
+    /// Wrong by another cause, by [`Cause::number`].
+    Wrong(usize),
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    count: u64,
+    examples: Vec<Seen>,
+}
+
+/// An example.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    query: Position,
+    got: Got,
+}
+
+/// What came.
+#[derive(Clone, Copy, Debug)]
+enum Got {
+    Nothing,
+    /// An rcode, with this many records in the answer section.
+    Reply {
+        rcode: u16,
+        answers: u16,
+    },
+    /// A reply that was not read further.
+    Other,
+}
+
+impl Differences {
+    /// No differences yet. They are looked for in captures whose answers are checked.
+    pub fn of(dataset: &Dataset) -> Self {
+        let is_on = dataset.capture().is_some() && dataset.check() != Check::Off;
+        Self { is_on, kinds: BTreeMap::new() }
+    }
+
+    /// Whether replies are compared.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Notes a reply in time to the query at `position`. `is_whole` is whether the capture has a whole answer to it.
+    #[cold]
+    pub fn replied(&mut self, position: Position, is_whole: bool, checked: Checked, reply: &[u8]) {
+        let answers = Header::of(reply).map_or(0, |header| header.answers());
+        match checked {
+            Checked::Correct { extent: Extent::Whole, .. } => {}
+            Checked::Correct { rcode, extent: Extent::Partial | Extent::Bare } => {
+                if is_whole {
+                    self.note(Kind::Truncated, position, Got::Reply { rcode, answers });
+                }
+            }
+            Checked::Wrong(Cause::Rcode { expected, got }) => {
+                self.note(Kind::Rcode { expected, got }, position, Got::Reply { rcode: got, answers });
+            }
+            Checked::Wrong(Cause::Answer { rcode }) => {
+                self.note(Kind::Answer, position, Got::Reply { rcode, answers });
+            }
+            Checked::Wrong(cause) => self.note(Kind::Wrong(cause.number()), position, Got::Other),
+        }
+    }
+
+    /// Notes that the query at `position` is lost, to which this was expected.
+    #[cold]
+    pub fn lost(&mut self, position: Position, expected: Expected) {
+        if expected != Expected::Unknown {
+            self.note(Kind::Lost, position, Got::Nothing);
+        }
+    }
+
+    fn note(&mut self, kind: Kind, query: Position, got: Got) {
+        let found = self.kinds.entry(kind).or_default();
+        found.count += 1;
+        if found.examples.len() < EXAMPLES_MOST {
+            found.examples.push(Seen { query, got });
+        }
+    }
+
+    /// Adds those of another thread.
+    pub fn add(&mut self, other: &Self) {
+        self.is_on |= other.is_on;
+        for (kind, found) in &other.kinds {
+            let ours = self.kinds.entry(*kind).or_default();
+            ours.count += found.count;
+            let room = EXAMPLES_MOST - ours.examples.len();
+            ours.examples.extend(found.examples.iter().take(room));
+        }
+    }
+
+    /// The differences as records have them, the most frequent kind first.
+    pub fn facts(&self, dataset: &Dataset) -> Vec<Difference> {
+        let one = |(kind, found): (&Kind, &Found)| Difference {
+            kind: kind.words(),
+            count: found.count,
+            examples: found.examples.iter().map(|seen| seen.words(*kind, dataset)).collect(),
+        };
+        let mut all: Vec<Difference> = self.kinds.iter().map(one).collect();
+        all.sort_by_key(|difference| Reverse(difference.count));
+        all
+    }
+}
+
+impl Kind {
+    fn words(self) -> String {
+        match self {
+            Self::Rcode { expected, got } => format!("rcode {}→{}", RcodeName(expected), RcodeName(got)),
+            Self::Answer => "answer".into(),
+            Self::Truncated => "truncated".into(),
+            Self::Lost => "lost".into(),
+            Self::Wrong(number) => Cause::NAMES[number].into(),
+        }
+    }
+}
+
+impl Seen {
+    fn words(&self, kind: Kind, dataset: &Dataset) -> Example {
+        let query = dataset.query(self.query);
+        let question = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];
+        let (name, tail) = question.split_at(question.len().saturating_sub(QUESTION_TAIL_BYTES));
+        let rtype = tail.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes));
+        let expected = match (kind, query.expected_answer) {
+            // The rcode is the same, so that the answer itself must be told apart.
+            (Kind::Answer, Some(digest)) => {
+                format!("{}, digest {:016x}", dataset.expected(self.query), digest.number())
+            }
+            _ => dataset.expected(self.query).to_string(),
+        };
+        let got = match self.got {
+            Got::Nothing => "no reply".to_owned(),
+            Got::Reply { rcode, answers: 1 } => format!("{}, 1 record", RcodeName(rcode)),
+            Got::Reply { rcode, answers } => format!("{}, {answers} records", RcodeName(rcode)),
+            Got::Other => "a reply that is no answer".to_owned(),
+        };
+        Example {
+            name: visible_line(&NameText(name).to_string()).into_owned(),
+            rtype: RtypeName(rtype).to_string(),
+            expected,
+            got,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_dataset::Options;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_is_counted_and_has_twenty_examples() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queries");
+        std::fs::write(&file, "a\\027[31m.test AAAA NOERROR\nb.test A NXDOMAIN\n").unwrap();
+        let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+        let dataset = Dataset::open(&file, &options).unwrap();
+        let (first, second) = (dataset.position(0), dataset.position(1));
+        let mut all = Differences::default();
+        for _ in 0..2 {
+            let mut one = Differences::default();
+            let wrong = Checked::Wrong(Cause::Rcode { expected: 0, got: 2 });
+            for _ in 0..15 {
+                one.replied(first, true, wrong, &[0, 0, 0x80, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
+            }
+            one.lost(second, dataset.expected(second));
+            one.lost(second, Expected::Unknown);
+            one.replied(first, false, Checked::Correct { rcode: 0, extent: Extent::Bare }, &[]);
+            one.replied(first, true, Checked::Correct { rcode: 0, extent: Extent::Whole }, &[]);
+            all.add(&one);
+        }
+        let facts = all.facts(&dataset);
+        let counts: Vec<(&str, u64, usize)> =
+            facts.iter().map(|one| (&*one.kind, one.count, one.examples.len())).collect();
+        assert_eq!(counts, [("rcode NOERROR→SERVFAIL", 30, 20), ("lost", 2, 2)]);
+        let Example { name, rtype, expected, got } = &facts[0].examples[0];
+        assert_eq!((&**name, &**rtype, &**expected), (r"a\027[31m.test.", "AAAA", "NOERROR"));
+        assert_eq!(&**got, "SERVFAIL, 0 records");
+        assert_eq!(facts[1].examples[0].expected, "NXDOMAIN");
+        assert_eq!(facts[1].examples[0].got, "no reply");
+        assert!(!all.is_on(), "the queries are no capture");
+    }
+}

@@ -1,0 +1,87 @@
+//! How a capture is played, and the lanes of a trial in which each query goes by the transport that it came by.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use kqps_dataset::{Carried, Dataset};
+use serde::{Deserialize, Serialize};
+
+use super::{SEED, Wire};
+
+/// How a capture is played.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlan {
+    /// Where the window begins, from the capture's first query on.
+    pub from: Duration,
+    /// Where the window ends, from the capture's first query on; `None` for the end of the capture.
+    pub to: Option<Duration>,
+    /// How many times faster than captured the queries are due, above 0. Also shortens how long connections stay open
+    /// after their last query.
+    pub speed: f64,
+    /// How often the window is played, at least 1.
+    pub repeat: u64,
+    /// The time between the end of the window and its next beginning.
+    pub gap: Duration,
+    /// How many slices of the window are played at the same time, 1 to [`PILE_MOST`]. Each has clients of its own.
+    pub pile: u32,
+    /// The seed of the mapping of clients to addresses.
+    pub seed: u64,
+}
+
+/// The most slices that can be laid over each other.
+pub const PILE_MOST: u32 = 1024;
+
+impl Default for ReplayPlan {
+    /// The whole capture at its own pace, once.
+    fn default() -> Self {
+        Self {
+            from: Duration::ZERO,
+            to: None,
+            speed: 1.0,
+            repeat: 1,
+            gap: Duration::ZERO,
+            pile: 1,
+            seed: SEED,
+        }
+    }
+}
+
+impl ReplayPlan {
+    /// The window in a capture whose last query is due `capture_ns` after its first, nanoseconds from the first.
+    pub(crate) fn window_ns(&self, capture_ns: u64) -> Range<u64> {
+        let end_ns = self.to.map_or(capture_ns, whole_ns);
+        whole_ns(self.from).min(end_ns)..end_ns
+    }
+
+    /// The mean rate of captured arrivals, queries per second: all queries of the window over the time that one pass
+    /// takes, without the gap. A window that is a part of the capture is taken to hold as many queries as its bytes
+    /// suggest.
+    pub fn mean_rate_qps(&self, dataset: &Dataset) -> f64 {
+        let window_ns = self.window_ns(dataset.capture().map_or(0, |capture| capture.duration_ns));
+        let first = dataset.position_at(window_ns.start);
+        let end = self.to.map_or(dataset.end(), |_| dataset.position_at(window_ns.end));
+        let bytes = |to: u32, from: u32| f64::from(to.saturating_sub(from));
+        let whole = bytes(dataset.end().number(), dataset.first().number());
+        let queries = dataset.queries() as f64 * bytes(end.number(), first.number()) / whole.max(1.0);
+        let pass_s = (window_ns.end - window_ns.start) as f64 / 1e9 / f64::from(self.pile) / self.speed;
+        (if pass_s > 0.0 { queries / pass_s } else { queries }).max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A duration in nanoseconds, of up to 584 years.
+pub(crate) fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A part of a trial: the threads that play the queries of one transport.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lane {
+    /// The transport that the queries came by.
+    pub carried: Carried,
+    /// How they travel now; not [`Wire::Captured`].
+    pub wire: Wire,
+    /// The threads of the lane, at least 1.
+    pub threads: usize,
+}

@@ -1,0 +1,90 @@
+//! The facts of a replay.
+
+use std::collections::BTreeMap;
+
+use kqps_dataset::CaptureFacts;
+use kqps_observation::{CaptureContent, Replay};
+
+use super::{FinishedTrial, by_name, named};
+use crate::connections::ConnectionCounts;
+use crate::replay::TRANSPORTS;
+
+/// How a capture was replayed; `None` unless the queries are one.
+pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&ConnectionCounts>) -> Option<Replay> {
+    let (plan, capture) = (played.plan.replay.as_ref()?, played.dataset.capture()?);
+    let first = played.teams.first()?.replay.as_ref()?;
+    let sockets = played.teams.iter().filter_map(|team| team.replay.as_ref()).map(|replay| &replay.flows);
+    Some(Replay {
+        hash: played.dataset.hash(),
+        capture: content(capture),
+        from_s: plan.from.as_secs_f64(),
+        to_s: first.window.end_ns as f64 / 1e9,
+        speed: plan.speed,
+        repeat: plan.repeat,
+        gap_s: plan.gap.as_secs_f64(),
+        pile: plan.pile,
+        seed: plan.seed,
+        clients: first.crowd.all().into(),
+        addresses: first.crowd.used().into(),
+        sockets: sockets.map(|flows| (flows.all() / flows.together()) as u64).sum(),
+        clients_sharing: sharing_of(played),
+        played: intended(played),
+        not_played: not_played(played),
+        joined: connections.map_or(0, |counts| counts.joined),
+    })
+}
+
+/// A note if clients share what each should have.
+pub(super) fn sharing(played: &FinishedTrial<'_>) -> Option<String> {
+    let count = sharing_of(played);
+    (count > 0).then(|| {
+        format!(
+            "{count} clients shared a source address and a port, or a connection, with another; send from more \
+             addresses (-a 127.1.0.0/16)"
+        )
+    })
+}
+
+fn sharing_of(played: &FinishedTrial<'_>) -> u64 {
+    let replays = played.teams.iter().filter_map(|team| team.replay.as_ref());
+    replays.map(|replay| replay.flows.sharing()).sum()
+}
+
+/// Queries intended over each transport.
+fn intended(played: &FinishedTrial<'_>) -> BTreeMap<String, u64> {
+    let mut by_transport = BTreeMap::new();
+    for (team, results) in played.teams() {
+        let count: u64 = results.iter().map(|result| result.tally.accounts.intended).sum();
+        *by_transport.entry(team.plan.wire.transport().word().to_owned()).or_default() += count;
+    }
+    by_transport
+}
+
+fn not_played(played: &FinishedTrial<'_>) -> BTreeMap<String, u64> {
+    let mut counts = [0; TRANSPORTS.len()];
+    for result in &played.results {
+        counts.iter_mut().zip(result.not_played).for_each(|(sum, count)| *sum += count);
+    }
+    by_name(TRANSPORTS.into_iter().map(|carried| carried.name()).zip(counts).map(named))
+}
+
+fn content(capture: &CaptureFacts) -> CaptureContent {
+    let by_transport = capture.by_transport.iter().map(|(carried, count)| (carried.name(), *count));
+    CaptureContent {
+        packets: capture.packets,
+        queries: capture.queries,
+        responses: capture.responses,
+        further: capture.further,
+        skipped: capture.skipped.clone(),
+        duration_s: capture.duration_ns as f64 / 1e9,
+        clients: capture.clients.into(),
+        connections: capture.connections,
+        places: capture.places.into(),
+        by_transport: by_name(by_transport.map(named)),
+        sorted: capture.sorted,
+        retried: capture.retried,
+        cookies: capture.cookies,
+        signatures: capture.signatures,
+        answered: capture.answered,
+    }
+}

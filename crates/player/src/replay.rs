@@ -1,0 +1,95 @@
+//! The replay of a capture: which queries a thread plays, when, for which client, and on which of its flows.
+//!
+//! A [`window`] of the capture is cut into slices, which are played at the same time with clients of their own. The
+//! [`crowd`] are the clients of all slices, with their source addresses. [`flows`] says which thread plays which
+//! client, or which connection of the capture, and on which flow. Each thread has a [`cursor`]: it goes over all
+//! queries of the slices, stops at those of its own, and knows when they are due.
+
+pub(crate) mod crowd;
+pub(crate) mod cursor;
+pub(crate) mod flows;
+pub(crate) mod window;
+
+use std::sync::Arc;
+
+use kqps_dataset::{Captured, Carried, Dataset};
+
+use crate::plan::{Arrivals, LoadPlan, Plan, ReplayPlan, whole_ns};
+use crate::schedule::Schedule;
+use crowd::Crowd;
+use cursor::{Clock, Cursor, Passes};
+use flows::Flows;
+use window::Window;
+
+/// The transports of captures.
+pub(crate) const TRANSPORTS: [Carried; 5] =
+    [Carried::Udp, Carried::Tcp, Carried::Tls, Carried::Https, Carried::Quic];
+
+/// The place of a transport in [`TRANSPORTS`].
+#[inline]
+pub(crate) fn number_of(carried: Carried) -> usize {
+    match carried {
+        Carried::Udp => 0,
+        Carried::Tcp => 1,
+        Carried::Tls => 2,
+        Carried::Https => 3,
+        Carried::Quic => 4,
+    }
+}
+
+/// What the threads of one wire replay.
+pub(crate) struct Replayed {
+    pub(crate) window: Arc<Window>,
+    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) flows: Flows,
+    /// The transport whose queries they play; `None` for those of all.
+    pub(crate) carried: Option<Carried>,
+    /// The transports that have a lane, by [`number_of`].
+    pub(crate) lanes: [bool; TRANSPORTS.len()],
+    /// Whether the first of these threads counts the queries that no thread plays.
+    pub(crate) counts_unplayed: bool,
+    /// Whether connections begin and end as captured.
+    pub(crate) follows: bool,
+    pub(crate) plan: ReplayPlan,
+    /// The load of all threads of the trial.
+    pub(crate) load: LoadPlan,
+}
+
+impl Replayed {
+    /// The queries of thread `thread` of those that share the wire.
+    pub(crate) fn cursor<'a>(&'a self, dataset: &'a Dataset, plan: &Plan, thread: usize) -> Cursor<'a> {
+        let clock = match self.load {
+            LoadPlan::Open { arrivals: Arrivals::Captured, .. } => Clock::Captured,
+            LoadPlan::Open { rate_qps, arrivals, .. } => {
+                Clock::Scheduled(Box::new(Schedule::new(rate_qps, 1, 0, arrivals, plan.seed)))
+            }
+            LoadPlan::Closed { .. } => Clock::None,
+        };
+        let count = match (&clock, plan.stop.passes) {
+            (Clock::Captured, passes) => self.plan.repeat.saturating_mul(passes.unwrap_or(1)),
+            (_, Some(passes)) => self.plan.repeat.saturating_mul(passes),
+            (_, None) => u64::MAX,
+        };
+        let passes = Passes { count, gap_ns: whole_ns(self.plan.gap) };
+        Cursor::new(dataset, self, thread, clock, passes)
+    }
+
+    /// Whose the query is: of the thread with this number, of another one, or of none.
+    #[inline]
+    pub(crate) fn whose(&self, captured: &Captured, slice: u32, thread: usize) -> Whose {
+        if self.carried.is_some_and(|carried| carried != captured.carried) {
+            return if self.lanes[number_of(captured.carried)] { Whose::Others } else { Whose::NoOnes };
+        }
+        let number = self.flows.number(captured, slice);
+        if self.flows.owner(number) == thread { Whose::Own } else { Whose::Others }
+    }
+}
+
+/// Whose a query is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Own,
+    Others,
+    /// Its transport has no lane.
+    NoOnes,
+}

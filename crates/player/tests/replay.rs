@@ -1,0 +1,454 @@
+//! Captures with known gaps, clients and fates, replayed at servers of the tests: what arrives, from whom, when, and on
+//! which connection.
+
+mod stream;
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kqps_capture::write::Writer;
+use kqps_dataset::{Carried, Check, Dataset, Format, Options};
+use kqps_kernel::clock;
+use kqps_observation::Trial;
+use kqps_player::error::PlayError;
+use kqps_player::{
+    Arrivals, Close, Control, Io, Lane, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, Wire, play,
+};
+use stream::Server;
+use support::{Queries, no_subject};
+
+const MS: u64 = 1_000_000;
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 53);
+
+/// A query for `NAME.test`, type A.
+fn query(name: &str) -> Vec<u8> {
+    let header = [7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8];
+    [&header[..], name.as_bytes(), b"\x04test\0\0\x01\0\x01"].concat()
+}
+
+/// The first label of a query or reply.
+fn name(message: &[u8]) -> String {
+    String::from_utf8(message[13..13 + usize::from(message[12])].to_vec()).unwrap()
+}
+
+/// A client of a capture.
+fn client(address: [u8; 4], port: u16) -> SocketAddr {
+    SocketAddr::from((address, port))
+}
+
+/// A capture, and the folder that holds it.
+struct Captured {
+    dataset: Dataset,
+    _folder: tempfile::TempDir,
+}
+
+impl Captured {
+    /// The packets that `write` writes, at nanoseconds since the beginning.
+    fn new(write: impl FnOnce(&mut Writer<Vec<u8>>)) -> Self {
+        let mut writer = Writer::ethernet(Vec::new()).unwrap();
+        write(&mut writer);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("capture.pcap");
+        std::fs::write(&file, writer.finish().unwrap()).unwrap();
+        let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+        Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
+    }
+
+    /// `count` queries `q0`, `q1` … of these clients in turn, one every 2 ms.
+    fn of_clients(count: u64, clients: &[SocketAddr]) -> Self {
+        Self::new(|writer| {
+            for (number, client) in (0..count).zip(clients.iter().cycle()) {
+                writer.udp(number * 2 * MS, *client, SERVER, &query(&format!("q{number}"))).unwrap();
+            }
+        })
+    }
+}
+
+/// A query as it arrived.
+#[derive(Clone, Debug)]
+struct Seen {
+    name: String,
+    from: SocketAddr,
+    at_ns: u64,
+}
+
+/// A plan that replays a capture at its own pace.
+fn plan(target: SocketAddr, local: Option<&str>, replay: ReplayPlan) -> Plan {
+    let load = LoadPlan::Open { rate_qps: 500.0, arrivals: Arrivals::Captured, window: None };
+    let plan = support::plan(target, 1, load, Io::Auto);
+    Plan { replay: Some(replay), local: local.map(|local| local.parse().unwrap()), ..plan }
+}
+
+/// Plays at a server on UDP. `answer` changes the reply to a query, and says where it goes.
+fn played(
+    dataset: &Dataset,
+    plan: impl FnOnce(SocketAddr) -> Plan,
+    answer: impl Fn(&Seen, &[Seen], &mut Vec<u8>) -> Option<SocketAddr> + Sync,
+) -> (Trial, Vec<Seen>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    let plan = plan(socket.local_addr().unwrap());
+    let (stop, all) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = [0; 512];
+            while !stop.load(Relaxed) {
+                let (bytes, from) = match socket.recv_from(&mut buffer) {
+                    Ok(received) => received,
+                    Err(error) if is_nothing(&error) => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let mut reply = buffer[..bytes].to_vec();
+                let seen = Seen { name: name(&reply), from, at_ns: clock::now_ns() };
+                reply[2] |= 0x80;
+                let mut all = all.lock().unwrap();
+                if let Some(to) = answer(&seen, &all, &mut reply) {
+                    socket.send_to(&reply, to).unwrap();
+                }
+                all.push(seen);
+            }
+        });
+        let trial = play(&plan, dataset, &Control::new(plan.threads), no_subject);
+        stop.store(true, Relaxed);
+        trial.unwrap()
+    });
+    (trial, all.into_inner().unwrap())
+}
+
+/// Whether nothing came in time.
+fn is_nothing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Answers every query.
+fn right(seen: &Seen, _: &[Seen], _: &mut Vec<u8>) -> Option<SocketAddr> {
+    Some(seen.from)
+}
+
+/// The addresses and ports from which the queries of each client came. Client *i* of `clients` sent every so many-th
+/// query.
+fn by_client(seen: &[Seen], clients: usize) -> BTreeMap<usize, BTreeSet<SocketAddr>> {
+    let mut by_client: BTreeMap<usize, BTreeSet<SocketAddr>> = BTreeMap::new();
+    for one in seen {
+        let number: usize = one.name[1..].parse().unwrap();
+        by_client.entry(number % clients).or_default().insert(one.from);
+    }
+    by_client
+}
+
+#[test]
+fn each_query_leaves_at_its_time_in_order_and_from_the_address_of_its_client() {
+    let clients = [client([10, 0, 0, 1], 4000), client([10, 9, 9, 9], 4001), client([10, 0, 0, 2], 4002)];
+    let captured = Captured::of_clients(60, &clients);
+    let replay = ReplayPlan::default();
+    // 127.1.55.1 to 127.1.55.254: no other test sends from them.
+    let (trial, seen) =
+        played(&captured.dataset, |target| plan(target, Some("127.1.55.0/24"), replay), right);
+    let accounts = trial.accounts;
+    assert_eq!((accounts.intended, accounts.correct, accounts.unsolicited), (60, 60, 0), "{accounts:?}");
+    assert!(seen.iter().map(|one| &*one.name).eq((0..60).map(|number| format!("q{number}"))));
+    for (one, number) in seen.iter().zip(0_u64..) {
+        let due_ns = trial.started_monotonic_ns + number * 2 * MS;
+        assert!(one.at_ns >= due_ns, "{} came {} ns too early", one.name, due_ns - one.at_ns);
+    }
+    let by_client = by_client(&seen, 3);
+    let from: Vec<SocketAddr> = by_client
+        .values()
+        .map(|addresses| {
+            assert_eq!(addresses.len(), 1, "a client has one address and one port: {addresses:?}");
+            *addresses.first().unwrap()
+        })
+        .collect();
+    assert_eq!(from.iter().map(SocketAddr::ip).collect::<BTreeSet<_>>().len(), 3, "{from:?}");
+    assert_eq!(from.iter().map(SocketAddr::port).collect::<BTreeSet<_>>().len(), 1, "{from:?}");
+    let last = |at: usize| match from[at].ip() {
+        IpAddr::V4(address) => {
+            assert_eq!(address.octets()[..3], [127, 1, 55]);
+            address.octets()[3]
+        }
+        IpAddr::V6(address) => panic!("{address}"),
+    };
+    assert_eq!(last(0) >> 1, last(2) >> 1, "clients of one network are neighbours");
+    let replayed = trial.replay.unwrap();
+    assert_eq!((replayed.clients, replayed.addresses, replayed.sockets), (3, 3, 1));
+    assert_eq!((replayed.clients_sharing, replayed.capture.queries), (0, 60));
+    assert_eq!((replayed.played, replayed.not_played), ([("udp".to_owned(), 60)].into(), BTreeMap::new()));
+    assert_eq!((trial.load.arrivals.as_deref(), &*trial.players.first.io), (Some("captured"), "mmsg"));
+    assert!(trial.load.duration_s >= 0.118, "{:?}", trial.load);
+}
+
+#[test]
+fn without_addresses_clients_differ_by_their_ports() {
+    let clients: Vec<SocketAddr> = (1..=9).map(|number| client([10, 0, number, 1], 4000)).collect();
+    let captured = Captured::of_clients(54, &clients);
+    for threads in [1, 2] {
+        let plan = |target| Plan { threads, ..plan(target, None, ReplayPlan::default()) };
+        let (trial, seen) = played(&captured.dataset, plan, right);
+        assert_eq!(trial.accounts.correct, 54, "{:?}", trial.accounts);
+        let by_client = by_client(&seen, 9);
+        assert!(by_client.values().all(|addresses| addresses.len() == 1), "{by_client:?}");
+        assert_eq!(by_client.values().flatten().collect::<BTreeSet<_>>().len(), 9);
+        assert_eq!(trial.replay.unwrap().sockets, 9);
+    }
+}
+
+#[test]
+fn slices_passes_and_threads_play_every_query_as_often_as_they_should() {
+    let clients = [client([10, 0, 0, 1], 4000), client([10, 0, 0, 2], 4000)];
+    let captured = Captured::of_clients(40, &clients);
+    let closed = LoadPlan::Closed { outstanding: 6 };
+    for load in [None, Some(closed)] {
+        let replay =
+            ReplayPlan { pile: 4, repeat: 3, gap: Duration::from_millis(1), speed: 2.0, ..ReplayPlan::default() };
+        let plan = |target| {
+            let plan = plan(target, Some("127.1.56.0/24"), replay.clone());
+            Plan { threads: 2, load: load.unwrap_or(plan.load), ..plan }
+        };
+        let (trial, seen) = played(&captured.dataset, plan, right);
+        assert_eq!((trial.accounts.intended, trial.accounts.correct), (120, 120), "{:?}", trial.accounts);
+        let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+        seen.iter().for_each(|one| *times.entry(&one.name).or_default() += 1);
+        assert!(times.len() == 40 && times.values().all(|count| *count == 3), "{times:?}");
+        // Two clients of each of four slices.
+        assert_eq!(seen.iter().map(|one| one.from).collect::<BTreeSet<_>>().len(), 8);
+        assert_eq!(trial.replay.unwrap().clients, 8);
+    }
+}
+
+#[test]
+fn a_reply_to_another_client_is_no_reply() {
+    let clients = [client([10, 0, 0, 1], 4000), client([10, 0, 0, 2], 4000)];
+    let captured = Captured::of_clients(20, &clients);
+    let plan = |target| {
+        let plan = plan(target, Some("127.1.57.0/24"), ReplayPlan::default());
+        Plan { timeout: Duration::from_millis(300), drain: Duration::from_millis(300), ..plan }
+    };
+    let (trial, _) = played(&captured.dataset, plan, |seen, earlier, _| {
+        let other = earlier.iter().find(|one| one.from != seen.from);
+        let goes_astray = ["q5", "q8", "q13"].contains(&&*seen.name);
+        other.filter(|_| goes_astray).map(|other| other.from).or(Some(seen.from))
+    });
+    let accounts = trial.accounts;
+    assert_eq!((accounts.correct, accounts.lost, accounts.unsolicited), (17, 3, 3), "{accounts:?}");
+}
+
+#[test]
+fn answers_that_differ_from_the_captured_ones_are_listed() {
+    let asked = client([10, 0, 0, 1], 4000);
+    let captured = Captured::new(|writer| {
+        for number in 0..10_u64 {
+            let query = query(&format!("q{number}"));
+            let mut reply = query.clone();
+            reply[2] |= 0x80;
+            writer.udp(number * 2 * MS, asked, SERVER, &query).unwrap();
+            writer.udp(number * 2 * MS + MS, SERVER, asked, &reply).unwrap();
+        }
+    });
+    assert_eq!(captured.dataset.check(), Check::Off);
+    let Captured { dataset, _folder } = captured;
+    let dataset = dataset.checked(Check::Answers);
+    let plan = |target| {
+        let plan = plan(target, None, ReplayPlan::default());
+        Plan { timeout: Duration::from_millis(300), drain: Duration::from_millis(300), ..plan }
+    };
+    let (trial, _) = played(&dataset, plan, |seen, _, reply| match &*seen.name {
+        "q3" | "q4" => {
+            reply[3] |= 2;
+            Some(seen.from)
+        }
+        "q6" => None,
+        // The answer is from an authority, which the captured one is not.
+        "q7" => {
+            reply[2] |= 0x04;
+            Some(seen.from)
+        }
+        _ => Some(seen.from),
+    });
+    assert_eq!((trial.accounts.correct, trial.accounts.wrong, trial.accounts.lost), (6, 3, 1));
+    let kinds: Vec<(&str, u64)> = trial.differences.iter().map(|one| (&*one.kind, one.count)).collect();
+    assert_eq!(kinds, [("rcode NOERROR→SERVFAIL", 2), ("answer", 1), ("lost", 1)]);
+    let example = &trial.differences[0].examples[0];
+    assert_eq!((&*example.name, &*example.rtype, &*example.got), ("q3.test.", "A", "SERVFAIL, 0 records"));
+}
+
+#[test]
+fn a_capture_needs_a_replay_and_a_replay_a_capture() {
+    let captured = Captured::of_clients(2, &[client([10, 0, 0, 1], 4000)]);
+    let target = "127.0.0.1:9".parse().unwrap();
+    let error = |dataset: &Dataset, plan: &Plan| match play(plan, dataset, &Control::new(1), no_subject) {
+        Err(PlayError::Plan(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let usual = plan(target, None, ReplayPlan::default());
+    let unplanned = Plan { replay: None, ..usual.clone() };
+    assert_eq!(error(&captured.dataset, &unplanned), PlanError::UnplannedCapture);
+    let queries = Queries::of("a.test A\n", Format::Text);
+    assert_eq!(error(&queries.dataset, &usual), PlanError::NoCapture);
+}
+
+/// What a connection carried: its client, its queries, and when it ended.
+#[derive(Debug, Default)]
+struct Carrying {
+    from: Option<SocketAddr>,
+    names: Vec<String>,
+    last_ns: u64,
+    ended_ns: u64,
+}
+
+/// A server over TCP that answers all queries and notes what each connection carried, in the order of their ends.
+fn tcp_server() -> (Server, Arc<Mutex<Vec<Carrying>>>) {
+    let all = Arc::new(Mutex::new(Vec::new()));
+    let of_server = Arc::clone(&all);
+    let server = Server::new(move |_, mut stream| {
+        let mut carrying = Carrying { from: stream.peer_addr().ok(), ..Carrying::default() };
+        while let Some(message) = stream::query(&mut stream) {
+            carrying.names.push(name(&message));
+            carrying.last_ns = clock::now_ns();
+            stream.write_all(&stream::reply(message)).unwrap();
+        }
+        carrying.ended_ns = clock::now_ns();
+        of_server.lock().unwrap().push(carrying);
+    });
+    (server, all)
+}
+
+fn tcp(connections: usize) -> TcpPlan {
+    TcpPlan {
+        io: Io::Auto,
+        connections,
+        queries_per_connection: None,
+        outstanding: 1 << 16,
+        close: Close::Fin,
+        connect_timeout: Duration::from_secs(5),
+        tls: None,
+    }
+}
+
+/// Waits until the server has seen the end of so many connections.
+fn wait_for(all: &Mutex<Vec<Carrying>>, count: usize) {
+    let began = std::time::Instant::now();
+    while all.lock().unwrap().len() < count {
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", all.lock().unwrap());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Three connections: one of two queries that stays open for 40 ms after them, one of one query meanwhile, and one of
+/// another client at last. Beside them a query over UDP.
+fn with_connections() -> Captured {
+    Captured::new(|writer| {
+        let (first, second) = (client([10, 0, 0, 1], 5001), client([10, 0, 0, 1], 5002));
+        let third = client([10, 0, 7, 1], 5003);
+        writer.tcp_connect(0, first, SERVER).unwrap();
+        writer.tcp_message(0, first, SERVER, &query("a0")).unwrap();
+        writer.udp(5 * MS, third, SERVER, &query("u")).unwrap();
+        writer.tcp_query(10 * MS, second, SERVER, &query("b0"), None).unwrap();
+        writer.tcp_message(20 * MS, first, SERVER, &query("a1")).unwrap();
+        writer.tcp_close(60 * MS, first, SERVER).unwrap();
+        writer.tcp_query(150 * MS, third, SERVER, &query("c0"), None).unwrap();
+    })
+}
+
+#[test]
+fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
+    let captured = with_connections();
+    let (server, all) = tcp_server();
+    // The lane for UDP has the same target, where no datagram is read.
+    let udp = UdpSocket::bind(server.address).unwrap();
+    let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+    let usual = plan(server.address, Some("127.1.58.0/24"), ReplayPlan::default());
+    let lanes = vec![lane(Carried::Udp, usual.wire.clone()), lane(Carried::Tcp, Wire::Tcp(tcp(1)))];
+    let patience = Duration::from_millis(500);
+    let plan =
+        Plan { wire: Wire::Captured(lanes), threads: 2, timeout: patience, drain: patience, ..usual };
+    let trial = play(&plan, &captured.dataset, &Control::new(2), no_subject).unwrap();
+    assert_eq!((trial.accounts.intended, trial.accounts.correct), (5, 4), "{:?}", trial.accounts);
+    let mut buffer = [0; 512];
+    let (bytes, from) = udp.recv_from(&mut buffer).unwrap();
+    assert_eq!(name(&buffer[..bytes]), "u");
+
+    wait_for(&all, 3);
+    let all = all.lock().unwrap();
+    let names: Vec<Vec<&str>> =
+        all.iter().map(|one| one.names.iter().map(String::as_str).collect()).collect();
+    assert_eq!(names, [vec!["b0"], vec!["a0", "a1"], vec!["c0"]]);
+    let idle_ns = all[1].ended_ns - all[1].last_ns;
+    assert!(idle_ns >= 39 * MS, "{idle_ns} ns, less than captured");
+    let address = |at: usize| all[at].from.unwrap().ip();
+    assert_eq!(address(0), address(1), "one client");
+    assert_eq!(address(2), from.ip(), "over either transport");
+    assert_ne!(address(0), address(2));
+
+    let connections = trial.connections.unwrap();
+    assert_eq!((connections.attempts, connections.established, connections.handed), (3, 3, 4));
+    assert_eq!(connections.closed, [("player".to_owned(), 3)].into());
+    assert_eq!(trial.transport, kqps_observation::trial::Transport::Udp);
+    let replayed = trial.replay.unwrap();
+    assert_eq!(replayed.played, [("tcp".to_owned(), 4), ("udp".to_owned(), 1)].into());
+    assert_eq!((replayed.joined, replayed.capture.connections, replayed.clients), (0, 3, 2));
+    assert_eq!(server.accepted.load(Relaxed), 3);
+}
+
+#[test]
+fn queries_without_a_lane_are_counted_by_their_transport() {
+    let captured = with_connections();
+    let lane = |wire| vec![Lane { carried: Carried::Udp, wire, threads: 1 }];
+    let plan = |target| {
+        let plan = plan(target, None, ReplayPlan { repeat: 2, ..ReplayPlan::default() });
+        Plan { wire: Wire::Captured(lane(plan.wire.clone())), ..plan }
+    };
+    let (trial, seen) = played(&captured.dataset, plan, right);
+    assert_eq!((trial.accounts.intended, trial.accounts.correct, seen.len()), (2, 2, 2));
+    let replayed = trial.replay.unwrap();
+    assert_eq!(replayed.not_played, [("tcp".to_owned(), 8)].into());
+    assert_eq!(replayed.played, [("udp".to_owned(), 2)].into());
+}
+
+#[test]
+fn over_one_transport_each_client_has_a_connection() {
+    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
+    let captured = Captured::of_clients(30, &clients);
+    let (server, all) = tcp_server();
+    let usual = plan(server.address, Some("127.1.59.0/24"), ReplayPlan::default());
+    let plan = Plan { wire: Wire::Tcp(tcp(1)), threads: 2, ..usual };
+    let trial = play(&plan, &captured.dataset, &Control::new(2), no_subject).unwrap();
+    assert_eq!((trial.accounts.intended, trial.accounts.correct), (30, 30), "{:?}", trial.accounts);
+    wait_for(&all, 5);
+    let all = all.lock().unwrap();
+    for one in &*all {
+        let of_client: BTreeSet<u64> =
+            one.names.iter().map(|name| name[1..].parse::<u64>().unwrap() % 5).collect();
+        assert_eq!((of_client.len(), one.names.len()), (1, 6), "{one:?}");
+    }
+    let addresses: BTreeSet<IpAddr> = all.iter().map(|one| one.from.unwrap().ip()).collect();
+    assert_eq!(addresses.len(), 5);
+    assert_eq!(trial.connections.unwrap().before_load, 5, "they are kept");
+}
+
+#[test]
+fn with_one_query_to_a_connection_each_comes_from_its_client() {
+    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
+    let captured = Captured::of_clients(30, &clients);
+    let (server, all) = tcp_server();
+    let usual = plan(server.address, Some("127.1.60.0/24"), ReplayPlan::default());
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(16) };
+    let plan = Plan { wire: Wire::Tcp(tcp), ..usual };
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    let accounts = trial.accounts;
+    assert_eq!((accounts.correct + accounts.unsent, accounts.lost), (30, 0), "{accounts:?}");
+    wait_for(&all, accounts.correct as usize);
+    let mut by_client: BTreeMap<u64, BTreeSet<IpAddr>> = BTreeMap::new();
+    for one in &*all.lock().unwrap() {
+        assert_eq!(one.names.len(), 1, "{one:?}");
+        let number: u64 = one.names[0][1..].parse().unwrap();
+        by_client.entry(number % 5).or_default().insert(one.from.unwrap().ip());
+    }
+    assert!(by_client.values().all(|addresses| addresses.len() == 1), "{by_client:?}");
+    assert_eq!(by_client.values().flatten().collect::<BTreeSet<_>>().len(), 5);
+}
