@@ -26,8 +26,7 @@ const STARTS: [u32; 2] = [1, u32::MAX - 99];
 const PAUSES_NS: [u64; 4] = [0, 3_000_000, 2_000_000_000, 400_000_000_000];
 
 /// A little-endian header of a pcap with times in ns, whose packets begin with IP.
-const PCAP: [u8; 24] =
-    [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+const PCAP: [u8; 24] = [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
 
 /// A segment.
 #[derive(Default)]
@@ -129,7 +128,7 @@ fn read(capture: Vec<u8>, is_known: bool) {
         if is_known {
             let before = last.insert((connection, message.kind), message.bytes.to_vec());
             assert_eq!(message.bytes.len(), MESSAGE_BYTES - 2);
-            assert!(header.id() < MESSAGES.into() && header.questions() == 1);
+            assert!(header.id() < u16::from(MESSAGES) && header.questions() == 1);
             assert!(before.is_none_or(|before| before[..2] < message.bytes[..2]), "a message comes again");
         }
     }

@@ -26,8 +26,7 @@ impl Duplicates {
     #[inline]
     pub(crate) fn has(&mut self, identity: u64, at_ns: u64) -> bool {
         let set = &mut self.sets[identity as usize % SETS];
-        let is_copy =
-            |seen: &Seen| seen.identity == identity && seen.at_ns.abs_diff(at_ns) <= WINDOW_NS;
+        let is_copy = |seen: &Seen| seen.identity == identity && seen.at_ns.abs_diff(at_ns) <= WINDOW_NS;
         if set.iter().any(is_copy) {
             return true;
         }

@@ -46,13 +46,7 @@ impl Fragments {
 
     /// Takes a fragment. Returns the protocol of the datagram that it completed, which [`Self::whole`] then holds, or
     /// why there is none.
-    pub(crate) fn take(
-        &mut self,
-        ip: &Ip,
-        part: Part,
-        payload: &[u8],
-        at_ns: u64,
-    ) -> Result<IpNumber, Why> {
+    pub(crate) fn take(&mut self, ip: &Ip, part: Part, payload: &[u8], at_ns: u64) -> Result<IpNumber, Why> {
         let key = Key {
             from: ip.from,
             to: ip.to,

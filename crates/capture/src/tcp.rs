@@ -211,7 +211,9 @@ impl Streams {
     /// The connection of a list that was used least recently, with the time of its last segment, if it has been idle
     /// for so long.
     fn idle(&self, list: List, idle_ns: u64) -> Option<(u32, u64)> {
-        self.table.oldest(list as usize).filter(|&(_, last_ns)| self.now_ns.saturating_sub(last_ns) >= idle_ns)
+        self.table
+            .oldest(list as usize)
+            .filter(|&(_, last_ns)| self.now_ns.saturating_sub(last_ns) >= idle_ns)
     }
 
     /// The connection that was used least recently in any of these lists.

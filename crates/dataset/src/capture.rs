@@ -262,7 +262,12 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         if self.facts.by_transport.is_empty() {
             let CaptureFacts { packets, responses, skipped, .. } = self.facts;
             let path = self.path.to_owned();
-            return Err(CompileError::Source(DatasetError::EmptyCapture { path, packets, responses, skipped }));
+            return Err(CompileError::Source(DatasetError::EmptyCapture {
+                path,
+                packets,
+                responses,
+                skipped,
+            }));
         }
         // What waited is gone, and its memory is there for the networks.
         drop(self.room);

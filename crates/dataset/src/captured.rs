@@ -43,8 +43,7 @@ impl Captured {
 
     #[inline]
     pub(crate) fn from_bytes(bytes: &[u8; CAPTURED_BYTES]) -> Self {
-        let word =
-            |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let bits = word(20);
         Self {
             due_ns: u64::from(word(4)) << 32 | u64::from(word(0)),

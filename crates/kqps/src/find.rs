@@ -38,7 +38,8 @@ use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
 use crate::load::{
-    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings, watched,
+    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings,
+    watched,
 };
 use crate::print;
 use crate::signals;

@@ -310,7 +310,9 @@ fn stop_of(args: &Args) -> anyhow::Result<Stop> {
         return Err(bad_input("-l 0 would send nothing"));
     }
     if let (Some(arrivals @ (Arrivals::Even | Arrivals::Poisson)), None) = (args.arrivals, args.rate) {
-        return Err(bad_input(format!("--arrivals {arrivals} is of an open loop: add its --rate, such as -Q 10k")));
+        return Err(bad_input(format!(
+            "--arrivals {arrivals} is of an open loop: add its --rate, such as -Q 10k"
+        )));
     }
     let once = args.duration.is_none().then_some(1);
     Ok(Stop { after: args.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })

@@ -107,8 +107,6 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
-            // The process that plays opens the queries, and plays all of a capture.
-            replay: None,
         };
         plan.check().map_err(|error| error.to_string())?;
         Ok(plan)
@@ -267,7 +265,6 @@ mod tests {
             own_cores: true,
             seed: 1,
             drop_reasons: false,
-            replay: None,
         };
         assert_eq!(made, expected);
     }

@@ -279,10 +279,7 @@ impl<'a, T: Table> Books<'a, T> {
         self.origins.clear();
         let (room, too_late_ns) = (supply.room(self.waiting, most), supply.too_late_ns(now_ns));
         let mut first = self.next_flow;
-        while (burst.len() as u64) < room
-            && !supply.is_played(now_ns)
-            && !supply.is_due_before(too_late_ns)
-        {
+        while (burst.len() as u64) < room && !supply.is_played(now_ns) && !supply.is_due_before(too_late_ns) {
             let Some(asked) = supply.next_captured(now_ns) else { break };
             let flow = if asked.flow == ANY { self.flow_with_room() } else { asked.flow as usize };
             let is_apart = asked.begins || flow >> self.path_bits != first >> self.path_bits;

@@ -402,7 +402,8 @@ pub(crate) mod tests {
         open.load = LoadPlan::Open { rate_qps: 0.1, arrivals: Arrivals::Poisson, window: Some(3) };
         open.local = Some("127.1.0.0/16".parse().unwrap());
         open.wire = udp(Io::Uring, 1);
-        let replay = ReplayPlan { speed: 2.5, to: Some(Duration::from_millis(1500)), ..ReplayPlan::default() };
+        let replay =
+            ReplayPlan { speed: 2.5, to: Some(Duration::from_millis(1500)), ..ReplayPlan::default() };
         let lane = |carried, wire| Lane { carried, wire, threads: 1 };
         let mixed = Plan {
             wire: Wire::Captured(vec![lane(Carried::Udp, udp(Io::Auto, 1)), lane(Carried::Tcp, tcp(3))]),

@@ -388,7 +388,8 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 /// The kept connections that could not be made before the load, if others could.
 fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
     let are_kept = match &plan.wire {
-        Wire::Udp(_) => false,
+        // Those of a capture begin with their first query.
+        Wire::Udp(_) | Wire::Captured(_) => false,
         Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
         Wire::Quic(quic) => quic.uses_of_connection().is_none(),
     };

@@ -47,9 +47,7 @@ impl Sources {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
                 u128::from(u32::from(address).checked_sub(u32::from(first))?)
             }
-            (IpAddr::V6(first), IpAddr::V6(address)) => {
-                u128::from(address).checked_sub(u128::from(first))?
-            }
+            (IpAddr::V6(first), IpAddr::V6(address)) => u128::from(address).checked_sub(u128::from(first))?,
             _ => return None,
         };
         u32::try_from(step).ok().filter(|_| step < self.count.get())

@@ -78,11 +78,7 @@ pub struct Tally {
 impl Tally {
     /// Counts of zero, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
-        Self {
-            held_back: HeldBack::of(dataset),
-            differences: Differences::of(dataset),
-            ..Self::default()
-        }
+        Self { held_back: HeldBack::of(dataset), differences: Differences::of(dataset), ..Self::default() }
     }
 
     /// Counts `count` queries that the kernel took at `now_ns`.

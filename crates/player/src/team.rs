@@ -126,9 +126,8 @@ impl OfAll<'_> {
     /// The transports that have a lane; all if there are no lanes.
     fn has_lanes(&self) -> [bool; TRANSPORTS.len()] {
         let Wire::Captured(lanes) = &self.plan.wire else { return [true; TRANSPORTS.len()] };
-        TRANSPORTS.map(|carried: Carried| {
-            lanes.iter().any(|lane| number_of(lane.carried) == number_of(carried))
-        })
+        TRANSPORTS
+            .map(|carried: Carried| lanes.iter().any(|lane| number_of(lane.carried) == number_of(carried)))
     }
 
     /// The flows of a team. `follows` is whether connections begin and end as captured.

@@ -291,11 +291,7 @@ fn one_thread(
 }
 
 /// The state of the thread with this number among all, before the start.
-fn state<'a>(
-    context: TrialContext<'a>,
-    (team, number): (&'a Team, usize),
-    flows: usize,
-) -> ThreadState<'a> {
+fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows: usize) -> ThreadState<'a> {
     let TrialContext { dataset, control, .. } = context;
     let Team { plan, replay, threads } = team;
     let settle = plan.timeout + plan.drain;

@@ -204,8 +204,13 @@ fn slices_passes_and_threads_play_every_query_as_often_as_they_should() {
     let captured = Captured::of_clients(40, &clients);
     let closed = LoadPlan::Closed { outstanding: 6 };
     for load in [None, Some(closed)] {
-        let replay =
-            ReplayPlan { pile: 4, repeat: 3, gap: Duration::from_millis(1), speed: 2.0, ..ReplayPlan::default() };
+        let replay = ReplayPlan {
+            pile: 4,
+            repeat: 3,
+            gap: Duration::from_millis(1),
+            speed: 2.0,
+            ..ReplayPlan::default()
+        };
         let plan = |target| {
             let plan = plan(target, Some("127.1.56.0/24"), replay.clone());
             Plan { threads: 2, load: load.unwrap_or(plan.load), ..plan }
@@ -365,8 +370,7 @@ fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
     let usual = plan(server.address, Some("127.1.58.0/24"), ReplayPlan::default());
     let lanes = vec![lane(Carried::Udp, usual.wire.clone()), lane(Carried::Tcp, Wire::Tcp(tcp(1)))];
     let patience = Duration::from_millis(500);
-    let plan =
-        Plan { wire: Wire::Captured(lanes), threads: 2, timeout: patience, drain: patience, ..usual };
+    let plan = Plan { wire: Wire::Captured(lanes), threads: 2, timeout: patience, drain: patience, ..usual };
     let trial = play(&plan, &captured.dataset, &Control::new(2), no_subject).unwrap();
     assert_eq!((trial.accounts.intended, trial.accounts.correct), (5, 4), "{:?}", trial.accounts);
     let mut buffer = [0; 512];

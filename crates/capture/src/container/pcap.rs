@@ -20,7 +20,7 @@ const PACKET_BYTES_MOST: usize = 256 << 10;
 /// The bits of the last word of the header that are the type of the link. Others say whether frames end with checksums.
 const LINK_BITS: u32 = 0x03ff_ffff;
 
-pub(super) struct Pcap {
+pub(crate) struct Pcap {
     is_big_endian: bool,
     /// The unit of the times' fractions.
     fraction_ns: u64,

@@ -4,8 +4,8 @@
 use std::io::BufRead as _;
 
 use pcap_parser::{
-    EPB_MAGIC, IDB_MAGIC, InterfaceDescriptionBlock, SHB_MAGIC, SPB_MAGIC, parse_interfacedescriptionblock_be,
-    parse_interfacedescriptionblock_le, parse_sectionheaderblock,
+    EPB_MAGIC, IDB_MAGIC, InterfaceDescriptionBlock, SHB_MAGIC, SPB_MAGIC,
+    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le, parse_sectionheaderblock,
 };
 
 use crate::error::CaptureError;
@@ -40,7 +40,7 @@ const END_OF_OPTIONS: u16 = 0;
 const TS_RESOLUTION: u16 = 9;
 const TS_OFFSET: u16 = 14;
 
-pub(super) struct Pcapng {
+pub(crate) struct Pcapng {
     is_big_endian: bool,
     /// Of the section.
     interfaces: Vec<Interface>,

@@ -143,9 +143,8 @@ fn judge(bytes: &[u8], to_server: bool, is_sure: bool) -> Judgement {
 
 /// Whether the message that begins here can have this length. Its first bytes are `message`, which may go on behind it.
 fn is_plausible(header: Header<'_>, message: &[u8], length: usize) -> bool {
-    let records = usize::from(header.answers())
-        + usize::from(header.authorities())
-        + usize::from(header.additionals());
+    let records =
+        usize::from(header.answers()) + usize::from(header.authorities()) + usize::from(header.additionals());
     let questions = usize::from(header.questions());
     let bytes_least = HEADER_BYTES + questions * QUESTION_BYTES_LEAST + records * RECORD_BYTES_LEAST;
     header.opcode() < OPCODE_END

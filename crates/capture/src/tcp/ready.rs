@@ -17,8 +17,18 @@ pub(super) struct Ready {
 #[derive(Clone, Copy, Debug)]
 enum Item {
     /// A message; its bytes stand in the buffer from `start` to `end`.
-    Message { connection: u64, to_server: bool, ends: Ends, at_ns: u64, start: usize, end: usize },
-    Closed { connection: u64, at_ns: u64 },
+    Message {
+        connection: u64,
+        to_server: bool,
+        ends: Ends,
+        at_ns: u64,
+        start: usize,
+        end: usize,
+    },
+    Closed {
+        connection: u64,
+        at_ns: u64,
+    },
 }
 
 impl Ready {

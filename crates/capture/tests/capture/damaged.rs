@@ -161,11 +161,7 @@ fn options_that_loop_or_do_not_fit_are_left_out() {
     // An option of no length, again and again, and one that is longer than its block.
     let mut options = LITTLE.option(5, &[]).repeat(10_000);
     options.extend([9, 0, 0xff, 0xff]);
-    let capture = [
-        LITTLE.section(),
-        LITTLE.interface(101, 0, &options),
-        LITTLE.packet(0, AT_US, &PACKET),
-    ];
+    let capture = [LITTLE.section(), LITTLE.interface(101, 0, &options), LITTLE.packet(0, AT_US, &PACKET)];
     let outcome = read(capture.concat());
     assert_eq!((outcome.error.clone(), outcome.ids()), (None, vec![1]));
 }

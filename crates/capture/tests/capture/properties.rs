@@ -12,14 +12,31 @@ use super::bytes::{AT_NS, UDP, ip, query, read, reply, udp};
 #[derive(Clone, Debug)]
 enum Step {
     /// A datagram, and how often it was captured.
-    Datagram { is_reply: bool, bytes: usize, copies: usize },
+    Datagram {
+        is_reply: bool,
+        bytes: usize,
+        copies: usize,
+    },
     /// A datagram in fragments of so many words, of which some are missing.
-    Fragments { words: usize, without: Option<Index> },
+    Fragments {
+        words: usize,
+        without: Option<Index>,
+    },
     Connect,
     /// Bytes of messages of a connection.
-    Bytes { is_reply: bool, messages: usize, cut: usize },
-    Segment { sequence: u32, flags: u8, bytes: usize },
-    Close { by_server: bool },
+    Bytes {
+        is_reply: bool,
+        messages: usize,
+        cut: usize,
+    },
+    Segment {
+        sequence: u32,
+        flags: u8,
+        bytes: usize,
+    },
+    Close {
+        by_server: bool,
+    },
     Reset,
     Frame(Vec<u8>),
 }

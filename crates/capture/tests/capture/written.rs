@@ -12,7 +12,8 @@ fn frames(capture: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut rest = &capture[24..];
     let mut frames = Vec::new();
     while let Some((header, after)) = rest.split_first_chunk::<16>() {
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         assert_eq!(word(8), word(12));
         let (frame, after) = after.split_at(word(8) as usize);
         frames.push((u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)), frame.to_vec()));

@@ -39,11 +39,8 @@ impl Connections {
         let mut dues: Vec<u64> = self.open.values().map(|last| last.captured.due_ns).collect();
         let middle = dues.len() / 2;
         let limit_ns = *dues.select_nth_unstable(middle).1;
-        let early: Vec<Last> = self
-            .open
-            .extract_if(|_, last| last.captured.due_ns <= limit_ns)
-            .map(|(_, last)| last)
-            .collect();
+        let early: Vec<Last> =
+            self.open.extract_if(|_, last| last.captured.due_ns <= limit_ns).map(|(_, last)| last).collect();
         early.into_iter().map(|last| self.end(last, due_ns)).collect()
     }
 
@@ -109,15 +106,8 @@ mod tests {
     /// Has a connection ask at a time, in a record of that number.
     fn ask(connections: &mut Connections, connection: u64, due_ns: u64) -> Captured {
         let (place, begins) = connections.enter(connection);
-        let captured = Captured {
-            due_ns,
-            client: 0,
-            carried: Carried::Tcp,
-            place,
-            begins,
-            ends: false,
-            idle_ms: 0,
-        };
+        let captured =
+            Captured { due_ns, client: 0, carried: Carried::Tcp, place, begins, ends: false, idle_ms: 0 };
         connections.wrote(connection, Last { record: due_ns, captured });
         captured
     }

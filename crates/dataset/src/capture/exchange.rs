@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn time_kind_and_case_do_not_matter_and_all_else_does() {
         let mut scratch = b"anything".to_vec();
-        let mut of = |message: &Message<'_>, question: &[u8]| super::of(message, question, &mut scratch);
+        let mut exchange = |message: &Message<'_>, question: &[u8]| of(message, question, &mut scratch);
         let query = message(&[0xab, 0xcd, 1, 0]);
-        let known = of(&query, ASKED);
+        let known = exchange(&query, ASKED);
         let response = Message { at_ns: 2, kind: Kind::Response, ..message(&[0xab, 0xcd, 0x81, 0]) };
         assert_eq!(of(&response, b"\x03WWW\x04test\0\x00\x41\x00\x01"), known);
         let port = Message { client: "192.0.2.1:1235".parse().expect("an address"), ..query };

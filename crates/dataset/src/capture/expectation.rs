@@ -32,11 +32,7 @@ impl Expectation {
         }
         let is_whole = !header.is_truncated();
         let digest = if is_whole { Digest::of_reply(response, rcode, scratch) } else { None };
-        Self {
-            digest: digest.map(Digest::number).unwrap_or_default(),
-            rcode,
-            has_digest: digest.is_some(),
-        }
+        Self { digest: digest.map(Digest::number).unwrap_or_default(), rcode, has_digest: digest.is_some() }
     }
 
     /// What is left of the expectation for a query that has lost its signature.

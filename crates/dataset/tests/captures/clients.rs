@@ -66,7 +66,8 @@ fn no_address_is_in_the_encoded_form() {
 fn queries_to_one_server_can_be_taken_alone() {
     let client = end("192.0.2.1:1000");
     let traffic = capture(|writer| {
-        for (number, server) in ["198.51.100.1:53", "198.51.100.2:53", "198.51.100.1:5353"].iter().enumerate() {
+        for (number, server) in ["198.51.100.1:53", "198.51.100.2:53", "198.51.100.1:5353"].iter().enumerate()
+        {
             writer.udp(START_NS, client, end(server), &query(0, &"x".repeat(1 + number)))?;
         }
         Ok(())

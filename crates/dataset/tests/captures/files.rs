@@ -77,8 +77,7 @@ fn a_capture_from_a_pipe_is_read_once() {
     let (bench, traffic) = (Bench::new(), mixed());
     let from_file = bench.open(&traffic).expect("a capture");
     let file = File::open(bench.path()).expect("the capture");
-    let mut child =
-        Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().expect("cat runs");
+    let mut child = Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().expect("cat runs");
     let pipe = child.stdout.take().expect("its output");
     let path = PathBuf::from(format!("/proc/self/fd/{}", pipe.as_raw_fd()));
     let piped = Bench::new();

@@ -62,7 +62,9 @@ fn what_comes_too_late_to_be_sorted_is_due_with_the_query_before_it() {
 fn a_time_far_from_all_others_disturbs_no_other_query() {
     let (client, server) = (end("192.0.2.1:1000"), end("198.51.100.1:53"));
     let traffic = capture(|writer| {
-        for (at_ns, label) in [(0, "a"), (10 * MS, "b"), (3600 * SECOND, "far"), (20 * MS, "c"), (30 * MS, "d")] {
+        for (at_ns, label) in
+            [(0, "a"), (10 * MS, "b"), (3600 * SECOND, "far"), (20 * MS, "c"), (30 * MS, "d")]
+        {
             let asked = query(at_ns as u16, label);
             writer.udp(START_NS + at_ns, client, server, &asked)?;
             writer.udp(START_NS + at_ns + 1, server, client, &response(&asked, [0x84, 0], 1))?;

@@ -180,7 +180,6 @@ fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan,
         Wire::Captured(_) => of_all,
         Wire::Tcp(tcp) => of_connections(tcp, PlayerFactors { connections: flows, ..of_all }),
         Wire::Quic(quic) => of_quic(quic, PlayerFactors { connections: flows, ..of_all }),
-        Wire::Captured(_) => of_all,
     };
     if role != Role::Subject {
         // The echo has a certificate of its own.

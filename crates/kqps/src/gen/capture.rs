@@ -80,7 +80,8 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     }
     let dataset = Dataset::open(&args.queries, &Options::default()).map_err(bad_input)?;
     let count = args.count.unwrap_or(dataset.queries());
-    whole(&args.output, |out| write(args, arrivals, &dataset, count, out)).map_err(unwritable(&args.output))?;
+    whole(&args.output, |out| write(args, arrivals, &dataset, count, out))
+        .map_err(unwritable(&args.output))?;
     eprintln!(
         "{}: {count} queries of {} clients, {:.3} s, to {SERVER} port 53",
         args.output.display(),

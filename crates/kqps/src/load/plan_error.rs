@@ -34,7 +34,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::WindowBeyondCapture { at, capture } => {
             format!("--window: {at:?} is beyond the capture, which ends {capture:?} after its first query")
         }
-        PlanError::NoReplay => "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into(),
+        PlanError::NoReplay => {
+            "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into()
+        }
         PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
         // The flags of connections and of captures are checked as they are read.

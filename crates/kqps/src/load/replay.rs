@@ -58,9 +58,9 @@ impl Asked {
                 Err(bad_input("--speed and -Q both say how fast the captured gaps are played: leave one out"))
             }
             (Some(rate_qps), Some(Arrivals::Captured), _) => Ok(captured(rate_qps / captured_qps)),
-            (Some(_), ..) if speed.is_some() => {
-                Err(bad_input("--speed is for captured gaps: leave out -Q, or add --arrivals captured instead"))
-            }
+            (Some(_), ..) if speed.is_some() => Err(bad_input(
+                "--speed is for captured gaps: leave out -Q, or add --arrivals captured instead",
+            )),
             (Some(rate_qps), arrivals, window) => {
                 let arrivals = arrivals.unwrap_or_default();
                 Ok((1.0, LoadPlan::Open { rate_qps, arrivals, window }))

@@ -87,12 +87,8 @@ fn of_queries(shown: &Shown) -> String {
         line(&mut text, "Expected codes", &listed(&shown.expected_rcodes, shown.queries));
     }
     let ExtrasShown { edns, dnssec_ok, client_subnet, cookie, signed } = shown.extras;
-    let kinds = [
-        ("DO", dnssec_ok),
-        ("client subnet", client_subnet),
-        ("cookie", cookie),
-        ("signed (TSIG)", signed),
-    ];
+    let kinds =
+        [("DO", dnssec_ok), ("client subnet", client_subnet), ("cookie", cookie), ("signed (TSIG)", signed)];
     let kinds = kinds.iter().filter(|(_, count)| *count > 0);
     let kinds = kinds.map(|(kind, count)| format!(", {kind} {}", with_share(*count, shown.queries)));
     line(&mut text, "EDNS", &(with_share(edns, shown.queries) + &kinds.collect::<String>()));
@@ -112,7 +108,8 @@ fn top_names(names: &[NameShown], queries: u64) -> String {
         let _ = writeln!(text, "  {count:>10}  {:>6.2}%  {}", percent(*count, queries), visible_line(name));
     }
     if is_rough {
-        text += "\n  There are too many names to count each; --json has by how much a count may be too high.\n";
+        text +=
+            "\n  There are too many names to count each; --json has by how much a count may be too high.\n";
     }
     text
 }

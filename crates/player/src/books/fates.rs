@@ -95,7 +95,9 @@ impl<T: Table> Books<'_, T> {
         self.unsettled -= 1;
         if latency_ns <= self.timeout_ns {
             self.note(checked, found.query, &query, reply.len());
-            if self.tally.differences.is_on() && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. }) {
+            if self.tally.differences.is_on()
+                && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. })
+            {
                 let is_whole = query.expected_answer.is_some();
                 self.tally.differences.replied(found.query, is_whole, checked, reply);
             }

@@ -64,11 +64,15 @@ pub enum PlanError {
     NoCapture,
     #[error("the queries are a capture: the plan does not say how to replay it")]
     UnplannedCapture,
-    #[error("--io {0} does not replay captures over udp, where each client has an address: expected auto or mmsg")]
+    #[error(
+        "--io {0} does not replay captures over udp, where each client has an address: expected auto or mmsg"
+    )]
     ReplayIo(&'static str),
     #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]
     LaneThreads { of_lanes: usize, threads: usize },
-    #[error("two lanes for {0}, or one without a thread: expected one for a transport, with a thread at least")]
+    #[error(
+        "two lanes for {0}, or one without a thread: expected one for a transport, with a thread at least"
+    )]
     Lane(&'static str),
     #[error("a lane for {0} with a number of queries for each connection: they begin and end as captured")]
     LaneConnections(&'static str),

@@ -199,8 +199,7 @@ mod tests {
         let networks = networks(&sizes);
         for network in 0..3 {
             let clients = (0..).zip(&networks.clients).filter(|(_, (own, _))| *own == network);
-            let mut addresses: Vec<u32> =
-                clients.map(|(client, _)| crowd.address(client).unwrap()).collect();
+            let mut addresses: Vec<u32> = clients.map(|(client, _)| crowd.address(client).unwrap()).collect();
             addresses.sort_unstable();
             assert_eq!(addresses[2] - addresses[0], 2, "{addresses:?}");
         }

@@ -96,11 +96,8 @@ impl<'a> Cursor<'a> {
         passes: Passes,
     ) -> Self {
         let speed = Some(replayed.plan.speed).filter(|speed| (speed - 1.0).abs() > 0.0);
-        let stand = Stand {
-            at: dataset.first(),
-            captured: dataset.captured(dataset.first()),
-            whose: Whose::Others,
-        };
+        let stand =
+            Stand { at: dataset.first(), captured: dataset.captured(dataset.first()), whose: Whose::Others };
         let slices = replayed.window.slices.len();
         let mut cursor = Self {
             dataset,

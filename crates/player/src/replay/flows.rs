@@ -42,12 +42,7 @@ impl Flows {
     /// UDP sockets of clients. Clients of one address have sockets of their own, as far as `sockets_most` for all
     /// threads goes. Clients of several addresses share the sockets of their thread, and each socket has `together`
     /// tables of IDs, a power of two.
-    pub(crate) fn of_datagrams(
-        crowd: &Crowd,
-        threads: usize,
-        sockets_most: usize,
-        together: usize,
-    ) -> Self {
+    pub(crate) fn of_datagrams(crowd: &Crowd, threads: usize, sockets_most: usize, together: usize) -> Self {
         let together = if crowd.has_addresses() { together.clamp(1, TOGETHER_MOST) } else { 1 };
         let mut all = Self::by(By::Client, crowd.of_slice(), threads);
         all.together = together;

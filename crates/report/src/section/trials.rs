@@ -238,8 +238,7 @@ mod tests {
     fn a_replay_is_noted_with_what_was_not_played() {
         let replay = Replay { clients: 12, clients_sharing: 3, ..Replay::default() };
         assert_eq!(replayed(&replay), "capture of 12 clients, 3 of them share an address and port");
-        let replay =
-            Replay { not_played: [("tls".to_owned(), 7)].into(), clients: 1, ..Replay::default() };
+        let replay = Replay { not_played: [("tls".to_owned(), 7)].into(), clients: 1, ..Replay::default() };
         assert_eq!(replayed(&replay), "capture of 1 client, 7 queries not played");
     }
 

@@ -60,7 +60,10 @@ fn a_stream_that_ends_within_a_frame_is_damaged_there() {
             let begins = [0, START.len(), first, stop];
             let begin = begins.into_iter().rfind(|&begin| begin <= length).expect("the first frame");
             let (events, offset, _) = damage(cut);
-            assert_eq!((events, offset), (usize::from(length > first) + usize::from(length > stop), begin as u64));
+            assert_eq!(
+                (events, offset),
+                (usize::from(length > first) + usize::from(length > stop), begin as u64)
+            );
         }
     }
 }

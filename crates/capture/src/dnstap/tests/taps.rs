@@ -80,8 +80,13 @@ fn the_first_frame_of_a_side_decides_which_side_is_taken() {
 
 #[test]
 fn the_protocol_gives_the_transport() {
-    let transports =
-        [(1, Transport::Udp), (2, Transport::Tcp), (3, Transport::Tls), (4, Transport::Https), (7, Transport::Quic)];
+    let transports = [
+        (1, Transport::Udp),
+        (2, Transport::Tcp),
+        (3, Transport::Tls),
+        (4, Transport::Https),
+        (7, Transport::Quic),
+    ];
     for (protocol, expected) in transports {
         let tap = Tap { socket_protocol: Some(protocol), ..client_query() };
         let (seen, _) = read(&stream(&[tap]));
@@ -174,7 +179,8 @@ fn only_the_servers_of_the_settings_are_taken_and_all_ports() {
         Tap { response_address: Some(vec![198, 51, 100, 8]), ..client_query() },
         Tap { response_address: None, response_port: Some(5353), ..client_query() },
     ]);
-    let settings = Settings { servers: vec!["198.51.100.7".parse().expect("an address")], ..Settings::default() };
+    let settings =
+        Settings { servers: vec!["198.51.100.7".parse().expect("an address")], ..Settings::default() };
     let (seen, counts, failed) = read_with(&stream, &settings);
     assert!(failed.is_none());
     assert_eq!((seen.len(), skipped(&counts)), (2, vec![(Why::OtherServer, 1)]));

@@ -45,7 +45,12 @@ fn order(pieces: &[Piece], delays: &[usize], repeats: &[usize]) -> Vec<Piece> {
 }
 
 /// Plays the pieces in both directions. Returns what came out, and the outcomes.
-fn play(wire: &mut Wire, starts: [u32; 2], streams: &[Vec<u8>; 2], order: &[Piece]) -> Vec<Result<usize, Why>> {
+fn play(
+    wire: &mut Wire,
+    starts: [u32; 2],
+    streams: &[Vec<u8>; 2],
+    order: &[Piece],
+) -> Vec<Result<usize, Why>> {
     let mut outcomes = Vec::new();
     for &(from, to) in order {
         let sequence = |start: u32| start.wrapping_add(1).wrapping_add(from as u32);

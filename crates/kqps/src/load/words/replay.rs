@@ -27,7 +27,8 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
         line(&mut text, "Not played", &format!("{count} ({how})"));
     }
     if replay.joined > 0 {
-        let joined = format!("{} began while the earlier connection was in use", counted(replay.joined, "connection"));
+        let joined =
+            format!("{} began while the earlier connection was in use", counted(replay.joined, "connection"));
         line(&mut text, "Joined", &joined);
     }
     text
@@ -114,7 +115,8 @@ mod tests {
     use super::*;
 
     fn trial() -> Trial {
-        let counts = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+        let counts =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(name, count)| ((*name).into(), *count)).collect();
         let capture = CaptureContent {
             packets: 1_000,
             queries: 400,
@@ -176,7 +178,8 @@ mod tests {
         trial.differences =
             vec![Difference { kind: "rcode NOERROR→SERVFAIL".into(), count: 3, examples: vec![example] }];
         let said = differences(&trial);
-        let wanted = "  rcode NOERROR→SERVFAIL: 3 (1.50%)\n    a.test. A: expected NOERROR, got SERVFAIL, 0 records\n";
+        let wanted =
+            "  rcode NOERROR→SERVFAIL: 3 (1.50%)\n    a.test. A: expected NOERROR, got SERVFAIL, 0 records\n";
         assert!(said.ends_with(wanted), "{said}");
     }
 }

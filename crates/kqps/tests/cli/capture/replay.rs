@@ -141,10 +141,9 @@ fn answers_are_held_to_those_that_were_given_then() {
     let target = server.addresses[0].to_string();
     let trial = captures.play(&target, "old.pcap", &[]);
     assert_eq!((trial.accounts.correct, trial.dataset.check.as_deref()), (5, Some("off")));
-    for (flags, check) in [
-        (&["--expect", "captured"][..], "answers"),
-        (&["--expect", "captured", "--check", "rcode"], "rcode"),
-    ] {
+    for (flags, check) in
+        [(&["--expect", "captured"][..], "answers"), (&["--expect", "captured", "--check", "rcode"], "rcode")]
+    {
         let trial = captures.play(&target, "old.pcap", flags);
         assert_eq!((trial.accounts.correct, trial.accounts.wrong), (4, 1), "{:?}", trial.wrong_rcodes);
         assert_eq!(trial.dataset.check.as_deref(), Some(check));

@@ -101,9 +101,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let ports = match &clients {
             None => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
             // Of the one address that the kernel chooses, each thread has its share of the ports.
-            Some(clients) if clients.choose_ports(tcp) => {
-                Some(Ports::new(plan, team.share_of_flows(first)))
-            }
+            Some(clients) if clients.choose_ports(tcp) => Some(Ports::new(plan, team.share_of_flows(first))),
             Some(_) => None,
         };
         let counts = ConnectionCounts {

@@ -59,10 +59,8 @@ impl<'a> Clients<'a> {
         queries.clear();
         for (due, origin) in burst.iter().zip(thread.state.books.origins()) {
             let address = self.sources.zip(self.crowd.address(origin.client));
-            let from = address.map(|(sources, number)| LocalAddress {
-                ip: sources.of_number(number),
-                interface: 0,
-            });
+            let from =
+                address.map(|(sources, number)| LocalAddress { ip: sources.of_number(number), interface: 0 });
             let to = self.target(origin.client);
             let query = queries.add_from(to, from.as_ref(), usize::from(due.bytes), None);
             write_query(&thread.state, due, query);

@@ -45,7 +45,8 @@ impl Sockets {
             pktinfo: replay.is_some() && plan.local.is_some(),
             ..UdpOptions::default()
         };
-        let wanted = replay.map_or_else(|| plan.flows(), |replay| replay.flows.all() / replay.flows.together());
+        let wanted =
+            replay.map_or_else(|| plan.flows(), |replay| replay.flows.all() / replay.flows.together());
         let bind = |number: usize| {
             let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);

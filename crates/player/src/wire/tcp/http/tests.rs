@@ -157,8 +157,7 @@ fn waits_for_streams_count_until_the_connection_ends() {
 #[test]
 fn a_response_is_a_message_or_wrong() {
     let mut message = Vec::new();
-    let mut of = |status, is_dns, body: &[u8]| match judged(0x0102, (status, is_dns), body, &mut message)
-    {
+    let mut of = |status, is_dns, body: &[u8]| match judged(0x0102, (status, is_dns), body, &mut message) {
         Arrived::Message(message) => Ok(message.to_vec()),
         Arrived::Wrong { key, cause } => Err((key, cause)),
     };

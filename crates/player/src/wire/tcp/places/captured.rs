@@ -1,7 +1,6 @@
 //! The connections of a capture: each comes from the address of its client, begins with its first query and is closed
 //! some time after its last reply, as it was.
 
-use std::cmp::Reverse;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,12 +97,10 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if state.books.unsettled_of(flow) > 0 || closing.idle_ns == u64::MAX {
             return Ok(());
         }
-        let at_ns = now_ns.saturating_add(closing.idle_ns);
-        if closing.at_ns.is_none() {
-            self.timers.push(Reverse((at_ns, flow)));
-        }
-        let at_ns = *closing.at_ns.get_or_insert(at_ns);
-        if at_ns <= now_ns && self.may_close(flow) {
+        let at_ns = *closing.at_ns.get_or_insert(now_ns.saturating_add(closing.idle_ns));
+        if at_ns > now_ns {
+            self.timers.set(flow, at_ns);
+        } else if self.may_close(flow) {
             self.part_with(flow)?;
             self.ended(state, flow, Ending::Player, now_ns);
         }

@@ -113,8 +113,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let took_ns = place.connection.as_ref().map_or(0, |one| clock_ns.saturating_sub(one.began_ns));
         self.failed_ns = self.failed_ns.saturating_add(took_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let is_lost =
-            connecting.is_some_and(|one| has_lost_syn(self.sockets.client(&one.socket), took_ns));
+        let is_lost = connecting.is_some_and(|one| has_lost_syn(self.sockets.client(&one.socket), took_ns));
         self.counts.lost_syns += u64::from(is_lost);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
