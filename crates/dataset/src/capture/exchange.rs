@@ -72,7 +72,7 @@ mod tests {
         let query = message(&[0xab, 0xcd, 1, 0]);
         let known = exchange(&query, ASKED);
         let response = Message { at_ns: 2, kind: Kind::Response, ..message(&[0xab, 0xcd, 0x81, 0]) };
-        assert_eq!(of(&response, b"\x03WWW\x04test\0\x00\x41\x00\x01"), known);
+        assert_eq!(exchange(&response, b"\x03WWW\x04test\0\x00\x41\x00\x01"), known);
         let port = Message { client: "192.0.2.1:1235".parse().expect("an address"), ..query };
         let address = Message { client: "192.0.2.2:1234".parse().expect("an address"), ..query };
         let server = Message { server: "[2001:db8::2]:53".parse().expect("an address"), ..query };
@@ -87,10 +87,10 @@ mod tests {
             ("transport", transport),
             ("ID", id),
         ] {
-            assert_ne!(of(&other, ASKED), known, "{what}");
+            assert_ne!(exchange(&other, ASKED), known, "{what}");
         }
-        assert_ne!(of(&query, b"\x03wWw\x04test\0\x00\x61\x00\x01"), known, "type");
-        assert_ne!(of(&query, b""), known, "question");
+        assert_ne!(exchange(&query, b"\x03wWw\x04test\0\x00\x61\x00\x01"), known, "type");
+        assert_ne!(exchange(&query, b""), known, "question");
     }
 
     #[test]
