@@ -134,7 +134,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         Ok(loaded) => return Ok(loaded),
         Err(error) => error,
     };
-    let mut log = vec![0; LOG_BYTES];
+    let mut log = vec![0_u8; LOG_BYTES];
     load_with(program, &mut log).map_err(|_| match end_of(&log) {
         end if end.is_empty() => error,
         end => io::Error::new(error.kind(), format!("{error}; the verifier's log ends with: {end}")),

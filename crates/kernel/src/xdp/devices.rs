@@ -40,7 +40,9 @@ pub fn devices() -> io::Result<Vec<Device>> {
     let features = netdev::features().map_err(|error| error.to_string());
     let links = Netlink::open()?.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
     let links = links.into_iter().filter_map(|message| match message {
-        RouteNetlinkMessage::NewLink(link) if link.header.link_layer_type == LinkLayerType::Ether => Some(link),
+        RouteNetlinkMessage::NewLink(link) => {
+            (link.header.link_layer_type == LinkLayerType::Ether).then_some(link)
+        }
         _ => None,
     });
     let of_link = |link: LinkMessage| {

@@ -38,11 +38,14 @@ pub(super) fn features() -> io::Result<BTreeMap<u32, u64>> {
     let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
     let found = exchange(&socket, FAMILY_OF_FAMILIES, NLM_F_REQUEST, CTRL_CMD_GETFAMILY, &name);
     let families = found.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOENT) => io::Error::new(io::ErrorKind::Unsupported, "the kernel does not say (Linux 6.3)"),
+        Some(libc::ENOENT) => {
+            io::Error::new(io::ErrorKind::Unsupported, "the kernel does not say before Linux 6.3")
+        }
         _ => error,
     })?;
     let family = families.iter().find_map(|family| number(family, CTRL_ATTR_FAMILY_ID));
-    let family = family.ok_or_else(|| io::Error::other("the kernel gave the family `netdev` no number"))? as u16;
+    let unnumbered = || io::Error::other("the kernel gave the family `netdev` no number");
+    let family = family.ok_or_else(unnumbered)? as u16;
     let devices = exchange(&socket, family, NLM_F_REQUEST | NLM_F_DUMP, NETDEV_CMD_DEV_GET, &[])?;
     let features = devices.iter().filter_map(|device| {
         Some((number(device, NETDEV_A_DEV_IFINDEX)? as u32, number(device, NETDEV_A_DEV_XDP_FEATURES)?))

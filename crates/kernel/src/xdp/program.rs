@@ -101,7 +101,8 @@ pub(super) fn program(
     check(filter)?;
     let families: Vec<Family> = Family::ALL.into_iter().filter(|family| family.can_match(filter)).collect();
     if families.is_empty() {
-        let what = "a filter without a destination address, or with none of the family of a source, matches nothing";
+        let what =
+            "a filter without a destination address, or with none of the family of a source, matches nothing";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let mut code = Assembler::default();

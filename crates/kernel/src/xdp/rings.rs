@@ -227,7 +227,7 @@ pub(super) mod tests {
         libc::xdp_ring_offset { producer: 0, consumer: 64, flags: 128, desc: 192 };
 
     /// The memory of a ring of eight entries.
-    pub(in super::super) fn memory() -> OwnedFd {
+    fn memory() -> OwnedFd {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         file.into()

@@ -84,6 +84,10 @@ fn find(target: IpAddr) -> io::Result<Route> {
     })
 }
 
+fn odd(asked: &str) -> io::Error {
+    io::Error::other(format!("the kernel answered a request for {asked} with something else"))
+}
+
 fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
@@ -94,11 +98,13 @@ fn next_hop(netlink: &Netlink, target: IpAddr) -> io::Result<NextHop> {
     request.header.destination_prefix_length = if target.is_ipv4() { 32 } else { 128 };
     request.attributes = vec![RouteAttribute::Destination(target.into())];
     let RouteNetlinkMessage::NewRoute(route) = netlink.ask(RouteNetlinkMessage::GetRoute(request))? else {
-        return Err(io::Error::other("the kernel answered a request for a route with something else"));
+        return Err(odd("a route"));
     };
     match route.header.kind {
         RouteType::Unicast => {}
-        RouteType::Local => return Err(io::Error::other("it is an address of this host, so no frame leaves it")),
+        RouteType::Local => {
+            return Err(io::Error::other("it is an address of this host, so no frame leaves it"));
+        }
         other => return Err(io::Error::other(format!("the kernel has a route of the kind {other:?}"))),
     }
     let mut hop = NextHop { device: 0, address: target, source: unspecified(target), mtu: None };
@@ -137,7 +143,7 @@ fn link(netlink: &Netlink, device: u32) -> io::Result<Link> {
     let mut request = LinkMessage::default();
     request.header.index = device;
     let RouteNetlinkMessage::NewLink(link) = netlink.ask(RouteNetlinkMessage::GetLink(request))? else {
-        return Err(io::Error::other("the kernel answered a request for a device with something else"));
+        return Err(odd("a device"));
     };
     if link.header.link_layer_type != LinkLayerType::Ether {
         return Err(io::Error::other("its device has no Ethernet frames"));
@@ -194,7 +200,7 @@ fn neighbour(netlink: &Netlink, hop: &NextHop) -> io::Result<[u8; 6]> {
 fn known(netlink: &Netlink, hop: &NextHop) -> io::Result<Option<[u8; 6]>> {
     let found = match netlink.ask(RouteNetlinkMessage::GetNeighbour(entry(hop))) {
         Ok(RouteNetlinkMessage::NewNeighbour(found)) => found,
-        Ok(_) => return Err(io::Error::other("the kernel answered a request for a neighbour with something else")),
+        Ok(_) => return Err(odd("a neighbour")),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
         Err(error) => return Err(error),
     };

@@ -10,6 +10,7 @@ use super::rings::{Incoming, Outgoing};
 use super::transmitter::{Transmitter, USUAL_BUDGET};
 use super::umem::{FRAME_BYTES, Frame, SEND_BYTES, Umem};
 use super::{XdpMode, XdpSettings, failed};
+use crate::clock::{now_ns, sleep_until_ns};
 use crate::poll::wait_any;
 use crate::sys::{OptionValue, check, check_size, get_option, set_option};
 
@@ -26,6 +27,11 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Enough send buffer for every frame of a socket: the kernel counts a buffer of its own for each until it is sent.
 const SEND_BUFFER_BYTES: libc::c_int = 1 << 26;
+
+/// How long a queue may take to become free, and the pause between attempts: the kernel releases the queue of a closed
+/// socket later, on a thread of its own (net/xdp/xsk_buff_pool.c, `xp_put_pool`).
+const RELEASE_NS: u64 = 500_000_000;
+const PAUSE_NS: u64 = 1_000_000;
 
 // SAFETY: integers without padding.
 unsafe impl OptionValue for libc::xdp_umem_reg {}
@@ -79,23 +85,34 @@ impl XdpStatistics {
 
 impl XdpSocket {
     /// Opens a socket on a queue of a device. Requires `CAP_NET_RAW`, `CAP_IPC_LOCK` or a limit of locked memory for
-    /// all frames (`RLIMIT_MEMLOCK`), and Linux 5.4. The error names the step that the kernel refused.
+    /// all frames (`RLIMIT_MEMLOCK`), and Linux 5.4. Waits up to 0.5 s if another socket has the queue, since that may
+    /// have been closed just now. The error names the step that the kernel refused.
     pub fn open(settings: &XdpSettings) -> io::Result<Self> {
         let XdpSettings { device, queue, frames, mode } = *settings;
         if !frames.is_power_of_two() || !(2..=FRAMES_MOST).contains(&frames) {
             let what = format!("{frames} frames: it must be a power of two from 2 to {FRAMES_MOST}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let fd = Socket::new(libc::AF_XDP.into(), Type::RAW, None).map_err(failed("opening an AF_XDP socket"))?;
-        let fd = OwnedFd::from(fd);
+        let fd = Socket::new(libc::AF_XDP.into(), Type::RAW, None).map(OwnedFd::from);
+        let fd = fd.map_err(failed("opening an AF_XDP socket"))?;
         let (umem, free) = Umem::new(frames).map_err(failed("making frames"))?;
         let share = frames / 2;
         set_option(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, umem.registration())
             .map_err(failed("registering frames"))?;
         let Rings { empty, received, transmitter, sent } = Rings::make(&fd, frames, share)?;
-        let is_zero_copy = false;
-        let mut socket =
-            Self { fd, queue, is_zero_copy, umem, free, receiving: 0, share, empty, received, transmitter, sent };
+        let mut socket = Self {
+            fd,
+            queue,
+            is_zero_copy: false,
+            umem,
+            free,
+            receiving: 0,
+            share,
+            empty,
+            received,
+            transmitter,
+            sent,
+        };
         socket.refill();
         socket.bind(device, mode).map_err(failed("binding an AF_XDP socket to its queue"))?;
         Ok(socket)
@@ -116,8 +133,18 @@ impl XdpSocket {
             sxdp_shared_umem_fd: 0,
         };
         let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-        // SAFETY: the address is live and of the length given; the kernel only reads it.
-        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) })?;
+        let end_ns = now_ns() + RELEASE_NS;
+        loop {
+            // SAFETY: the address is live and of the length given; the kernel only reads it.
+            let bound = check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) });
+            match bound {
+                Ok(_) => break,
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now_ns() < end_ns => {
+                    sleep_until_ns(now_ns() + PAUSE_NS);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let options: libc::xdp_options = get_option(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_OPTIONS)?;
         self.is_zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         Ok(())
@@ -184,7 +211,8 @@ impl XdpSocket {
             }
             let new = self.transmitter.look();
             taken += new;
-            let is_later = matches!(error, None | Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR));
+            let is_later =
+                matches!(error, None | Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR));
             if !is_later && taken == 0 {
                 return outcome.map(|()| 0);
             }
@@ -248,8 +276,9 @@ impl XdpSocket {
 
     /// Makes a driver look for empty frames that ran out of them. An error means that it looks later.
     fn wake_receiver(&self) {
+        let (fd, nothing) = (self.fd.as_raw_fd(), null_mut());
         // SAFETY: there is no room for bytes or an address.
-        unsafe { libc::recvfrom(self.fd.as_raw_fd(), null_mut(), 0, libc::MSG_DONTWAIT, null_mut(), null_mut()) };
+        unsafe { libc::recvfrom(fd, nothing, 0, libc::MSG_DONTWAIT, null_mut(), null_mut()) };
     }
 
     /// Takes back frames that were sent, for receiving first.

@@ -111,7 +111,7 @@ fn destinations_count_by_address_and_port() {
 #[test]
 fn sources_count_if_there_are_peers() {
     let peers = ["192.0.2.1:53", "192.0.2.2:5353", "[2001:db8::1]:53"];
-    let peers = peers.map(|peer| peer.parse().unwrap()).to_vec();
+    let peers = peers.map(|peer| peer.parse::<SocketAddr>().unwrap()).to_vec();
     let Some(loaded) = Loaded::of(&Filter { peers, ..filter() }) else { return };
     for (from, wanted) in [
         ("192.0.2.1:53", true),
@@ -161,13 +161,14 @@ fn a_vlan_takes_its_own_tag_or_none() {
     let (from, to) = ("192.0.2.1:53", "198.18.0.1:5300");
     let Some(plain) = Loaded::of(&filter()) else { return };
     let Some(tagged) = Loaded::of(&Filter { vlan: Some(7), ..filter() }) else { return };
-    for (tags, in_none, in_seven) in [
-        (&[][..], true, true),
+    let cases: [(&[(u16, u16)], bool, bool); 5] = [
+        (&[], true, true),
         (&[(0x8100, 7)], false, true),
         (&[(0x88a8, 7)], false, true),
         (&[(0x8100, 8)], false, false),
         (&[(0x8100, 7), (0x8100, 7)], false, false),
-    ] {
+    ];
+    for (tags, in_none, in_seven) in cases {
         let frame = frame(tags, UDP, from, to);
         assert_eq!((plain.matches(&frame), tagged.matches(&frame)), (in_none, in_seven), "{tags:?}");
     }
