@@ -1,4 +1,4 @@
-//! Frames past the kernel's network stack (`AF_XDP`, Documentation/networking/af_xdp.rst): sockets with their frames
+//! Frames past the kernel's network stack (`AF_XDP`, `Documentation/networking/af_xdp.rst`): sockets with their frames
 //! and rings, and the program on a device that hands matching frames to them.
 //!
 //! A socket serves one queue of one device, and one thread. The program is held by a BPF link, which ends with the

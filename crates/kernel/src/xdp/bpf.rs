@@ -20,7 +20,7 @@ const XDP_SOCKETS: u32 = 17;
 const PROGRAM_OF_XDP: u32 = 6;
 const ATTACH_TO_XDP: u32 = 37;
 
-/// Makes the program run in the stack (`XDP_FLAGS_SKB_MODE`, linux/if_link.h).
+/// Makes the program run in the stack (`XDP_FLAGS_SKB_MODE`, `linux/if_link.h`).
 pub(super) const IN_STACK: u32 = 1 << 1;
 
 /// Makes the program run in the driver (`XDP_FLAGS_DRV_MODE`).

@@ -1,6 +1,6 @@
-//! The rings that a socket shares with the kernel (Documentation/networking/af_xdp.rst, "Rings"): arrays whose entries
-//! one side writes and the other reads. Each side publishes how many entries it has written or read so far; these
-//! numbers wrap at 2³². The writer's number is stored after the entries, and the reader's after they were read.
+//! The rings that a socket shares with the kernel (`Documentation/networking/af_xdp.rst`, "Rings"): arrays whose
+//! entries one side writes and the other reads. Each side publishes how many entries it has written or read so far;
+//! these numbers wrap at 2³². The writer's number is stored after the entries, and the reader's after they were read.
 
 use std::io;
 use std::os::fd::OwnedFd;

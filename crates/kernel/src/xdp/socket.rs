@@ -22,14 +22,14 @@ pub const SENT_BACK: u64 = u64::MAX;
 
 const FRAMES_MOST: u32 = 1 << 20;
 
-/// From linux/if_xdp.h (Linux 6.17); the libc crate lacks it.
+/// From `linux/if_xdp.h` (Linux 6.17); the libc crate lacks it.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Enough send buffer for every frame of a socket: the kernel counts a buffer of its own for each until it is sent.
 const SEND_BUFFER_BYTES: libc::c_int = 1 << 26;
 
 /// How long a queue may take to become free, and the pause between attempts: the kernel releases the queue of a closed
-/// socket later, on a thread of its own (net/xdp/xsk_buff_pool.c, `xp_put_pool`).
+/// socket later, on a thread of its own (`net/xdp/xsk_buff_pool.c`, `xp_put_pool`).
 const RELEASE_NS: u64 = 500_000_000;
 const PAUSE_NS: u64 = 1_000_000;
 
@@ -60,8 +60,8 @@ pub struct XdpSocket {
     sent: Incoming<u64>,
 }
 
-/// Frames that a socket dropped, by cause, and its other counts since it was opened (linux/if_xdp.h, `struct
-/// xdp_statistics`).
+/// Frames that a socket dropped, by cause, and its other counts since it was opened (`linux/if_xdp.h`,
+/// `struct xdp_statistics`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpStatistics {
     /// Received frames dropped because there was no empty frame, or because they were too long.
@@ -135,9 +135,9 @@ impl XdpSocket {
         let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
         let end_ns = now_ns() + RELEASE_NS;
         loop {
+            let fd = self.fd.as_raw_fd();
             // SAFETY: the address is live and of the length given; the kernel only reads it.
-            let bound = check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) });
-            match bound {
+            match check(unsafe { libc::bind(fd, (&raw const address).cast(), length) }) {
                 Ok(_) => break,
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now_ns() < end_ns => {
                     sleep_until_ns(now_ns() + PAUSE_NS);
