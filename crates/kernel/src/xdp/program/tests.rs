@@ -41,7 +41,7 @@ impl Loaded {
     }
 }
 
-/// Frames to 198.18.0.0/15 and 2001:db8:ff00::/40, and to ports from 5000 to 5999.
+/// Frames to `198.18.0.0/15` and `2001:db8:ff00::/40`, and to ports from 5000 to 5999.
 fn filter() -> Filter {
     let prefix = |address: &str, bits| Prefix { address: address.parse().unwrap(), bits };
     Filter {
