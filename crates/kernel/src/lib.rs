@@ -1,8 +1,9 @@
 //! Safe wrappers over the system calls that playing and serving need.
 //!
 //! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
-//! and the destination address), readiness calls, `io_uring`, pinning, priority, steering, file mapping, worker
-//! processes, counts of kernel events, and a probe that reports what works on this host and why the rest does not.
+//! and the destination address), readiness calls, `io_uring`, frames past the network stack (`AF_XDP`), pinning,
+//! priority, steering, file mapping, worker processes, counts of kernel events, and a probe that reports what works on
+//! this host and why the rest does not.
 //! Not for: what the bytes mean, nor when to send them.
 //!
 //! Invariant: this is the only crate with `unsafe`, and it knows nothing of DNS. Every `unsafe` block says what
@@ -40,6 +41,7 @@ pub mod tracepoint;
 pub mod udp;
 pub mod uring;
 pub mod uring_send;
+pub mod xdp;
 
 mod cmsg;
 mod memory;

@@ -4,9 +4,9 @@
 //! in it, when its last descriptor is closed and its last process has ended, for whatever reason. Nothing
 //! needs cleaning up, not even after `kill -9`.
 
-mod device;
+pub(crate) mod device;
 pub mod drops;
-mod netlink;
+pub(crate) mod netlink;
 pub mod spreading;
 pub mod veth;
 

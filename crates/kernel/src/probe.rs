@@ -1,5 +1,5 @@
-//! Which capabilities work on this host, and why the others do not. Each one is tried on loopback with the
-//! rights of this process. The trials change nothing on the host.
+//! Which capabilities work on this host, and why the others do not. Each one is tried with the rights of this process,
+//! on loopback or in private networks. The trials change nothing on the host.
 
 use std::io;
 
@@ -10,7 +10,8 @@ use crate::namespace::veth::{self, End, VethSettings};
 use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
-use crate::{affinity, namespace, steer, sys, tracefs, uring};
+pub use crate::xdp::devices::{Device, XdpFeatures, devices};
+use crate::{affinity, namespace, steer, sys, tracefs, uring, xdp};
 
 /// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ const TRIALS: [(&str, &str, Trial); 15] = [
     ("reuseport-cbpf", "flows steered to the worker on their core", reuseport_program),
     ("incoming-cpu", "a worker's socket preferred on its core", incoming_cpu),
     ("uring", "io_uring with multishot receive and provided buffers", rings),
-    ("af-xdp", "sockets that bypass the network stack", af_xdp),
+    ("af-xdp", "sockets that bypass the network stack", xdp::trial::round_trip),
     ("netns", "private networks", private_network),
     ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
@@ -154,10 +155,6 @@ fn ring() -> io::Result<()> {
         Some(uring::Completion::Unarmed(_, Some(error))) => Err(error),
         other => Err(io::Error::other(format!("a multishot receive ended with {other:?}"))),
     }
-}
-
-fn af_xdp() -> io::Result<()> {
-    socket2::Socket::new(libc::AF_XDP.into(), socket2::Type::RAW, None).map(drop)
 }
 
 fn private_network() -> io::Result<()> {

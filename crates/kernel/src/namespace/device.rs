@@ -9,12 +9,14 @@ use std::ptr::null;
 use crate::sys::check;
 
 /// From linux/ethtool.h; the libc crate lacks them.
+const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETH_SS_STATS: u32 = 1;
 
 /// The bytes of a counter's name (`ETH_GSTRING_LEN`).
@@ -100,6 +102,29 @@ pub(super) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
         String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).trim().to_owned()
     };
     Ok(bytes.chunks(NAME_BYTES).map(name).zip(counts[1..].iter().copied()).take(count).collect())
+}
+
+/// The name of a device's driver. Virtual devices without a driver of their own return an error.
+pub(crate) fn driver(device: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: the command, five texts of 32 bytes of which the first is the name, and 32 bytes more.
+    let mut words = [0_u32; 49];
+    words[0] = ETHTOOL_GDRVINFO;
+    // SAFETY: this is the command's struct, which has no length fields.
+    unsafe { ask_driver(device, &mut words)? };
+    let bytes: Vec<u8> = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The number of a device's queues that receive. Drivers with a fixed number may return an error.
+pub(crate) fn receive_queues(device: &str) -> io::Result<u32> {
+    // struct ethtool_channels: the command, and the numbers of queues that receive, send, do neither or do both: first
+    // how many there can be, then how many there are.
+    let mut words = [0_u32; 9];
+    words[0] = ETHTOOL_GCHANNELS;
+    // SAFETY: this is the command's struct, which has no length fields.
+    unsafe { ask_driver(device, &mut words)? };
+    Ok(words[5] + words[8])
 }
 
 /// Two words of 32 bits, one after the other as in a C struct.

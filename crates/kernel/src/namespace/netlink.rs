@@ -16,7 +16,7 @@ const REPLY_BYTES: usize = 4096;
 
 /// What a request requires of the object that it names, and does to it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The object must not exist; the request creates it.
     New,
     /// The request creates the object or replaces it.
@@ -26,10 +26,10 @@ pub(super) enum Wanted {
 }
 
 /// A connection to the kernel in the network namespace of the thread that opened it.
-pub(super) struct Netlink(Socket);
+pub(crate) struct Netlink(Socket);
 
 impl Netlink {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -37,19 +37,13 @@ impl Netlink {
     }
 
     /// Sends one request, and returns when the kernel has executed it.
-    pub(super) fn request(&self, message: RouteNetlinkMessage, wanted: Wanted) -> io::Result<()> {
-        let mut request = NetlinkMessage::from(message);
-        request.header.flags = NLM_F_REQUEST
-            | NLM_F_ACK
-            | match wanted {
-                Wanted::New => NLM_F_CREATE | NLM_F_EXCL,
-                Wanted::Set => NLM_F_CREATE | NLM_F_REPLACE,
-                Wanted::Changed => 0,
-            };
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        self.0.send(&bytes, 0)?;
+    pub(crate) fn request(&self, message: RouteNetlinkMessage, wanted: Wanted) -> io::Result<()> {
+        let wanted = match wanted {
+            Wanted::New => NLM_F_CREATE | NLM_F_EXCL,
+            Wanted::Set => NLM_F_CREATE | NLM_F_REPLACE,
+            Wanted::Changed => 0,
+        };
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | wanted)?;
         let mut reply = Vec::with_capacity(REPLY_BYTES);
         self.0.recv(&mut reply, 0)?;
         let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
@@ -61,14 +55,21 @@ impl Netlink {
         }
     }
 
+    /// Requests one object. If it does not exist, the error is that of the kernel, such as `ENOENT` or `ENETUNREACH`.
+    pub(crate) fn ask(&self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+        self.send(message, NLM_F_REQUEST)?;
+        let (reply, _) = self.0.recv_from_full()?;
+        let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
+        match reply.payload {
+            NetlinkPayload::InnerMessage(inner) => Ok(inner),
+            NetlinkPayload::Error(error) => Err(error.to_io()),
+            other => Err(io::Error::other(format!("the kernel answered a request with {other:?}"))),
+        }
+    }
+
     /// Requests all objects of a kind.
-    pub(super) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        let mut request = NetlinkMessage::from(message);
-        request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        self.0.send(&bytes, 0)?;
+    pub(crate) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
         let mut all = Vec::new();
         loop {
             let (datagram, _) = self.0.recv_from_full()?;
@@ -87,5 +88,14 @@ impl Netlink {
                 }
             }
         }
+    }
+
+    fn send(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = flags;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0).map(drop)
     }
 }

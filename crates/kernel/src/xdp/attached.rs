@@ -1,0 +1,68 @@
+//! A program on a device, which hands frames to sockets.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::program::{COUNTERS, Filter, MATCHED, UNCLAIMED, program};
+use super::socket::XdpSocket;
+use super::{XdpMode, bpf, failed};
+
+/// More queues than a device has.
+const QUEUES_MOST: u32 = 1 << 12;
+
+/// A program that runs on every frame that a device receives. When the value is dropped, or the process ends in
+/// whatever way, the kernel removes the program from the device.
+#[derive(Debug)]
+pub struct Attached {
+    /// Keeps the program on the device.
+    _link: OwnedFd,
+    sockets: OwnedFd,
+    counters: OwnedFd,
+    is_native: bool,
+}
+
+impl Attached {
+    /// Puts a program on a device of the calling thread's network namespace. Requires `CAP_NET_ADMIN` and `CAP_BPF`,
+    /// and Linux 5.9. Fails if another program is on the device. The error names the step that the kernel refused.
+    pub fn attach(filter: &Filter, mode: XdpMode) -> io::Result<Self> {
+        let sockets = bpf::sockets(QUEUES_MOST).map_err(failed("making a map of sockets"))?;
+        let counters = bpf::counters(COUNTERS).map_err(failed("making counters"))?;
+        let program = program(filter, sockets.as_fd(), counters.as_fd())?;
+        let program = bpf::load(&program).map_err(failed("loading an XDP program"))?;
+        let attach = |place| bpf::attach(program.as_fd(), filter.device, place);
+        let (link, is_native) = match attach(bpf::IN_DRIVER) {
+            Ok(link) => (link, true),
+            // A second program cannot be in the stack either.
+            Err(error) if mode == XdpMode::ZeroCopy || error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(failed("attaching an XDP program in the driver")(error));
+            }
+            // In the stack every device can have one.
+            Err(_) => (attach(bpf::IN_STACK).map_err(failed("attaching an XDP program"))?, false),
+        };
+        Ok(Self { _link: link, sockets, counters, is_native })
+    }
+
+    /// Whether the program runs in the device's driver. Otherwise it runs in the stack, for which the kernel makes a
+    /// buffer of its own for every frame first.
+    pub fn is_native(&self) -> bool {
+        self.is_native
+    }
+
+    /// Hands the matching frames of a socket's queue to the socket from now on. The socket must be of the filter's
+    /// device.
+    pub fn join(&self, socket: &XdpSocket) -> io::Result<()> {
+        let joined = bpf::put_socket(self.sockets.as_fd(), socket.queue(), socket.as_fd());
+        joined.map_err(failed("joining a socket to an XDP program"))
+    }
+
+    /// The number of frames so far, over all cores, that matched and went to a socket. Each of them was read or is
+    /// still to be read there, or its socket dropped it ([`super::XdpStatistics::dropped`]).
+    pub fn matched(&self) -> io::Result<u64> {
+        bpf::sum(self.counters.as_fd(), MATCHED)
+    }
+
+    /// The number of frames so far that matched, but came by a queue without a socket, and went on to the kernel.
+    pub fn unclaimed(&self) -> io::Result<u64> {
+        bpf::sum(self.counters.as_fd(), UNCLAIMED)
+    }
+}
