@@ -11,10 +11,7 @@ use crate::ends::Ends;
 pub(super) enum Next {
     Syn,
     /// Data from `snd_nxt` on, and the FIN after it.
-    Text {
-        bytes: u32,
-        fin: bool,
-    },
+    Text { bytes: u32, fin: bool },
     /// An ACK alone.
     Ack,
     Reset,
@@ -125,7 +122,8 @@ fn syn_sent(tcb: &mut Tcb, shared: &mut Shared, now: Now) {
         shared.counts.retransmitted.syn += 1;
         tcb.marks.clear(Marks::TIMED);
     } else if tcb.snd_max == tcb.snd_una {
-        time(tcb, tcb.snd_una, now);
+        let sequence = tcb.snd_una;
+        time(tcb, sequence, now);
     }
     tcb.snd_nxt = tcb.snd_una.wrapping_add(1);
     tcb.snd_max = tcb.snd_nxt;

@@ -75,12 +75,12 @@ mod tests {
         ended.remember(hash, (3, 4), 6);
         let found = ended.find(hash, 7).unwrap();
         assert_eq!((found.sequence, found.acknowledgment), (3, 4));
-        assert!(ended.find(hash ^ 1 << 40, 7).is_none());
+        assert!(ended.find(hash ^ (1 << 40), 7).is_none());
         assert!(ended.find(hash, 6 + TICKS).is_none());
         // Four others with the same ring displace it.
         for other in 1..=4_u64 {
             assert!(ended.find(hash, 7).is_some());
-            ended.remember(hash ^ other << 40, (9, 9), 7);
+            ended.remember(hash ^ (other << 40), (9, 9), 7);
         }
         assert!(ended.find(hash, 7).is_none());
     }

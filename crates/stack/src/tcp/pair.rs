@@ -16,7 +16,7 @@ pub(super) struct Pair {
 impl Pair {
     #[inline]
     pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
+        let ports = (u32::from(local.port()) << 16) | u32::from(remote.port());
         Self { local: halves(local.ip()), remote: halves(remote.ip()), ports }
     }
 
@@ -55,7 +55,7 @@ fn halves(address: IpAddr) -> [u64; 2] {
 
 #[inline]
 fn address(halves: [u64; 2]) -> IpAddr {
-    let address = Ipv6Addr::from_bits(u128::from(halves[0]) << 64 | u128::from(halves[1]));
+    let address = Ipv6Addr::from_bits((u128::from(halves[0]) << 64) | u128::from(halves[1]));
     address.to_ipv4_mapped().map_or(address.into(), Into::into)
 }
 

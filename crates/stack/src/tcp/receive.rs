@@ -144,7 +144,8 @@ fn synchronised<'f>(
             shared.refuse(incoming.ends, segment);
             return;
         }
-        set_window(tcb, incoming, u32::from(segment.header.window) << tcb.snd_shift);
+        let window = u32::from(segment.header.window) << tcb.snd_shift;
+        set_window(tcb, incoming, window);
         establish(tcb, shared, *now, arrival);
     } else if !acknowledge(tcb, shared, incoming, arrival) {
         return;
@@ -241,9 +242,10 @@ fn acknowledge(
         let is_newer = before(tcb.snd_wl1, header.sequence)
             || (tcb.snd_wl1 == header.sequence && at_most(tcb.snd_wl2, ack));
         if is_newer {
-            let was_zero = tcb.snd_wnd == 0;
-            set_window(tcb, incoming, u32::from(header.window) << tcb.snd_shift);
-            if was_zero && tcb.snd_wnd > 0 {
+            let window = u32::from(header.window) << tcb.snd_shift;
+            let opens = tcb.snd_wnd == 0 && window > 0;
+            set_window(tcb, incoming, window);
+            if opens {
                 reopen(tcb);
             }
         }

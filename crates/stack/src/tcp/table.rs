@@ -102,7 +102,7 @@ mod tests {
                 }
                 Some(hash) => assert_eq!(table.find(hash, |one| one == number), Some(number)),
                 None => {
-                    let hash = (random.u32(0..20) + 120) | random.u32(0..4) << 20;
+                    let hash = (random.u32(0..20) + 120) | (random.u32(0..4) << 20);
                     table.insert(hash, number);
                     map.insert(number, hash);
                 }
