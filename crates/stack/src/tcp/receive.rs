@@ -276,7 +276,7 @@ fn reopen(tcb: &mut Tcb) {
             tcb.snd_max = tcb.snd_una;
         }
     }
-    if tcb.snd_max == tcb.snd_una {
+    if tcb.snd_max == tcb.snd_una && tcb.state.sends_text() {
         tcb.marks.clear(Marks::ARMED);
     }
     (tcb.backoff, tcb.tries) = (0, 0);
