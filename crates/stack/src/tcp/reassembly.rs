@@ -6,7 +6,7 @@ use super::sequence::at_most;
 /// Bytes of one piece at most: a segment of Ethernet without jumbo frames is one piece.
 const PIECE_BYTES: usize = 1536;
 
-/// Pieces that one connection has at most, 48 KiB or more if segments are full.
+/// Pieces that one connection has at most, 45 KiB if segments are full.
 const PIECES_MOST: u8 = 32;
 
 /// The pieces of all connections.

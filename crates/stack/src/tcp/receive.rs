@@ -140,7 +140,8 @@ fn synchronised<'f>(
     }
     note_timestamp(tcb, segment);
     if tcb.state == State::SynReceived {
-        if segment.header.acknowledgment != tcb.snd_max {
+        let is_sent = tcb.snd_max != tcb.snd_una;
+        if !is_sent || segment.header.acknowledgment != tcb.snd_max {
             shared.refuse(incoming.ends, segment);
             return;
         }

@@ -1,5 +1,5 @@
-//! TCP's state machine: its states one by one with segments made by hand, its timers and windows, whole connections over
-//! a link that loses, repeats and reorders, and very many connections at once.
+//! TCP's state machine: its states one by one with segments made by hand, its timers and windows, whole connections
+//! over a link that loses, repeats and reorders, and very many connections at once.
 
 mod closing;
 mod link;
