@@ -86,9 +86,9 @@ mod tests {
         // Words of the same value, added one by one, are what their bytes sum to.
         for length in 0..40 {
             let bytes: Vec<u8> = (0..length).map(|number: u8| number.wrapping_mul(37) ^ 0xa5).collect();
-            let words = bytes.chunks(2).map(|pair| {
-                u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()])
-            });
+            let words = bytes
+                .chunks(2)
+                .map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]));
             let slow = words.fold(Sum::default(), Sum::and_word);
             assert_eq!(Sum::of(&bytes).checksum(), slow.checksum(), "{length} bytes");
         }

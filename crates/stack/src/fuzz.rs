@@ -115,7 +115,8 @@ impl Rig {
                 self.deliver(&header, length.into());
             }
             3 => {
-                let taken = self.connections.send(self.id, &vec![scale; usize::from(length) * 8], self.now_ns);
+                let taken =
+                    self.connections.send(self.id, &vec![scale; usize::from(length) * 8], self.now_ns);
                 assert!(taken <= usize::from(length) * 8);
             }
             4 => self.expire(),

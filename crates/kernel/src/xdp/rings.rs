@@ -46,8 +46,7 @@ impl<E: Entry> Shared<E> {
             // SAFETY: the offset is within the mapping, whose start is not null.
             unsafe { NonNull::new_unchecked(map.as_mut_ptr().add(offset)) }
         };
-        let number =
-            |offset| at(offset, size_of::<AtomicU32>(), align_of::<AtomicU32>()).cast::<AtomicU32>();
+        let number = |offset| at(offset, size_of::<AtomicU32>(), align_of::<AtomicU32>()).cast::<AtomicU32>();
         Ok(Self {
             written: number(offsets.producer),
             read: number(offsets.consumer),

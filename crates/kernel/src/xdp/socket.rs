@@ -393,8 +393,8 @@ impl Rings {
 
 /// Where the numbers and entries of the rings are.
 fn offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    let offsets: libc::xdp_mmap_offsets =
-        get_option(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(failed("locating rings"))?;
+    let offsets: libc::xdp_mmap_offsets = get_option(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
+        .map_err(failed("locating rings"))?;
     // The shorter answer of older kernels leaves the end as it was.
     if offsets.cr.desc == 0 {
         let what = "AF_XDP without flags in its rings: it needs Linux 5.4";

@@ -11,7 +11,10 @@ use crate::ends::Ends;
 pub(super) enum Next {
     Syn,
     /// Data from `snd_nxt` on, and the FIN after it.
-    Text { bytes: u32, fin: bool },
+    Text {
+        bytes: u32,
+        fin: bool,
+    },
     /// An ACK alone.
     Ack,
     Reset,

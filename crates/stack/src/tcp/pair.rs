@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn addresses_and_ports_come_back() {
-        for (local, remote) in [("192.0.2.1:65535", "198.51.100.7:53"), ("[2001:db8::1]:1", "[fe80::9]:853")] {
+        for (local, remote) in [("192.0.2.1:65535", "198.51.100.7:53"), ("[2001:db8::1]:1", "[fe80::9]:853")]
+        {
             let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
             let pair = Pair::new(local, remote);
             assert_eq!((pair.local(), pair.remote()), (local, remote));
@@ -80,7 +81,8 @@ mod tests {
     #[test]
     fn neighbours_have_hashes_far_apart() {
         let remote: SocketAddr = "192.0.2.53:53".parse().unwrap();
-        let pairs = (0..16_u8).flat_map(|host| (0..4096_u16).map(move |port| ([10, 0, 0, host], 30_000 + port)));
+        let pairs =
+            (0..16_u8).flat_map(|host| (0..4096_u16).map(move |port| ([10, 0, 0, host], 30_000 + port)));
         let hashes: Vec<u64> =
             pairs.map(|(host, port)| Pair::new(SocketAddr::from((host, port)), remote).hash(KEY)).collect();
         assert_eq!(hashes.iter().collect::<BTreeSet<_>>().len(), 65_536);

@@ -42,7 +42,10 @@ impl Held {
 impl Reassembly {
     /// Room for pieces that grows up to so many bytes.
     pub(super) fn new(bytes_most: usize) -> Self {
-        Self { pool: Pool::new(PIECE_BYTES, bytes_most), pieces: Vec::with_capacity(bytes_most / PIECE_BYTES) }
+        Self {
+            pool: Pool::new(PIECE_BYTES, bytes_most),
+            pieces: Vec::with_capacity(bytes_most / PIECE_BYTES),
+        }
     }
 
     /// Keeps bytes that begin at this sequence number, apart from those that are held. Returns whether there was room

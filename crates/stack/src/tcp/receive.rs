@@ -32,12 +32,7 @@ pub(super) fn receive<'f>(
 }
 
 /// In SYN-SENT (section 3.10.7.3).
-fn syn_sent<'f>(
-    tcb: &mut Tcb,
-    shared: &mut Shared,
-    incoming: &Incoming<'_, 'f>,
-    arrival: &mut Arrival<'f>,
-) {
+fn syn_sent<'f>(tcb: &mut Tcb, shared: &mut Shared, incoming: &Incoming<'_, 'f>, arrival: &mut Arrival<'f>) {
     let header = &incoming.segment.header;
     let has_ack = header.flags.has(Flags::ACK);
     let is_sent = tcb.snd_max != tcb.snd_una;
@@ -190,12 +185,7 @@ fn is_in_window(tcb: &Tcb, shared: &Shared, segment: &Segment<'_>) -> bool {
 
 /// A RST within the window: only the exact number resets the connection (RFC 5961, section 3.2).
 #[cold]
-fn reset(
-    tcb: &mut Tcb,
-    shared: &mut Shared,
-    incoming: &Incoming<'_, '_>,
-    arrival: &mut Arrival<'_>,
-) {
+fn reset(tcb: &mut Tcb, shared: &mut Shared, incoming: &Incoming<'_, '_>, arrival: &mut Arrival<'_>) {
     if incoming.segment.header.sequence != tcb.rcv_nxt {
         challenge(tcb, shared, incoming.now);
     } else if tcb.state == State::SynReceived {
@@ -285,12 +275,7 @@ fn reopen(tcb: &mut Tcb) {
 
 /// The peer acknowledged something new.
 #[inline]
-fn progress(
-    tcb: &mut Tcb,
-    shared: &mut Shared,
-    incoming: &Incoming<'_, '_>,
-    arrival: &mut Arrival<'_>,
-) {
+fn progress(tcb: &mut Tcb, shared: &mut Shared, incoming: &Incoming<'_, '_>, arrival: &mut Arrival<'_>) {
     let (ack, now) = (incoming.segment.header.acknowledgment, incoming.now);
     let acked = ack.wrapping_sub(tcb.snd_una);
     let data = acked.min(tcb.output.bytes);
@@ -358,12 +343,7 @@ fn measure(tcb: &mut Tcb, shared: &Shared, now: Now) {
 
 /// Takes data and the FIN after it (the seventh and eighth check).
 #[inline]
-fn take_text<'f>(
-    tcb: &mut Tcb,
-    shared: &mut Shared,
-    incoming: &Incoming<'_, 'f>,
-    arrival: &mut Arrival<'f>,
-) {
+fn take_text<'f>(tcb: &mut Tcb, shared: &mut Shared, incoming: &Incoming<'_, 'f>, arrival: &mut Arrival<'f>) {
     let Segment { header, payload } = incoming.segment;
     let has_fin = header.flags.has(Flags::FIN);
     if payload.is_empty() && !has_fin {
@@ -422,13 +402,7 @@ fn note_fin(tcb: &mut Tcb, shared: &Shared, sequence: u32) {
 
 /// Takes the data that comes next, and what was held and follows it.
 #[inline]
-fn take_next<'f>(
-    tcb: &mut Tcb,
-    shared: &mut Shared,
-    bytes: &'f [u8],
-    now: Now,
-    arrival: &mut Arrival<'f>,
-) {
+fn take_next<'f>(tcb: &mut Tcb, shared: &mut Shared, bytes: &'f [u8], now: Now, arrival: &mut Arrival<'f>) {
     arrival.bytes = bytes;
     tcb.rcv_nxt = tcb.rcv_nxt.wrapping_add(bytes.len() as u32);
     let held_some = !tcb.held.is_empty();

@@ -182,7 +182,8 @@ impl<'f> Segment<'f> {
     /// Sequence numbers that it takes: its bytes, and one each for SYN and FIN.
     #[inline]
     pub fn length(&self) -> u32 {
-        let bits = u32::from(self.header.flags.has(Flags::SYN)) + u32::from(self.header.flags.has(Flags::FIN));
+        let bits =
+            u32::from(self.header.flags.has(Flags::SYN)) + u32::from(self.header.flags.has(Flags::FIN));
         self.payload.len() as u32 + bits
     }
 }

@@ -46,10 +46,7 @@ impl State {
     /// Whether data, or the FIN after it, is sent or may be sent again.
     #[inline]
     pub(super) fn sends_text(self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck
-        )
+        matches!(self, Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck)
     }
 
     /// Whether a FIN follows the data, and was not acknowledged.
@@ -229,10 +226,7 @@ impl Tcb {
     /// Whether data waits for the peer's window, and nothing is in flight that would bring an ACK.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
-        self.snd_wnd == 0
-            && self.output.bytes > 0
-            && self.snd_max == self.snd_una
-            && self.state.sends_text()
+        self.snd_wnd == 0 && self.output.bytes > 0 && self.snd_max == self.snd_una && self.state.sends_text()
     }
 
     /// Data of one segment at most, bytes.
@@ -312,10 +306,8 @@ impl Tcb {
 
     /// Whether the caller may send more.
     pub(super) fn takes_output(&self) -> bool {
-        let is_open = matches!(
-            self.state,
-            State::SynSent | State::SynReceived | State::Established | State::CloseWait
-        );
+        let is_open =
+            matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
         is_open && !self.marks.has(Marks::CLOSE_WANTED)
     }
 

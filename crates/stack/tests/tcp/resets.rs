@@ -150,7 +150,10 @@ fn timestamps_are_echoed_and_old_ones_dropped() {
     rig.options.timestamps = Some((5010, 0));
     rig.hand(ACK, b"one").unwrap();
     rig.send(b"x");
-    assert_eq!(rig.one().header.options, Options { timestamps: Some((tick(&rig), 5010)), ..Options::default() });
+    assert_eq!(
+        rig.one().header.options,
+        Options { timestamps: Some((tick(&rig), 5010)), ..Options::default() }
+    );
     // One out of order does not count as the last, and an older one is not heard at all.
     rig.options.timestamps = Some((5030, 0));
     assert_eq!(rig.hand_at((rig.peer.wrapping_add(10), rig.ours), ACK, b"far"), None);

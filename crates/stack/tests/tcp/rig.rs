@@ -1,8 +1,6 @@
 //! One connection, and the hands of its peer.
 
-use kqps_stack::tcp::{
-    self, Connections, End, Flags, Header, Id, Options, Segment, Sent, Settings, State,
-};
+use kqps_stack::tcp::{self, Connections, End, Flags, Header, Id, Options, Segment, Sent, Settings, State};
 use kqps_stack::{Ends, Path, parse};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -139,13 +137,8 @@ impl Rig {
         } else {
             Options { timestamps: self.options.timestamps, ..Options::default() }
         };
-        let header = Header {
-            sequence: numbers.0,
-            acknowledgment: numbers.1,
-            flags,
-            window: self.window,
-            options,
-        };
+        let header =
+            Header { sequence: numbers.0, acknowledgment: numbers.1, flags, window: self.window, options };
         let ends = self.ends.turned();
         let at = tcp::header_bytes(&ends, &header.options);
         let mut frame = vec![0; at + payload.len()];

@@ -1,8 +1,6 @@
 //! Where connections are kept, found and queued.
 
-use super::{
-    ConnectError, Connections, Ends, Id, Marks, NONE, Now, Pair, Path, Segment, State, Tcb, emit,
-};
+use super::{ConnectError, Connections, Ends, Id, Marks, NONE, Now, Pair, Path, Segment, State, Tcb, emit};
 use crate::tcp::segment::Flags;
 
 impl Connections {
