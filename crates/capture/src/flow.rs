@@ -130,9 +130,9 @@ impl Flow {
     }
 
     /// The event of what [`Self::brought`] returned last.
-    pub(crate) fn event(&self, brought: Brought) -> Event<'_> {
-        match brought {
-            Brought::Message(head) => head.with(&self.message),
+    pub(crate) fn event(&self, brought: &Brought) -> Event<'_> {
+        match *brought {
+            Brought::Message(ref head) => head.with(&self.message),
             Brought::End { at_ns, connection } => Event::Closed { at_ns, connection },
         }
     }

@@ -31,7 +31,7 @@ impl Packets {
     pub(crate) fn next(&mut self, counts: &mut Counts) -> Result<Option<Event<'_>>, CaptureError> {
         loop {
             if let Some(brought) = self.layers.flow.brought(counts) {
-                return Ok(Some(self.layers.flow.event(brought)));
+                return Ok(Some(self.layers.flow.event(&brought)));
             }
             self.window.consume(mem::take(&mut self.lent_bytes));
             let Some(record) = self.container.next(&mut self.window)? else { return Ok(None) };

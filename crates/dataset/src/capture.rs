@@ -208,7 +208,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             self.write(&waiting)?;
         } else if let Some(connection) = waiting.connection
             && let Some(last) =
-                self.connections.close(connection.number(), self.clock.from_first(waiting.at_ns))
+                self.connections.close(connection.number(), self.clock.since_first(waiting.at_ns))
         {
             self.amend(last)?;
         }

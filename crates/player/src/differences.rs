@@ -83,7 +83,7 @@ impl Differences {
     /// Notes a reply in time to the query at `position`. `is_whole` is whether the capture has a whole answer to it.
     #[cold]
     pub fn replied(&mut self, position: Position, is_whole: bool, checked: Checked, reply: &[u8]) {
-        let answers = Header::of(reply).map_or(0, |header| header.answers());
+        let answers = Header::of(reply).map_or(0, Header::answers);
         match checked {
             Checked::Correct { extent: Extent::Whole, .. } => {}
             Checked::Correct { rcode, extent: Extent::Partial | Extent::Bare } => {

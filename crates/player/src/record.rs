@@ -85,7 +85,9 @@ impl FinishedTrial<'_> {
         for (team, results) in self.teams() {
             let Some(counts) = connections(results) else { continue };
             let mut accounts = Accounts::default();
-            results.iter().for_each(|result| accounts.add(&result.tally.accounts));
+            for result in results {
+                accounts.add(&result.tally.accounts);
+            }
             connection_facts(&counts, &team.plan).check(&accounts)?;
         }
         Ok(())

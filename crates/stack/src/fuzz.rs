@@ -22,7 +22,7 @@ pub fn segments(bytes: &[u8]) {
     let mut rig = Rig::new();
     rig.transmit();
     for step in bytes.as_chunks::<8>().0 {
-        rig.step(step);
+        rig.step(*step);
     }
     rig.finish();
 }
@@ -92,7 +92,7 @@ impl Rig {
     }
 
     /// The first byte selects what happens, the others its details.
-    fn step(&mut self, &[kind, flags, sequence, acknowledgment, window, length, wait, scale]: &[u8; 8]) {
+    fn step(&mut self, [kind, flags, sequence, acknowledgment, window, length, wait, scale]: [u8; 8]) {
         self.now_ns += u64::from(wait) << 24;
         match kind % 8 {
             kind @ 0..=2 => {

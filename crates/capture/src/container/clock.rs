@@ -2,7 +2,7 @@
 
 const NS: u64 = 1_000_000_000;
 
-/// The resolution and offset of an interface (if_tsresol, if_tsoffset).
+/// The resolution and offset of an interface (`if_tsresol`, `if_tsoffset`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
     tick: Tick,
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(at_ns(9, 0, 1_700_000_000_000_000_001), 1_700_000_000_000_000_001);
         assert_eq!(at_ns(0, 0, 1_700_000_000), 1_700_000_000_000_000_000);
         assert_eq!(at_ns(12, 0, 1_999), 1);
-        assert_eq!(at_ns(0x80 | 10, 0, 1024 + 512), 1_500_000_000);
+        assert_eq!(at_ns(0x8a, 0, 1024 + 512), 1_500_000_000);
         assert_eq!(at_ns(0x80 | 32, 0, 1 << 31), 500_000_000);
     }
 

@@ -13,7 +13,7 @@ pub(crate) const PACKET_BLOCK: u32 = 6;
 
 const RAW: u16 = 101;
 const ETHERNET: u16 = 1;
-/// AT_NS in microseconds, the usual resolution.
+/// `AT_NS` in microseconds, the usual resolution.
 pub(crate) const AT_US: u64 = AT_NS / 1000;
 
 /// Writes the numbers of one byte order.
@@ -114,7 +114,7 @@ fn clocks_have_resolutions_and_offsets() {
         let offset = if order.is_big { 1_000_i64.to_be_bytes() } else { 1_000_i64.to_le_bytes() };
         let options = [
             [order.option(2, b"eth0"), order.option(9, &[9]), order.option(0, &[])].concat(),
-            [order.option(9, &[0x80 | 10]), order.option(14, &offset), order.option(0, &[])].concat(),
+            [order.option(9, &[0x8a]), order.option(14, &offset), order.option(0, &[])].concat(),
             // Nothing counts after the end of options.
             [order.option(0, &[]), order.option(9, &[3])].concat(),
         ];

@@ -63,11 +63,7 @@ fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
     let server = prop::sample::select(vec![53_u16, 53, 53, 853, 443, 80]);
     (0..3_u8, any::<bool>(), server).prop_map(|(client, is_v6, port)| {
         if is_v6 {
-            let network = [0x2001, 0xdb8, 0, 0, 0, 0, 0];
-            let at = |last: u16, port| {
-                let [a, b, c, d, e, f, g] = network;
-                SocketAddr::from(([a, b, c, d, e, f, g, last], port))
-            };
+            let at = |last: u16, port| SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, last], port));
             (at(u16::from(client), 5000), at(0x53, port))
         } else {
             (SocketAddr::from(([192, 0, 2, client], 5000)), SocketAddr::from(([192, 0, 2, 53], port)))

@@ -30,7 +30,7 @@ impl Clock {
     }
 
     /// A time as one from the first query.
-    pub(super) fn from_first(&self, at_ns: u64) -> u64 {
+    pub(super) fn since_first(&self, at_ns: u64) -> u64 {
         at_ns.saturating_sub(self.first_ns.unwrap_or(at_ns))
     }
 
@@ -58,7 +58,7 @@ mod tests {
         });
         assert_eq!(dues, [0, 10, 10, 10, 10, 20]);
         assert_eq!((clock.sorted, clock.late, clock.first_unix_ns()), (2, 2, 1000));
-        assert_eq!((clock.from_first(1500), clock.from_first(10), clock.last_due_ns()), (500, 0, 20));
+        assert_eq!((clock.since_first(1500), clock.since_first(10), clock.last_due_ns()), (500, 0, 20));
     }
 
     #[test]

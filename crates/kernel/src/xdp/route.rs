@@ -110,9 +110,9 @@ fn next_hop(netlink: &Netlink, target: IpAddr) -> io::Result<NextHop> {
         match attribute {
             RouteAttribute::Oif(device) => hop.device = device,
             RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => hop.address = gateway.into(),
-            RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => hop.address = gateway.into(),
-            // An IPv4 route may have an IPv6 gateway.
-            RouteAttribute::Via(RouteVia::Inet6(gateway)) => hop.address = gateway.into(),
+            // An IPv4 route may have an IPv6 gateway, as `Via`.
+            RouteAttribute::Gateway(RouteAddress::Inet6(gateway))
+            | RouteAttribute::Via(RouteVia::Inet6(gateway)) => hop.address = gateway.into(),
             RouteAttribute::PrefSource(RouteAddress::Inet(source)) => hop.source = source.into(),
             RouteAttribute::PrefSource(RouteAddress::Inet6(source)) => hop.source = source.into(),
             RouteAttribute::Metrics(metrics) => {

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn as_many_passes_as_fill_the_time() {
         let facts = CaptureFacts { duration_ns: 10_000_000_000, ..CaptureFacts::default() };
-        let passes = |plan: ReplayPlan| passes_within(Duration::from_secs(60), &plan, &facts);
+        let passes = |plan: ReplayPlan| passes_within(Duration::from_mins(1), &plan, &facts);
         assert_eq!(passes(ReplayPlan::default()), 7);
         assert_eq!(passes(ReplayPlan { speed: 2.0, pile: 2, ..ReplayPlan::default() }), 25);
         let window = ReplayPlan { from: Duration::from_secs(4), ..ReplayPlan::default() };

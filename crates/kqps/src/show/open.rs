@@ -18,7 +18,7 @@ const FIRST_BYTES: u64 = 4;
 
 pub(super) enum Opened {
     Capture(Box<dyn Read + Send>),
-    Queries(Dataset),
+    Queries(Box<Dataset>),
 }
 
 /// Opens a file, or standard input for `-`.
@@ -36,22 +36,19 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Opened> {
     if is_capture(&first) {
         return Ok(Opened::Capture(Box::new(Cursor::new(first).chain(source))));
     }
-    match begin {
-        Some(begin) => {
-            source.seek(io::SeekFrom::Start(begin)).map_err(unreadable)?;
-            queries(source, path)
-        }
-        // A pipe is read once, and a dataset is mapped.
-        None => {
-            let made = Unfinished::made(NamedTempFile::new).context("copying the queries")?;
-            let (mut copy, _unfinished) = made;
-            let mut whole = Cursor::new(first).chain(source);
-            io::copy(&mut whole, copy.as_file_mut()).context("copying the queries")?;
-            queries(copy.reopen().context("copying the queries")?, path)
-        }
+    if let Some(begin) = begin {
+        source.seek(io::SeekFrom::Start(begin)).map_err(unreadable)?;
+        return queries(source, path);
     }
+    // A pipe is read once, and a dataset is mapped.
+    let (mut copy, _unfinished) = Unfinished::made(NamedTempFile::new).context("copying the queries")?;
+    let mut whole = Cursor::new(first).chain(source);
+    io::copy(&mut whole, copy.as_file_mut()).context("copying the queries")?;
+    queries(copy.reopen().context("copying the queries")?, path)
 }
 
 fn queries(source: File, path: &Path) -> anyhow::Result<Opened> {
-    Dataset::read(source, path, &Options::default()).map(Opened::Queries).map_err(bad_input)
+    Dataset::read(source, path, &Options::default())
+        .map(|dataset| Opened::Queries(Box::new(dataset)))
+        .map_err(bad_input)
 }

@@ -65,7 +65,7 @@ fn not_played(played: &FinishedTrial<'_>) -> BTreeMap<String, u64> {
     for result in &played.results {
         counts.iter_mut().zip(result.not_played).for_each(|(sum, count)| *sum += count);
     }
-    by_name(TRANSPORTS.into_iter().map(|carried| carried.name()).zip(counts).map(named))
+    by_name(TRANSPORTS.into_iter().map(kqps_dataset::Carried::name).zip(counts).map(named))
 }
 
 fn content(capture: &CaptureFacts) -> CaptureContent {

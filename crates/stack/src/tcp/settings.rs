@@ -54,11 +54,11 @@ impl Default for Settings {
             remembered: 1 << 16,
             syn_timeout: Duration::from_secs(1),
             rto_least: Duration::from_millis(200),
-            rto_most: Duration::from_secs(120),
+            rto_most: Duration::from_mins(2),
             syn_retries: 6,
             data_retries: 15,
             fin_retries: 8,
-            fin_wait: Duration::from_secs(60),
+            fin_wait: Duration::from_mins(1),
             ack_delay: Duration::from_millis(40),
             timestamps: true,
         }

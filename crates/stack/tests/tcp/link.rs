@@ -121,12 +121,15 @@ pub(crate) enum Fate {
 /// Decides on a frame, by the number of its sender (0 or 1) and its segment.
 pub(crate) type Rule<'r> = dyn FnMut(usize, &Segment<'_>) -> Fate + 'r;
 
+/// A frame: when it arrives, its number, who sent it, and its bytes.
+type UnderWay = (u64, u64, usize, Vec<u8>);
+
 pub(crate) struct Link<'r> {
     rule: &'r mut Rule<'r>,
     random: fastrand::Rng,
     /// How long a frame takes at least, and how much longer it may take.
     delay_ns: (u64, u64),
-    under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
     frames: u64,
 }
 

@@ -9,6 +9,7 @@ use super::rig::{ACK, MS};
 const RTO_NS: u64 = 300 * MS;
 const SEGMENT_BYTES: usize = 1000;
 
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub(crate) struct Peer {
     ends: Ends,
     isn: u32,

@@ -32,7 +32,7 @@ fn the_peers_window_is_obeyed() {
 #[test]
 fn the_first_window_has_ten_segments_and_grows_with_acks() {
     let mut rig = Rig::established(&plain());
-    rig.send(&[7; 40_000]);
+    rig.send(&vec![7; 40_000]);
     assert_eq!(lengths(&mut rig), [1460; 10]);
     let first = rig.ours.wrapping_sub(9 * 1460);
     rig.hand_at((rig.peer, first), ACK, b"");
@@ -112,7 +112,7 @@ fn segments_are_as_long_as_the_peer_takes() {
         rig.options = Options { mss, timestamps: timestamps.then_some((1, 1)), ..Options::default() };
         rig.one();
         rig.hand(SYN_ACK, b"");
-        rig.send(&[7; 20_000]);
+        rig.send(&vec![7; 20_000]);
         assert_eq!(lengths(&mut rig), [expected; 10], "{mss:?}");
     }
 }

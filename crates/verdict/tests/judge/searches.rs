@@ -190,7 +190,8 @@ fn where_the_host_spoiled_all_trials_these_give_the_figure() {
         trial.beside = vec![Beside { name: "another".into(), cpu_s: 1.0 }];
         trial
     };
-    let trials = [spoiled(50_000.0, 0), spoiled(60_000.0, 900), spoiled(52_000.0, 0), spoiled(58_000.0, 800)];
+    let loads = [(50_000.0, 0), (60_000.0, 900), (52_000.0, 0), (58_000.0, 800)];
+    let trials: Vec<Trial> = loads.into_iter().map(|(load_qps, lost)| spoiled(load_qps, lost)).collect();
     let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
     let verdict = judge_search(&goal, &sought, &Known::default());
     let figure = verdict.figure_qps.unwrap_or_else(|| panic!("{:?}", verdict.reasons));

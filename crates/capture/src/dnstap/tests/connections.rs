@@ -14,8 +14,11 @@ fn over_tls(port: u32, second: u64) -> Tap {
     }
 }
 
+/// The connection of a message, or the number and the time of an end.
+type Event = (Option<u64>, Option<(u64, u64)>);
+
 /// The connections of the messages, and the ends, in their order.
-fn connections(seen: &[Seen]) -> Vec<(Option<u64>, Option<(u64, u64)>)> {
+fn connections(seen: &[Seen]) -> Vec<Event> {
     let event = |seen: &Seen| match *seen {
         Seen::Message { connection, .. } => (connection, None),
         Seen::Closed { connection, at_ns } => (None, Some((connection, at_ns))),

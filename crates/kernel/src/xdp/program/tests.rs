@@ -156,12 +156,15 @@ fn protocols_count() {
     }
 }
 
+/// The tags of a frame, and whether a filter without and with its VLAN takes it.
+type Case<'a> = (&'a [(u16, u16)], bool, bool);
+
 #[test]
 fn a_vlan_takes_its_own_tag_or_none() {
     let (from, to) = ("192.0.2.1:53", "198.18.0.1:5300");
     let Some(plain) = Loaded::of(&filter()) else { return };
     let Some(tagged) = Loaded::of(&Filter { vlan: Some(7), ..filter() }) else { return };
-    let cases: [(&[(u16, u16)], bool, bool); 5] = [
+    let cases: [Case<'_>; 5] = [
         (&[], true, true),
         (&[(0x8100, 7)], false, true),
         (&[(0x88a8, 7)], false, true),

@@ -66,15 +66,12 @@ impl Queries {
         let copy = source.map(copied).transpose()?;
         let reread = copy.as_ref().map(|(copy, _)| copy.reopen()).transpose()?;
         let dataset = read_dataset(args, reread, &path)?;
-        let check = match dataset.capture() {
-            Some(facts) => {
-                eprintln!("kqps: {}", captured(&dataset, facts));
-                Some(dataset.check())
-            }
-            None => {
-                args.capture.check_none_is_given(&dataset)?;
-                args.check
-            }
+        let check = if let Some(facts) = dataset.capture() {
+            eprintln!("kqps: {}", captured(&dataset, facts));
+            Some(dataset.check())
+        } else {
+            args.capture.check_none_is_given(&dataset)?;
+            args.check
         };
         let file = QueryFile {
             format: if args.binary { Format::Binary } else { Format::Auto },
