@@ -20,12 +20,12 @@ use kqps_tls::Kind;
 
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
-use crate::plan::{Close, LoadPlan, Plan, Wire};
+use crate::plan::{LoadPlan, Plan, Wire};
 use crate::replay::TRANSPORTS;
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 use crate::team::Team;
-use connections::connection_facts;
+use connections::{connection_facts, left_closed, no_port_left};
 
 /// What a thread returns when it ends.
 #[derive(Debug)]
@@ -385,49 +385,6 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
         thread.busy = (thread.busy - awake_s / played.watch_result.host.wall_s).max(0.0);
     }
     threads
-}
-
-/// The kept connections that could not be made before the load, if others could.
-fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
-    let are_kept = match &plan.wire {
-        // Those of a capture begin with their first query.
-        Wire::Udp(_) | Wire::Captured(_) => false,
-        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
-        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
-    };
-    let has_some = are_kept && counts.before_load > 0;
-    if has_some { (plan.flows() as u64).saturating_sub(counts.before_load) } else { 0 }
-}
-
-/// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.
-const TIME_WAIT_S: f64 = 60.0;
-
-/// A note if connections failed for want of a port: how many source addresses have enough for this load. Connections
-/// that are open hold a port each, and with FIN also those that were closed in the time of `TIME_WAIT`.
-fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &Plan) -> Option<String> {
-    let failed = counts.failed[Loss::Ports.number()];
-    let Wire::Tcp(tcp) = &plan.wire else { return None };
-    let what = format!("{failed} connections failed because no port was free");
-    let note = if counts.ports == 0 {
-        format!("{what}; send from more addresses (-a 127.1.0.0/16)")
-    } else {
-        let rate = if load.duration_s > 0.0 { counts.attempts as f64 / load.duration_s } else { 0.0 };
-        let (held_s, how, or) = match tcp.close {
-            Close::Fin => {
-                let how = ", and each port for 60 s after it was closed (TIME_WAIT)";
-                (TIME_WAIT_S, how, ", or close with --close rst")
-            }
-            Close::Rst => (0.0, "", ""),
-        };
-        let ports = counts.ports;
-        let addresses = ((plan.flows() as f64 + rate * held_s) / ports as f64).ceil().max(1.0);
-        format!(
-            "{what}: {rate:.0} connections a second with {} open at once{how} need {addresses:.0} source addresses of \
-             {ports} ports each; send from as many at least (-a 127.1.0.0/16){or}",
-            plan.flows()
-        )
-    };
-    (failed > 0).then_some(note)
 }
 
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use kqps_observation::trial::LoadFacts;
 use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts};
 use kqps_tls::{Kind, Session, Trust};
 
 use super::by_name;
 use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{HttpPlan, Plan, QuicPlan, TlsPlan, Wire};
+use crate::plan::{Close, HttpPlan, Plan, QuicPlan, TlsPlan, Wire};
 
 pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
     ConnectionFacts {
@@ -35,6 +36,49 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
             .map(|(counts, plan)| http_facts(counts, plan)),
         quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
     }
+}
+
+/// The kept connections that could not be made before the load, if others could.
+pub(super) fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
+    let are_kept = match &plan.wire {
+        // Those of a capture begin with their first query.
+        Wire::Udp(_) | Wire::Captured(_) => false,
+        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
+        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
+    };
+    let has_some = are_kept && counts.before_load > 0;
+    if has_some { (plan.flows() as u64).saturating_sub(counts.before_load) } else { 0 }
+}
+
+/// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.
+const TIME_WAIT_S: f64 = 60.0;
+
+/// A note if connections failed for want of a port: how many source addresses have enough for this load. Connections
+/// that are open hold a port each, and with FIN also those that were closed in the time of `TIME_WAIT`.
+pub(super) fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &Plan) -> Option<String> {
+    let failed = counts.failed[Loss::Ports.number()];
+    let Wire::Tcp(tcp) = &plan.wire else { return None };
+    let what = format!("{failed} connections failed because no port was free");
+    let note = if counts.ports == 0 {
+        format!("{what}; send from more addresses (-a 127.1.0.0/16)")
+    } else {
+        let rate = if load.duration_s > 0.0 { counts.attempts as f64 / load.duration_s } else { 0.0 };
+        let (held_s, how, or) = match tcp.close {
+            Close::Fin => {
+                let how = ", and each port for 60 s after it was closed (TIME_WAIT)";
+                (TIME_WAIT_S, how, ", or close with --close rst")
+            }
+            Close::Rst => (0.0, "", ""),
+        };
+        let ports = counts.ports;
+        let addresses = ((plan.flows() as f64 + rate * held_s) / ports as f64).ceil().max(1.0);
+        format!(
+            "{what}: {rate:.0} connections a second with {} open at once{how} need {addresses:.0} source addresses of \
+             {ports} ports each; send from as many at least (-a 127.1.0.0/16){or}",
+            plan.flows()
+        )
+    };
+    (failed > 0).then_some(note)
 }
 
 fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
