@@ -445,6 +445,7 @@ fn mean(sum: u64, count: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Close;
     use crate::plan::TcpPlan;
     use crate::plan::tests::{plan, tcp_plan};
 
