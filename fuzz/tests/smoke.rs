@@ -120,6 +120,11 @@ fn quic_server() {
 }
 
 #[test]
+fn tcp_segment() {
+    pass("tcp_segment", kqps_fuzz::tcp_segment);
+}
+
+#[test]
 fn front_framing() {
     pass("front_framing", kqps_fuzz::front_framing);
 }

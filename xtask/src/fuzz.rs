@@ -59,6 +59,8 @@ pub enum Target {
     QuicClient,
     /// The end of a server over QUIC
     QuicServer,
+    /// Frames, and segments that arrive for connections past the kernel
+    TcpSegment,
     /// Framing of the replies on a back end's connection
     FrontFraming,
     /// A front's handling of a back end's reply

@@ -12,6 +12,7 @@ use crate::workspace::{self, Dependency, Package};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-message", &[]),
     ("kqps-kernel", &[]),
+    ("kqps-stack", &[]),
     ("kqps-tls", &[]),
     ("kqps-http", &[]),
     ("kqps-quic", &["kqps-message", "kqps-tls"]),
@@ -72,6 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-player",
             "kqps-quic",
             "kqps-server",
+            "kqps-stack",
             "kqps-tls",
             "kqps-zone",
         ],
