@@ -1,6 +1,8 @@
 //! A subject as the user types it, `knot workers=2 steer=cpu`: its definition, with settings of its own and
 //! with factors that every subject has.
 
+use std::collections::BTreeMap;
+
 use kqps_host::Topology;
 use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, is_for, transports_for};
 use kqps_observation::question::Path;
@@ -10,6 +12,7 @@ use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
 use crate::materials::Wanted;
+use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
 use crate::study_file::common;
 use crate::study_file::values::{COMMON, ONE_PER_CORE};
@@ -78,6 +81,10 @@ impl Configured {
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
         definition.check_transport(factors.transport()).map_err(of_setting)?;
         self.check_transport().map_err(wrong)?;
+        let io = factors.word(IO).filter(|_| definition.takes_io());
+        if let Some(what) = past_kernel::why_not(io, factors, &BTreeMap::new()) {
+            return Err(wrong(what));
+        }
         let of_path = factors.words().keys().find(|name| name.starts_with(name::PATH_SETTING));
         match of_path.filter(|_| factors.path().kind != Some(Path::Veth)) {
             Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),

@@ -73,7 +73,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
 /// Answers frames that arrived. Returns how many it read.
 #[inline]
 fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &mut Counts) -> usize {
-    answer.foresee(socket.arrived(FRAMES).map(|frame| parse(frame).map_or(&[][..], |parsed| parsed.payload())));
+    let query = |frame| parse(frame).map_or(&[][..], |parsed| parsed.payload());
+    answer.foresee(socket.arrived(FRAMES).map(query));
     socket.receive(FRAMES, |frame, length, _| {
         counts.received += 1;
         match reply(frame, length, mtu, answer) {
