@@ -231,6 +231,7 @@ mod tests {
         let player = over_tcp.factors.player();
         assert_eq!((over_tcp.io.as_str(), player.connections, player.sockets), ("epoll", Some(3), None));
         assert_eq!(cell("knot", &["dataset.records=7"]).factors.dataset().records, Some(7));
+        assert_eq!(cell("echo", &["io=xdp", "path=veth"]).io, "xdp");
     }
 
     #[test]
@@ -271,6 +272,7 @@ mod tests {
             ("echo", &["io=uirng"], "did you mean `uring`?"),
             ("echo", &["player.windw=3"], "did you mean `player.window`?"),
             ("nsd", &["path.queues=2"], "add path=veth"),
+            ("echo", &["io=xdp"], "loopback has none: it needs path=veth"),
             ("nsd", &["player.connections=2"], "sets nothing over udp: it is for player.transport=tcp"),
             ("nsd", &["player.transport=tcp", "player.sockets=2"], "sets nothing over tcp"),
             ("front", &["player.transport=tcp"], "answers over udp, and not over tcp"),

@@ -12,7 +12,7 @@ use crate::echo_io::XDP;
 const CAPABILITY: &str = "af-xdp";
 
 /// Why loopback is no path for such a cell.
-pub(crate) const NO_FRAMES: &str = "xdp passes Ethernet frames, and loopback has none: it needs path=veth";
+const NO_FRAMES: &str = "xdp passes Ethernet frames, and loopback has none: it needs path=veth";
 
 /// Whether the player of a cell passes the kernel.
 pub(crate) fn is_player(factors: &Factors) -> bool {

@@ -223,6 +223,14 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_loopback_has_no_frames_for_is_skipped_if_it_is_named() {
+        let input = DefaultStudyInput { models: vec!["mmsg".into(), "xdp".into()], ..DefaultStudyInput::default() };
+        let layout = layout(&input);
+        assert_eq!(names(&layout), ["player ceiling", "echo mmsg"]);
+        assert!(layout.skipped["echo xdp"].contains("loopback has none"), "{:?}", layout.skipped);
+    }
+
+    #[test]
     fn a_host_that_offers_all_is_measured_with_all() {
         let kqps_auth = builtin::servers().into_iter().find(|one| one.name == "kqps-auth").unwrap();
         let subjects = vec![(Configured::plain(kqps_auth), Some("4.6.1".into()))];
@@ -230,6 +238,7 @@ mod tests {
         let layout =
             layout(&DefaultStudyInput { subjects, topology, latency: true, ..DefaultStudyInput::default() });
         assert_eq!(layout.cells.len(), 1 + echo_io::over_loopback().count() + 1);
+        assert_eq!(echo_io::over_loopback().count() + 1, echo_io::models().count());
         assert!(layout.skipped.is_empty());
         assert_eq!(
             (layout.cells[0].name.as_str(), layout.cells[0].io.as_str()),
