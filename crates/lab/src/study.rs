@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_model_that_loopback_has_no_frames_for_is_skipped_if_it_is_named() {
-        let input = DefaultStudyInput { models: vec!["mmsg".into(), "xdp".into()], ..DefaultStudyInput::default() };
+        let models = vec!["mmsg".into(), "xdp".into()];
+        let input = DefaultStudyInput { models, ..DefaultStudyInput::default() };
         let layout = layout(&input);
         assert_eq!(names(&layout), ["player ceiling", "echo mmsg"]);
         assert!(layout.skipped["echo xdp"].contains("loopback has none"), "{:?}", layout.skipped);

@@ -121,14 +121,14 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
 #[test]
 fn cells_past_the_kernel_are_measured_over_veth_and_skipped_over_loopback() {
     let text = SMALL.replace("[\"blocking\", \"poll\"]", "[\"poll\", \"xdp\"]");
-    let layout = laid_out(&text, 1);
+    let layout = laid_out(&text, 2);
     assert_eq!(subject_names(&layout).len(), 2, "{:?}", subject_names(&layout));
     let reason = &layout.skipped["one: io=xdp; processes=1; client=tuned"];
     assert!(reason.contains("loopback has none"), "{reason}");
     let over_veth = text.replace("name = \"small\"", "name = \"small\"\npath = \"veth\"");
-    let layout = laid_out(&over_veth, 1);
-    assert_eq!((subject_names(&layout).len(), layout.skipped.len()), (4, 0), "{:?}", layout.skipped);
-    let mut offer = offer(1);
+    let layout = laid_out(&over_veth, 2);
+    assert_eq!((subject_names(&layout).len(), layout.skipped.len()), (6, 0), "{:?}", layout.skipped);
+    let mut offer = offer(2);
     offer.lacking.insert("af-xdp".into(), "no right to".into());
     let study = StudyFile::read("small.toml", &over_veth).unwrap();
     let layout = lay_out(&study, &offer).unwrap();

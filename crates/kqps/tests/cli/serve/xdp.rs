@@ -164,13 +164,14 @@ fn frames_that_a_slow_server_leaves_are_counted() {
 
 /// A zone with answers that fit into a packet, and with one that does not.
 fn zone() -> (tempfile::TempDir, String) {
-    let texts = |name: &str, count: u32| -> String {
-        (0..count).map(|number| format!("{name} TXT \"text number {number:08}\"\n")).collect()
+    let texts = |name: &str, count: u32| {
+        let text = |number| format!("{name} TXT \"text number {number:08}\"");
+        (0..count).map(text).collect::<Vec<_>>().join("\n")
     };
     let text = format!(
         "$ORIGIN auth.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 86400 60\n@ NS ns1\nns1 A 192.0.2.1\n\
          www A 192.0.2.80\nwww AAAA 2001:db8::80\nalias CNAME www\n*.wild TXT \"wild\"\n\
-         sub NS ns.sub\nns.sub A 192.0.2.53\n{}{}",
+         sub NS ns.sub\nns.sub A 192.0.2.53\n{}\n{}\n",
         texts("big", 40),
         texts("huge", 80)
     );
