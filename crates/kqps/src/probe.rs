@@ -19,8 +19,8 @@ Examples:
 
 /// Show what works on this host, and why the rest does not
 ///
-/// The devices are those with Ethernet frames. On each of them --io xdp passes the network stack: natively if the driver
-/// hands frames over itself, otherwise after the stack has made a packet of each.
+/// The devices are those with Ethernet frames. On each of them --io xdp passes the network stack: natively if the
+/// driver hands frames over itself, otherwise after the stack has made a packet of each.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -19,8 +19,8 @@ pub(crate) fn is_player(factors: &Factors) -> bool {
     factors.player().io.as_deref() == Some(XDP)
 }
 
-/// Why a cell with these factors cannot be measured here, if it passes the kernel; `None` if it can or does not. `io` is
-/// the I/O model of a subject that takes one.
+/// Why a cell with these factors cannot be measured here, if it passes the kernel; `None` if it can or does not. `io`
+/// is the I/O model of a subject that takes one.
 pub(crate) fn why_not(
     io: Option<&str>,
     factors: &Factors,

@@ -53,7 +53,7 @@ pub(crate) fn open(
 ) -> Result<Option<Arc<Program>>, ServeError> {
     let Some(first) = addresses.first().filter(|_| setup.io.needs_device()) else { return Ok(None) };
     if let Some(other) = addresses.iter().find(|other| other.port() != first.port()) {
-        return Err(wrong(&format!("{first} and {other} have different ports, and all addresses must share one")));
+        return Err(wrong(&format!("{first} and {other} have different ports, and all must share one")));
     }
     let place = place_of(setup, addresses)?;
     if let Some(queues) = place.queues.filter(|queues| (*queues as usize) < workers.len()) {
@@ -102,7 +102,7 @@ fn place_of(setup: &ServerSetup, addresses: &[SocketAddr]) -> Result<Place, Serv
         let here = place::of(address.ip()).map_err(unfit)?;
         match &found {
             Some((other, there)) if (there.device, there.vlan) != (here.device, here.vlan) => {
-                let what = format!("{other} and {address} are at two devices, and all addresses must be at one");
+                let what = format!("{other} and {address} are at two devices, and all must be at one");
                 return Err(wrong(&what));
             }
             Some(_) => {}

@@ -237,7 +237,11 @@ fn frames_can_be_looked_at_before_they_are_read() {
     let firsts = |socket: &mut XdpSocket, most| -> Vec<u8> {
         let frames = socket.arrived(most);
         assert_eq!(frames.len(), most.min(5));
-        frames.inspect(|frame| assert_eq!(frame.len(), HEADER_BYTES + 20)).map(|frame| frame[HEADER_BYTES]).collect()
+        let first = |frame: &[u8]| {
+            assert_eq!(frame.len(), HEADER_BYTES + 20);
+            frame[HEADER_BYTES]
+        };
+        frames.map(first).collect()
     };
     assert_eq!(firsts(&mut socket, 3), [0, 1, 2]);
     assert_eq!(firsts(&mut socket, 64), [0, 1, 2, 3, 4]);

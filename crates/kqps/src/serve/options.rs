@@ -29,8 +29,8 @@ pub(super) struct Serving {
 
     /// With --io xdp, the device whose frames pass the kernel (default: the one with the addresses)
     ///
-    /// It must be named if the server listens at 0.0.0.0 or [::], or at an address that another device has. Loopback has
-    /// no frames.
+    /// It must be named if the server listens at 0.0.0.0 or [::], or at an address that another device has. Loopback
+    /// has no frames.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
@@ -64,8 +64,8 @@ pub(super) struct Serving {
 
     /// Size of each socket's receive buffer, and of its send buffer
     ///
-    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size. With --io xdp each worker
-    /// also has a frame of 2 KiB for each 256 bytes of it.
+    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size. With --io xdp each
+    /// worker also has a frame of 2 KiB for each 256 bytes of it.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 

@@ -40,8 +40,8 @@ pub(crate) fn own_network() -> bool {
     }
 }
 
-/// The models that this host supports over loopback. The others are reported as skipped, but for those that loopback has
-/// on no host.
+/// The models that this host supports over loopback. The others are reported as skipped, except the models that work
+/// over loopback on no host.
 pub(crate) fn available() -> impl Iterator<Item = Model> {
     Model::ALL.into_iter().filter(|model| !model.needs_device()).filter(|model| match model.available() {
         Ok(()) => true,

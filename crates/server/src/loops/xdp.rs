@@ -87,8 +87,8 @@ fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &m
     })
 }
 
-/// Turns the frame of a query into that of its reply. Returns the length of the frame. No reply is longer than a packet of
-/// the link: the service truncates it to the room that it has.
+/// Turns the frame of a query into that of its reply. Returns the length of the frame. No reply is longer than a packet
+/// of the link: the service truncates it to the room that it has.
 #[inline]
 fn reply(frame: &mut [u8], length: usize, mtu: usize, answer: &mut impl Answer) -> Result<usize, Cause> {
     let parsed = parse(&frame[..length]).filter(|parsed| parsed.protocol() == Protocol::Udp);
