@@ -90,8 +90,8 @@ impl Umem {
         let start = address as usize;
         let is_within = start < self.map.len() && start % FRAME_BYTES + length <= FRAME_BYTES;
         assert!(is_within, "a frame beyond its memory");
-        // SAFETY: the bytes are within the mapping. The kernel and the device do not touch them. Nothing here writes them
-        // either: that takes the right to the frame.
+        // SAFETY: the bytes are within the mapping. The kernel and the device do not touch them. Nothing here writes
+        // them either: that takes the right to the frame.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(start), length) }
     }
 
