@@ -61,7 +61,7 @@ impl FrontControl {
         listeners: &[ListeningSocket],
         stop: StopFlag,
     ) -> io::Result<Started> {
-        let WorkerSockets { cpu, endpoints, listeners: own } = sockets;
+        let WorkerSockets { cpu, endpoints, listeners: own, .. } = sockets;
         let shared = listeners.iter().map(ListeningSocket::try_clone);
         let listeners = shared.chain(own.into_iter().map(Ok)).collect::<io::Result<_>>()?;
         let poll = Poll::new()?;

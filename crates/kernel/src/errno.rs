@@ -1,5 +1,11 @@
 //! Symbolic names of the kernel's error numbers.
 
+/// The number of the error "try again".
+pub const EAGAIN: i32 = libc::EAGAIN;
+
+/// The number of the error "device or resource busy".
+pub const EBUSY: i32 = libc::EBUSY;
+
 /// The symbolic name, such as `EPERM`, of an error that can occur when a socket is opened, sends or receives.
 /// For other errors `errno-` and the number.
 pub fn name(number: i32) -> String {
@@ -12,6 +18,7 @@ pub fn name(number: i32) -> String {
         libc::EMFILE => "EMFILE",
         libc::ENOMEM => "ENOMEM",
         libc::EACCES => "EACCES",
+        libc::EBUSY => "EBUSY",
         libc::EINVAL => "EINVAL",
         libc::EPIPE => "EPIPE",
         libc::EMSGSIZE => "EMSGSIZE",

@@ -9,6 +9,7 @@ mod attached;
 mod bpf;
 pub mod devices;
 mod netdev;
+pub mod place;
 mod program;
 mod rings;
 pub mod route;

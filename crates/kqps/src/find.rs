@@ -101,7 +101,7 @@ pub(crate) struct Args {
     ///
     /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and
     /// the figure is a share of it.
-    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::echo_io::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
+    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::echo_io::over_loopback().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
     /// Do not measure the echo: the figure is then no share of a ceiling

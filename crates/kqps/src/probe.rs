@@ -1,4 +1,6 @@
-//! `kqps probe`: what works on this host, and why the rest does not.
+//! `kqps probe`: what works on this host and why the rest does not, and what its devices can do for frames.
+
+mod devices;
 
 use std::process::ExitCode;
 
@@ -8,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
+use devices::Device;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +18,9 @@ Examples:
   kqps probe --json";
 
 /// Show what works on this host, and why the rest does not
+///
+/// The devices are those with Ethernet frames. On each of them --io xdp passes the network stack: natively if the
+/// driver hands frames over itself, otherwise after the stack has made a packet of each.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,6 +33,10 @@ pub(crate) struct Args {
 #[serde(tag = "kind", rename = "probe")]
 pub(crate) struct Probe {
     capabilities: Vec<Capability>,
+    /// The devices with Ethernet frames.
+    devices: Vec<Device>,
+    /// Why the devices are not known; `None` if they are.
+    devices_unknown: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -49,11 +59,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             reason: tried.outcome.err(),
         })
         .collect();
-    let probe = Probe { capabilities };
+    let (devices, devices_unknown) = match devices::all() {
+        Ok(devices) => (devices, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    let probe = Probe { capabilities, devices, devices_unknown };
     if *json {
         print::json(&print::Versioned::of(&probe))?;
     } else {
         print!("{}\n", table(&probe));
+        match &probe.devices_unknown {
+            Some(reason) => print!("\nThe devices of this host are not known: {reason}\n"),
+            None if probe.devices.is_empty() => print!("\nThis host has no device with Ethernet frames.\n"),
+            None => print!("\n{}\n", devices::table(&probe.devices)),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,8 @@
 //! A subject as the user types it, `knot workers=2 steer=cpu`: its definition, with settings of its own and
 //! with factors that every subject has.
 
+use std::collections::BTreeMap;
+
 use kqps_host::Topology;
 use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, is_for, transports_for};
 use kqps_observation::question::Path;
@@ -10,6 +12,7 @@ use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
 use crate::materials::Wanted;
+use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
 use crate::study_file::common;
 use crate::study_file::values::{COMMON, ONE_PER_CORE};
@@ -78,6 +81,10 @@ impl Configured {
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
         definition.check_transport(factors.transport()).map_err(of_setting)?;
         self.check_transport().map_err(wrong)?;
+        let io = factors.word(IO).filter(|_| definition.takes_io());
+        if let Some(what) = past_kernel::why_not(io, factors, &BTreeMap::new()) {
+            return Err(wrong(what));
+        }
         let of_path = factors.words().keys().find(|name| name.starts_with(name::PATH_SETTING));
         match of_path.filter(|_| factors.path().kind != Some(Path::Veth)) {
             Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),
@@ -224,6 +231,7 @@ mod tests {
         let player = over_tcp.factors.player();
         assert_eq!((over_tcp.io.as_str(), player.connections, player.sockets), ("epoll", Some(3), None));
         assert_eq!(cell("knot", &["dataset.records=7"]).factors.dataset().records, Some(7));
+        assert_eq!(cell("echo", &["io=xdp", "path=veth"]).io, "xdp");
     }
 
     #[test]
@@ -264,6 +272,7 @@ mod tests {
             ("echo", &["io=uirng"], "did you mean `uring`?"),
             ("echo", &["player.windw=3"], "did you mean `player.window`?"),
             ("nsd", &["path.queues=2"], "add path=veth"),
+            ("echo", &["io=xdp"], "loopback has none: it needs path=veth"),
             ("nsd", &["player.connections=2"], "sets nothing over udp: it is for player.transport=tcp"),
             ("nsd", &["player.transport=tcp", "player.sockets=2"], "sets nothing over tcp"),
             ("front", &["player.transport=tcp"], "answers over udp, and not over tcp"),

@@ -8,7 +8,7 @@ struct Model {
     needs: &'static [&'static str],
 }
 
-const MODELS: [Model; 9] = [
+const MODELS: [Model; 10] = [
     Model { name: "blocking", needs: &[] },
     Model { name: "spin", needs: &[] },
     Model { name: "poll", needs: &[] },
@@ -18,11 +18,20 @@ const MODELS: [Model; 9] = [
     Model { name: "mmsg", needs: &["recvmmsg"] },
     Model { name: "segment", needs: &["recvmmsg", "gso", "gro"] },
     Model { name: "uring", needs: &["uring"] },
+    Model { name: XDP, needs: &["af-xdp"] },
 ];
+
+/// The I/O model of a player or of the echo that passes the kernel's network stack.
+pub(crate) const XDP: &str = "xdp";
 
 /// The names of the echo's I/O models, in the order in which they are measured.
 pub fn models() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
+}
+
+/// Those of them that work over loopback.
+pub fn over_loopback() -> impl Iterator<Item = &'static str> {
+    models().filter(|model| *model != XDP)
 }
 
 /// The echo's I/O models that can show the player's own ceiling, the cheapest first. The first one that works

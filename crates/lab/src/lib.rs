@@ -46,6 +46,7 @@ pub mod words;
 
 mod claim;
 mod clock;
+mod past_kernel;
 mod reasons;
 mod record;
 mod rounds;

@@ -11,8 +11,9 @@ use std::process::Command;
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
-use kqps_observation::factors::PathFactors;
 use kqps_observation::question::Path as Kind;
+
+use crate::past_kernel;
 
 /// A path that is ready for packets.
 #[derive(Debug)]
@@ -51,7 +52,14 @@ impl LaidPath {
         let path = cell.factors.path();
         match path.kind.unwrap_or(study) {
             Kind::Loopback => Ok(Self::Loopback),
-            Kind::Veth => Ok(Self::Veth(VethPath::lay(&veth_settings(path))?)),
+            Kind::Veth => {
+                let veth = VethPath::lay(&veth_settings(cell))?;
+                if past_kernel::is_player(&cell.factors) {
+                    // The player gets frames as the subject's kernel sends them.
+                    veth.subject.within(veth::complete_checksums)?;
+                }
+                Ok(Self::Veth(veth))
+            }
         }
     }
 
@@ -105,10 +113,11 @@ impl LaidPath {
     }
 }
 
-/// The settings of a veth path that a cell's factors name.
-fn veth_settings(path: &PathFactors) -> VethSettings {
+/// The settings of a veth path that a cell's factors name, and the queues that it needs if it names none.
+fn veth_settings(cell: &Cell) -> VethSettings {
+    let path = cell.factors.path();
     VethSettings {
-        queues: path.queues,
+        queues: path.queues.or_else(|| past_kernel::queues(cell)),
         txqueuelen: path.txqueuelen,
         rps_cpus: path.rps_cpus.clone(),
         gro: path.gro,

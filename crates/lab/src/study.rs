@@ -9,6 +9,7 @@ use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
 use crate::echo_io;
+use crate::past_kernel;
 use crate::player_setup::PlayerSetup;
 use crate::running_server::{self, PlayerRequest, RunningServer};
 use crate::study_file::ceilings;
@@ -124,12 +125,18 @@ fn no_echo_there(transport: Transport) -> String {
     )
 }
 
-/// Adds the player's own ceiling, and the echo under each requested model.
+/// Adds the player's own ceiling, and the echo under each requested model, or under each that works over loopback.
 fn echoes(input: &DefaultStudyInput, layout: &mut Layout) {
-    let wanted = |model: &&str| input.models.is_empty() || input.models.iter().any(|name| name == model);
+    let wanted: Vec<&str> = if input.models.is_empty() {
+        echo_io::over_loopback().collect()
+    } else {
+        echo_io::models().filter(|model| input.models.iter().any(|name| name == model)).collect()
+    };
     let mut models = Vec::new();
-    for model in echo_io::models().filter(wanted) {
-        match echo_io::why_not(model, &input.lacking) {
+    let over_loopback = Factors::default();
+    for model in wanted {
+        let no_path = past_kernel::why_not(Some(model), &over_loopback, &input.lacking);
+        match no_path.or_else(|| echo_io::why_not(model, &input.lacking)) {
             None => models.push(model),
             Some(reason) => {
                 layout.skipped.insert(format!("echo {model}"), reason);
@@ -216,13 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_loopback_has_no_frames_for_is_skipped_if_it_is_named() {
+        let models = vec!["mmsg".into(), "xdp".into()];
+        let input = DefaultStudyInput { models, ..DefaultStudyInput::default() };
+        let layout = layout(&input);
+        assert_eq!(names(&layout), ["player ceiling", "echo mmsg"]);
+        assert!(layout.skipped["echo xdp"].contains("loopback has none"), "{:?}", layout.skipped);
+    }
+
+    #[test]
     fn a_host_that_offers_all_is_measured_with_all() {
         let kqps_auth = builtin::servers().into_iter().find(|one| one.name == "kqps-auth").unwrap();
         let subjects = vec![(Configured::plain(kqps_auth), Some("4.6.1".into()))];
         let topology = Topology::read();
         let layout =
             layout(&DefaultStudyInput { subjects, topology, latency: true, ..DefaultStudyInput::default() });
-        assert_eq!(layout.cells.len(), 1 + echo_io::models().count() + 1);
+        assert_eq!(layout.cells.len(), 1 + echo_io::over_loopback().count() + 1);
+        assert_eq!(echo_io::over_loopback().count() + 1, echo_io::models().count());
         assert!(layout.skipped.is_empty());
         assert_eq!(
             (layout.cells[0].name.as_str(), layout.cells[0].io.as_str()),
@@ -357,7 +374,7 @@ mod tests {
             assert_eq!(ceiling.factors.dataset().file.as_deref(), Some("theirs.queries"));
         }
         let both = layout(&DefaultStudyInput { running: vec![running(true), over_tcp(true)], ..input });
-        assert_eq!(both.cells.len(), 1 + echo_io::models().count() + 2 + 2, "{:?}", names(&both));
+        assert_eq!(both.cells.len(), 1 + echo_io::over_loopback().count() + 2 + 2, "{:?}", names(&both));
     }
 
     #[test]

@@ -13,8 +13,11 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
+use kqps_kernel::xdp::place;
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_lab::subject::{Definition, LaunchSetting, Subject, Zone};
+use kqps_observation::Cell;
+use kqps_observation::question::Path as Kind;
 use kqps_skips::{Capability, skip};
 
 /// A path, if this process has the rights to lay one.
@@ -60,6 +63,22 @@ fn what_is_sent_is_counted_to_the_packet() {
         }
     }
     assert_eq!(counters(), ((100, 1000), (1000, 100)));
+}
+
+#[test]
+fn a_subject_past_the_kernel_has_a_queue_for_each_worker() {
+    if laid().is_none() {
+        return;
+    }
+    let queues = |cell: &Cell| {
+        let path = LaidPath::of(Kind::Veth, cell).unwrap();
+        path.at_subject(|| place::named(DEVICE)).unwrap().queues
+    };
+    let cell = Cell { io: "xdp".into(), workers: 2, ..Cell::default() };
+    assert_eq!(queues(&cell), Some(2));
+    let mut with_more = cell.clone();
+    with_more.factors.set("path.queues", "3").unwrap();
+    assert_eq!(queues(&with_more), Some(3));
 }
 
 /// The environment variable that turns this test program into a server, with the address to listen on.

@@ -28,10 +28,12 @@ pub enum Cause {
     Stopped,
     /// The reply has many messages, which UDP cannot carry.
     NotByUdp,
+    /// The lengths in the frame's headers contradict each other.
+    BadFrame,
 }
 
 impl Cause {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::QueryTooShort,
         Self::QueryTooLong,
         Self::IsResponse,
@@ -41,6 +43,7 @@ impl Cause {
         Self::ClientGone,
         Self::Stopped,
         Self::NotByUdp,
+        Self::BadFrame,
     ];
 
     /// The name of the cause in reports.
@@ -55,6 +58,7 @@ impl Cause {
             Self::ClientGone => "client-gone",
             Self::Stopped => "stopped",
             Self::NotByUdp => "not-by-udp",
+            Self::BadFrame => "bad-frame",
         }
     }
 }

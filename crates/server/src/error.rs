@@ -20,6 +20,14 @@ pub enum ServeError {
         /// What the host lacks.
         reason: String,
     },
+    /// The device did not become one whose frames pass the kernel.
+    #[error("--io xdp on {device}: {reason}")]
+    Device {
+        /// The name of the device.
+        device: String,
+        /// The step that the kernel refused, and why.
+        reason: String,
+    },
     /// The server could not listen on an address or at the path of a Unix socket.
     #[error(transparent)]
     Bind(#[from] BindError),

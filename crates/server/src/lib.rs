@@ -1,8 +1,8 @@
 //! The reference servers: servers with known behaviour, for comparison with real name servers.
 //!
 //! For: answering DNS over UDP with every I/O model, with any number of worker processes and threads, shared
-//! or separate sockets, on chosen cores; over TCP as well; and counting exactly what was received, answered
-//! and dropped. Not for: reading zones, or deciding the answer to a query.
+//! or separate sockets, on chosen cores, also past the kernel's network stack; over TCP as well; and counting exactly
+//! what was received, answered and dropped. Not for: reading zones, or deciding the answer to a query.
 //!
 //! Invariant: an answer never sees a socket. Each file under `loops` contains a whole loop, since studies
 //! compare loops. What surrounds the loops (workers, sockets, counts) and what they call ([`Answer`]) is
@@ -12,6 +12,7 @@ pub mod answer;
 pub mod connections;
 pub mod counts;
 pub mod error;
+pub mod frames;
 pub mod model;
 pub mod report;
 pub mod runs;
@@ -22,6 +23,7 @@ pub mod setup;
 pub mod sockets;
 pub mod worker;
 
+mod device;
 mod loops;
 mod processes;
 mod until;

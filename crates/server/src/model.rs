@@ -25,11 +25,13 @@ pub enum Model {
     Segment,
     /// `io_uring`: multishot receive into provided buffers.
     Uring,
+    /// `AF_XDP`: frames that pass the kernel's network stack, a queue of a device for each worker.
+    Xdp,
 }
 
 impl Model {
     /// All variants.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Blocking,
         Self::Spin,
         Self::Poll,
@@ -39,6 +41,7 @@ impl Model {
         Self::Mmsg,
         Self::Segment,
         Self::Uring,
+        Self::Xdp,
     ];
 
     /// The name of the model in flags and reports.
@@ -53,6 +56,7 @@ impl Model {
             Self::Mmsg => "mmsg",
             Self::Segment => "segment",
             Self::Uring => "uring",
+            Self::Xdp => "xdp",
         }
     }
 
@@ -61,6 +65,7 @@ impl Model {
         match self {
             Self::Segment => probe_one("gro").and_then(|()| probe_one("gso")),
             Self::Uring => probe_one("uring"),
+            Self::Xdp => probe_one("af-xdp"),
             _ => Ok(()),
         }
     }
@@ -68,6 +73,11 @@ impl Model {
     /// Whether one worker can serve several sockets.
     pub fn serves_many(self) -> bool {
         self != Self::Blocking
+    }
+
+    /// Whether the model receives frames of a device, and so none of loopback.
+    pub fn needs_device(self) -> bool {
+        self == Self::Xdp
     }
 
     /// Whether the kernel should deliver datagrams of equal length as one message (`UDP_GRO`).

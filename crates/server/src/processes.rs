@@ -69,7 +69,7 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
     let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
         let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
         let listeners = worker.listeners.iter().map(listener).collect::<io::Result<_>>()?;
-        Ok(WorkerSockets { cpu: worker.cpu, endpoints, listeners })
+        Ok(WorkerSockets { cpu: worker.cpu, endpoints, listeners, queue: None })
     };
     let task = Task {
         model: described.io.parse().map_err(io::Error::other)?,

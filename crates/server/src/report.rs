@@ -1,6 +1,7 @@
 //! The report of a server when it stops, and the counts that a worker adds to it.
 
 mod back_end;
+mod xdp;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use crate::counts::Counts;
 use crate::error::ServeError;
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
+pub use xdp::XdpReport;
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
 ///
@@ -20,9 +22,9 @@ pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename = "server")]
 pub struct Report {
-    /// Datagrams received from the sockets.
+    /// Datagrams received from the sockets, and as frames.
     pub received: u64,
-    /// Replies that the kernel took.
+    /// Replies that the kernel or the device took.
     pub answered: u64,
     /// Queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
@@ -38,6 +40,9 @@ pub struct Report {
     /// Counts of connections over QUIC, which no other count includes. `None` if the server accepts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicReport>,
+    /// Counts of frames that passed the kernel's network stack. `None` without `--io xdp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpReport>,
     /// Counts of each back end, by its name. Empty unless the server is a front.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
@@ -61,7 +66,7 @@ pub struct WorkerReport {
 impl Report {
     /// Adds a worker that has ended.
     pub fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
-        let Counted { counts, response_rcodes, tcp, back_ends } = counted;
+        let Counted { counts, response_rcodes, tcp, xdp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
         let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
         self.add(Self {
@@ -71,6 +76,7 @@ impl Report {
             response_rcodes,
             tcp,
             quic: None,
+            xdp,
             back_ends,
             workers,
             socket_drops: 0,
@@ -91,6 +97,9 @@ impl Report {
         }
         if let Some(quic) = other.quic {
             self.quic.get_or_insert_default().add(quic);
+        }
+        if let Some(xdp) = other.xdp {
+            self.xdp.get_or_insert_default().add(xdp);
         }
     }
 }
@@ -120,6 +129,8 @@ pub struct Counted {
     pub response_rcodes: BTreeMap<String, u64>,
     /// The counts of connections that the worker serves itself.
     pub tcp: Option<TcpReport>,
+    /// The counts of the worker's frames, if these pass the kernel.
+    pub xdp: Option<XdpReport>,
     /// The counts of queries at back ends.
     pub back_ends: BackEndReports,
 }

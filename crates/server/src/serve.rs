@@ -10,7 +10,9 @@ use std::time::Duration;
 use kqps_kernel::UdpSocket;
 use kqps_kernel::signal::{Signals, ignores_hang_ups};
 
+use crate::device;
 use crate::error::ServeError;
+use crate::frames::Program;
 use crate::processes::{self, Processes};
 use crate::report::Ended;
 use crate::service::{AfterHangUp, Description, RunningService, Service, Task, Transports};
@@ -29,6 +31,7 @@ pub struct Server {
     quic: Vec<SocketAddr>,
     files: Vec<SocketFile>,
     receivers: Vec<Arc<UdpSocket>>,
+    program: Option<Arc<Program>>,
     signals: Signals,
     workers: Workers,
     notes: Vec<String>,
@@ -48,7 +51,8 @@ impl Server {
         // Under `nohup`, ignore SIGHUP.
         let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
         let Transports { tcp, unix } = service.transports();
-        let bound = sockets::bind(setup, tcp, unix)?;
+        let mut bound = sockets::bind(setup, tcp, unix)?;
+        let program = device::open(setup, &bound.addresses, &mut bound.workers)?;
         if service.replies_pass() {
             bound.never_fragment()?;
         }
@@ -60,7 +64,12 @@ impl Server {
         } else {
             Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        Ok(Self { addresses, tcp, tls, https, quic, files, receivers, signals, workers, notes })
+        Ok(Self { addresses, tcp, tls, https, quic, files, receivers, program, signals, workers, notes })
+    }
+
+    /// The program on a device whose frames pass the kernel; `None` without `--io xdp`.
+    pub fn program(&self) -> Option<&Program> {
+        self.program.as_deref()
     }
 
     /// The addresses at which the server takes datagrams, with the ports that the kernel chose.
@@ -136,7 +145,11 @@ impl Server {
 /// Checks for settings that the types allow and that cannot work.
 fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
     let model = setup.io.name();
-    setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
+    device::check(setup)?;
+    // What a host lacks for frames past the kernel depends on the device, and shows when that is opened.
+    if !setup.io.needs_device() {
+        setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
+    }
     if setup.listen.len() > 1 && !setup.io.serves_many() {
         let why = format!("--io {model} waits on one socket and cannot serve several --listen addresses");
         return Err(ServeError::Setup(why));

@@ -51,6 +51,8 @@ pub struct ServerSetup {
     pub quic: Option<QuicSetup>,
     /// The I/O model of every worker.
     pub io: Model,
+    /// The device whose frames pass the kernel, by its name; `None` for the device of the addresses.
+    pub device: Option<String>,
     /// The number of worker processes, at least 1. With 1 the threads run in this process.
     pub processes: u32,
     /// The number of threads in each process, at least 1.
@@ -124,6 +126,7 @@ impl ServerSetup {
             tls: None,
             quic: None,
             io,
+            device: None,
             processes: 1,
             threads: 1,
             sockets: Sockets::Shared,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 use kqps_tls::{Acceptor, TlsError};
 
+use crate::frames::Queue;
 use crate::setup::{Listen, Listeners, Reply, ServerSetup, Sockets, TlsSetup};
 
 pub use unix::{SocketFile, listen as listen_unix};
@@ -41,6 +42,8 @@ pub struct WorkerSockets {
     pub endpoints: Vec<Endpoint>,
     /// The sockets of its own that accept connections: those of QUIC, and others if workers do not share them.
     pub listeners: Vec<ListeningSocket>,
+    /// Its queue of a device, if frames pass the kernel.
+    pub queue: Option<Queue>,
 }
 
 /// All sockets of a server.
@@ -138,8 +141,10 @@ const PORTS_TRIED: usize = 20;
 
 /// Binds all sockets of a setup, with TCP sockets beside those of datagrams if requested, and Unix sockets.
 pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
-    let worker =
-        |number| WorkerSockets { cpu: setup.cpu(number), endpoints: Vec::new(), listeners: Vec::new() };
+    let worker = |number| {
+        let (endpoints, listeners) = (Vec::new(), Vec::new());
+        WorkerSockets { cpu: setup.cpu(number), endpoints, listeners, queue: None }
+    };
     let workers = (0..setup.workers()).map(worker).collect();
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (tcp, tls, https, quic) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

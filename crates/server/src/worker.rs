@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::counts::Counts;
+use crate::frames::Queue;
 use crate::sockets::Endpoint;
 
 /// What a loop works with.
@@ -16,6 +17,8 @@ pub(crate) struct Worker<A> {
     pub(crate) answer: A,
     pub(crate) counts: Counts,
     pub(crate) stop: StopFlag,
+    /// The worker's queue of a device, if frames pass the kernel.
+    pub(crate) queue: Option<Queue>,
 }
 
 /// A thread's stop flag, and its way to report that it is ready and that it has ended.

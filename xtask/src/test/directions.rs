@@ -38,7 +38,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-observation",
         ],
     ),
-    ("kqps-server", &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-tls", "kqps-http", "kqps-quic"]),
+    (
+        "kqps-server",
+        &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
+    ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),

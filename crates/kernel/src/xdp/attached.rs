@@ -15,7 +15,7 @@ const QUEUES_MOST: u32 = 1 << 12;
 #[derive(Debug)]
 pub struct Attached {
     /// Keeps the program on the device.
-    _link: OwnedFd,
+    link: OwnedFd,
     sockets: OwnedFd,
     counters: OwnedFd,
     is_native: bool,
@@ -39,7 +39,7 @@ impl Attached {
             // In the stack every device can have one.
             Err(_) => (attach(bpf::IN_STACK).map_err(failed("attaching an XDP program"))?, false),
         };
-        Ok(Self { _link: link, sockets, counters, is_native })
+        Ok(Self { link, sockets, counters, is_native })
     }
 
     /// Whether the program runs in the device's driver. Otherwise it runs in the stack, for which the kernel makes a
@@ -53,6 +53,14 @@ impl Attached {
     pub fn join(&self, socket: &XdpSocket) -> io::Result<()> {
         let joined = bpf::put_socket(self.sockets.as_fd(), socket.queue(), socket.as_fd());
         joined.map_err(failed("joining a socket to an XDP program"))
+    }
+
+    /// Takes the program off the device. When this returns, no core runs it any more: all frames that matched are in
+    /// their sockets' rings or were dropped, and the counts stay as they are.
+    pub fn detach(&self) -> io::Result<()> {
+        bpf::detach(self.link.as_fd()).map_err(failed("detaching an XDP program"))?;
+        bpf::await_cores();
+        Ok(())
     }
 
     /// The number of frames so far, over all cores, that matched and went to a socket. Each of them was read or is

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use super::assembler::Instruction;
+use crate::clock::{now_ns, sleep_until_ns};
 use crate::sys::check;
 use crate::tracefs::owned;
 
@@ -15,10 +16,17 @@ const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
 const PROGRAM_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
 const PER_CORE_ARRAY: u32 = 6;
 const XDP_SOCKETS: u32 = 17;
 const PROGRAM_OF_XDP: u32 = 6;
 const ATTACH_TO_XDP: u32 = 37;
+
+/// Waits for all cores (`MEMBARRIER_CMD_GLOBAL`, `linux/membarrier.h`).
+const GLOBAL: libc::c_long = 1;
+
+/// Longer than a core runs a program for the frames at hand.
+const FRAMES_NS: u64 = 20_000_000;
 
 /// Makes the program run in the stack (`XDP_FLAGS_SKB_MODE`, `linux/if_link.h`).
 pub(super) const IN_STACK: u32 = 1 << 1;
@@ -79,6 +87,11 @@ struct LinkAttributes {
     device: u32,
     attach_type: u32,
     flags: u32,
+}
+
+#[repr(C)]
+struct DetachAttributes {
+    link: u32,
 }
 
 /// Makes a map from queues to sockets. Keys are numbers below `queues`.
@@ -177,6 +190,23 @@ pub(super) fn attach(program: BorrowedFd<'_>, device: u32, place: u32) -> io::Re
     let mut attributes = LinkAttributes { program, device, attach_type: ATTACH_TO_XDP, flags: place };
     // SAFETY: this is the command's struct, and it has no pointers.
     owned(unsafe { bpf(LINK_CREATE, &mut attributes) })
+}
+
+/// Takes the program of a link off its device. The descriptor stays open. Requires Linux 5.9.
+pub(super) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attributes = DetachAttributes { link: link.as_raw_fd() as u32 };
+    // SAFETY: this is the command's struct, and it has no pointers.
+    check(unsafe { bpf(LINK_DETACH, &mut attributes) } as libc::c_int).map(drop)
+}
+
+/// Waits until no core runs a program that was detached before. Programs run in read-side sections of RCU, whose end on
+/// all cores membarrier(2) awaits. Kernels whose cores do without a tick refuse that; then some time must do.
+pub(super) fn await_cores() {
+    // SAFETY: the call touches no memory.
+    let refused = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0_i64, 0_i64) } != 0;
+    if refused {
+        sleep_until_ns(now_ns() + FRAMES_NS);
+    }
 }
 
 /// # Safety

@@ -194,6 +194,22 @@ impl<E: Entry> Incoming<E> {
         Ok(Self { ring: Shared::map(socket, page, offsets, count)?, read: 0, written: 0 })
     }
 
+    /// The number of entries that can be read.
+    #[inline]
+    pub(super) fn ready(&mut self) -> u32 {
+        self.written = self.ring.written().load(Ordering::Acquire);
+        self.written.wrapping_sub(self.read)
+    }
+
+    /// The entry that is read after `ahead` others, without reading it. It must be among those of [`Self::ready`].
+    #[inline]
+    pub(super) fn peek(&self, ahead: u32) -> E {
+        assert!(ahead < self.written.wrapping_sub(self.read), "an entry that is not written yet");
+        // SAFETY: the place is mapped. The kernel has written the entry, and writes it again only after `release`; any
+        // bytes are a value.
+        unsafe { self.ring.entry(self.read.wrapping_add(ahead)).read() }
+    }
+
     /// Reads the next entry, if there is one.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<E> {
@@ -243,7 +259,9 @@ pub(super) mod tests {
                 assert!(writer.push(round * 5 + place));
             }
             assert_eq!(reader.pop(), None);
+            assert_eq!(reader.ready(), 0);
             writer.publish(writer.written());
+            assert_eq!((reader.ready(), reader.peek(0), reader.peek(4)), (5, round * 5, round * 5 + 4));
             for place in 0..5 {
                 assert_eq!(reader.pop(), Some(round * 5 + place));
             }

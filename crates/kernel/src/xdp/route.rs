@@ -48,11 +48,11 @@ struct NextHop {
 }
 
 /// What a device is.
-struct Link {
+pub(super) struct Link {
     mac: [u8; 6],
-    mtu: u32,
+    pub(super) mtu: u32,
     /// The number of a VLAN, and the device below it.
-    vlan: Option<(u16, u32)>,
+    pub(super) vlan: Option<(u16, u32)>,
 }
 
 /// Looks up the route to an address in the network namespace of the calling thread. If the kernel does not know the
@@ -137,7 +137,8 @@ fn unspecified(like: IpAddr) -> IpAddr {
     }
 }
 
-fn link(netlink: &Netlink, device: u32) -> io::Result<Link> {
+/// Looks up a device with Ethernet frames by its index.
+pub(super) fn link(netlink: &Netlink, device: u32) -> io::Result<Link> {
     let mut request = LinkMessage::default();
     request.header.index = device;
     let RouteNetlinkMessage::NewLink(link) = netlink.ask(RouteNetlinkMessage::GetLink(request))? else {

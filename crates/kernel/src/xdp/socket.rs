@@ -237,6 +237,19 @@ impl XdpSocket {
         self.transmitter.waiting()
     }
 
+    /// The bytes of up to `most` frames that arrived, without reading them. The next call of [`Self::receive`] reads
+    /// them, in this order.
+    pub fn arrived(&mut self, most: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        let count = (self.received.ready() as usize).min(most);
+        let (received, umem) = (&self.received, &self.umem);
+        (0..count).map(move |ahead| {
+            let entry = received.peek(ahead as u32);
+            // SAFETY: with its entry in this ring the kernel gives a frame back, and the right to it is taken only when
+            // the entry is read, for which `self` must not be borrowed.
+            unsafe { umem.received(entry.addr, entry.len as usize) }
+        })
+    }
+
     /// Reads up to `most` frames that arrived, and returns how many. Calls `each` with the bytes from the start of the
     /// frame to the end of its memory, the length of the frame, and its time of arrival in nanoseconds of
     /// `CLOCK_MONOTONIC`, which the program took; 0 if the driver has no room for it. If `each` returns a length, the

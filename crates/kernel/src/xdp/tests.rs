@@ -226,3 +226,48 @@ fn impossible_settings_are_errors() {
     // A veth device cannot read frames itself.
     assert!(opened(XdpSettings { mode: XdpMode::ZeroCopy, ..usual }).is_err());
 }
+
+#[test]
+fn frames_can_be_looked_at_before_they_are_read() {
+    let Some((near, far)) = networks() else { return };
+    let (attached, mut socket) = open(&near, 64).unwrap();
+    let client = client(&far).unwrap();
+    (0..5_u8).for_each(|number| client.send(&[number; 20], &near_end()).unwrap());
+    await_count("matched", 5, || attached.matched().unwrap());
+    let firsts = |socket: &mut XdpSocket, most| -> Vec<u8> {
+        let frames = socket.arrived(most);
+        assert_eq!(frames.len(), most.min(5));
+        let first = |frame: &[u8]| {
+            assert_eq!(frame.len(), HEADER_BYTES + 20);
+            frame[HEADER_BYTES]
+        };
+        frames.map(first).collect()
+    };
+    assert_eq!(firsts(&mut socket, 3), [0, 1, 2]);
+    assert_eq!(firsts(&mut socket, 64), [0, 1, 2, 3, 4]);
+    let mut read = Vec::new();
+    socket.receive(64, |frame, _, _| {
+        read.push(frame[HEADER_BYTES]);
+        None
+    });
+    assert_eq!(read, [0, 1, 2, 3, 4]);
+    assert_eq!(socket.arrived(64).len(), 0);
+}
+
+#[test]
+fn a_program_that_was_detached_matches_nothing_and_keeps_its_counts() {
+    let Some((near, far)) = networks() else { return };
+    let (attached, mut socket) = open(&near, 64).unwrap();
+    let (client, same) = (client(&far).unwrap(), ordinary(&near, PORT));
+    client.send(&[1; 20], &near_end()).unwrap();
+    assert!(socket.wait(PATIENCE_NS).unwrap());
+    attached.detach().unwrap();
+    client.send(&[2; 20], &near_end()).unwrap();
+    assert_eq!(next(&same), [2; 20]);
+    assert_eq!((attached.matched().unwrap(), socket.receive(64, |_, _, _| None)), (1, 1));
+    // The device is free again.
+    open(&near, 64).map(drop).unwrap_err();
+    drop(socket);
+    open(&near, 64).map(drop).unwrap();
+    attached.detach().unwrap();
+}

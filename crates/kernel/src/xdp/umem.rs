@@ -81,6 +81,20 @@ impl Umem {
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(start), FRAME_BYTES - from) }
     }
 
+    /// The bytes of a received frame that begins at this address, relative to the memory of all frames.
+    ///
+    /// # Safety
+    /// The kernel must have given the frame back, and no value of the right to it may exist.
+    #[inline]
+    pub(super) unsafe fn received(&self, address: u64, length: usize) -> &[u8] {
+        let start = address as usize;
+        let is_within = start < self.map.len() && start % FRAME_BYTES + length <= FRAME_BYTES;
+        assert!(is_within, "a frame beyond its memory");
+        // SAFETY: the bytes are within the mapping. The kernel and the device do not touch them. Nothing here writes
+        // them either: that takes the right to the frame.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(start), length) }
+    }
+
     /// The time that the program wrote before a received frame, which begins at `from`; 0 if it wrote none.
     #[inline]
     pub(super) fn arrived_ns(&mut self, frame: &Frame, from: usize) -> u64 {

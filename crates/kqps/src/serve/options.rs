@@ -27,6 +27,13 @@ pub(super) struct Serving {
     #[arg(long, value_name = "MODEL", default_value = "mmsg", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
     io: String,
 
+    /// With --io xdp, the device whose frames pass the kernel (default: the one with the addresses)
+    ///
+    /// It must be named if the server listens at 0.0.0.0 or [::], or at an address that another device has. Loopback
+    /// has no frames.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
     /// Worker processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=1024))]
     processes: u32,
@@ -57,7 +64,8 @@ pub(super) struct Serving {
 
     /// Size of each socket's receive buffer, and of its send buffer
     ///
-    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size.
+    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size. With --io xdp each
+    /// worker also has a frame of 2 KiB for each 256 bytes of it.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 
@@ -241,6 +249,7 @@ impl Serving {
             tls: tls.and_then(|tls| tls.setup.clone()),
             quic: tls.and_then(|tls| tls.quic.clone()),
             io: self.io.parse().map_err(bad_input)?,
+            device: self.device.clone(),
             processes: self.processes,
             threads: self.threads,
             sockets: match self.sockets {

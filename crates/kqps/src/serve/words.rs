@@ -9,7 +9,8 @@ use std::path::Path;
 use kqps_front::{FrontSettings, Policy};
 use kqps_observation::visible::visible_line;
 use kqps_server::connections::{QuicReport, TcpReport};
-use kqps_server::report::BackEndReport;
+use kqps_server::frames::Program;
+use kqps_server::report::{BackEndReport, XdpReport};
 use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, ServerSetup};
 use schemars::JsonSchema;
@@ -38,10 +39,30 @@ pub(crate) struct Ready<'a> {
     ca: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
+    /// The device whose frames pass the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    xdp: Option<Xdp<'a>>,
     #[serde(flatten)]
     result: Option<&'a ZonesLoaded>,
     #[serde(flatten)]
     front: Option<Front<'a>>,
+}
+
+/// A device whose frames pass the kernel.
+#[derive(Serialize, JsonSchema)]
+struct Xdp<'a> {
+    /// The name of the device.
+    device: &'a str,
+    /// Whether the program that selects frames runs in the driver, and not later in the stack.
+    native: bool,
+    /// Whether the device reads and writes the server's memory itself.
+    zero_copy: bool,
+}
+
+impl<'a> Xdp<'a> {
+    fn of(program: &'a Program) -> Self {
+        Self { device: program.device(), native: program.is_native(), zero_copy: program.is_zero_copy() }
+    }
 }
 
 /// Whether there are no addresses.
@@ -86,7 +107,8 @@ pub(super) fn ready(
         });
         let (tcp, tls, https, quic) = (server.tcp(), server.tls(), server.https(), server.quic());
         let ca = ca.map(Path::to_string_lossy);
-        let ready = Ready { addresses, tcp, tls, https, quic, ca, unix, result, front };
+        let xdp = server.program().map(Xdp::of);
+        let ready = Ready { addresses, tcp, tls, https, quic, ca, unix, xdp, result, front };
         return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
     }
     if let Some(result) = result {
@@ -95,6 +117,12 @@ pub(super) fn ready(
     let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
         writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
+    }
+    if let Some(program) = server.program() {
+        let place = if program.is_native() { "in the driver" } else { "in the stack" };
+        let how = if program.is_zero_copy() { "without a copy" } else { "copied" };
+        let device = visible_line(program.device());
+        writeln!(out, "Frames pass the kernel at {device}, selected {place}, {how}")?;
     }
     for address in server.tcp() {
         writeln!(out, "Listening on tcp://{address}")?;
@@ -205,6 +233,7 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
         )?;
     }
     rcodes(out, &report.response_rcodes)?;
+    report.xdp.as_ref().map_or(Ok(()), |xdp| frames(out, xdp))?;
     if report.workers.len() > 1 {
         for (number, worker) in report.workers.iter().enumerate() {
             let core = worker.cpu.map_or(String::new(), |cpu| format!(" on core {cpu}"));
@@ -261,6 +290,20 @@ fn over_quic(out: &mut impl Write, quic: &QuicReport) -> io::Result<()> {
         writeln!(out, "  dropped by the kernel, socket buffer full or checksum wrong: {socket_drops}")?;
     }
     Ok(())
+}
+
+fn frames(out: &mut impl Write, xdp: &XdpReport) -> io::Result<()> {
+    writeln!(out, "  as frames past the kernel: {} of {}", xdp.read, xdp.matched)?;
+    for (cause, count) in &xdp.dropped {
+        writeln!(out, "  frames dropped, {cause}: {count}")?;
+    }
+    let rest = [
+        (xdp.by_kernel, "by the kernel to a socket"),
+        (xdp.unclaimed, "frames by a queue without a worker, which went to the kernel"),
+        (xdp.unsettled(), "frames whose fate is not known, since a worker failed"),
+    ];
+    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
+    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
 fn connections(out: &mut impl Write, over: &str, tcp: &TcpReport) -> io::Result<()> {

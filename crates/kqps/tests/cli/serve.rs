@@ -9,6 +9,7 @@ pub(crate) mod sent;
 mod signals;
 mod steered;
 mod tls;
+mod xdp;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
@@ -39,9 +40,10 @@ pub(crate) fn own_network() -> bool {
     }
 }
 
-/// The models that this host supports. The others are reported as skipped.
+/// The models that this host supports over loopback. The others are reported as skipped, except the models that work
+/// over loopback on no host.
 pub(crate) fn available() -> impl Iterator<Item = Model> {
-    Model::ALL.into_iter().filter(|model| match model.available() {
+    Model::ALL.into_iter().filter(|model| !model.needs_device()).filter(|model| match model.available() {
         Ok(()) => true,
         Err(reason) => {
             let is_uring = *model == Model::Uring;
@@ -392,5 +394,12 @@ fn probe_gives_a_reason_for_whatever_does_not_work() {
     for capability in printed["capabilities"].as_array().unwrap() {
         assert_eq!(capability["works"] == true, capability["reason"].is_null());
         assert!(table.contains(capability["name"].as_str().unwrap()));
+    }
+    let devices = printed["devices"].as_array().unwrap();
+    assert!(devices.is_empty() || printed["devices_unknown"].is_null());
+    for device in devices {
+        assert_eq!(device["xdp_native"].is_null(), !device["reason"].is_null(), "{device}");
+        assert_eq!(device["xdp_native"].is_null(), device["xdp_zero_copy"].is_null(), "{device}");
+        assert!(table.contains(device["name"].as_str().unwrap()));
     }
 }

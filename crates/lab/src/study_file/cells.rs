@@ -17,6 +17,7 @@ use super::values::{self, FactorWords, ONE_PER_CORE};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::echo_io;
 use crate::materials::Wanted;
+use crate::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -175,7 +176,10 @@ impl Matrix<'_> {
             return Ok(Err(reason));
         }
         let io = definition.cell_io(factors);
-        if let Some(reason) = definition.takes_io().then(|| echo_io::why_not(&io, &offer.lacking)).flatten() {
+        let own_io = definition.takes_io().then_some(io.as_str());
+        let no_frames = past_kernel::why_not(own_io, factors, &offer.lacking);
+        let unfit = || echo_io::why_not(own_io?, &offer.lacking);
+        if let Some(reason) = no_frames.or_else(unfit) {
             return Ok(Err(reason));
         }
         let cores = offer.topology.cores.len();

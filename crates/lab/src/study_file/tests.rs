@@ -118,6 +118,23 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
 
+#[test]
+fn cells_past_the_kernel_are_measured_over_veth_and_skipped_over_loopback() {
+    let text = SMALL.replace("[\"blocking\", \"poll\"]", "[\"poll\", \"xdp\"]");
+    let layout = laid_out(&text, 2);
+    assert_eq!(subject_names(&layout).len(), 2, "{:?}", subject_names(&layout));
+    let reason = &layout.skipped["one: io=xdp; processes=1; client=tuned"];
+    assert!(reason.contains("loopback has none"), "{reason}");
+    let over_veth = text.replace("name = \"small\"", "name = \"small\"\npath = \"veth\"");
+    let layout = laid_out(&over_veth, 2);
+    assert_eq!((subject_names(&layout).len(), layout.skipped.len()), (6, 0), "{:?}", layout.skipped);
+    let mut offer = offer(2);
+    offer.lacking.insert("af-xdp".into(), "no right to".into());
+    let study = StudyFile::read("small.toml", &over_veth).unwrap();
+    let layout = lay_out(&study, &offer).unwrap();
+    assert_eq!(layout.skipped["one: io=xdp; processes=1; client=tuned"], "no af-xdp: no right to");
+}
+
 /// The error for [`SMALL`] with a mistake in it.
 fn error_of(right: &str, slip: &str) -> String {
     assert!(SMALL.contains(right), "{right}");

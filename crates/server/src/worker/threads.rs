@@ -13,9 +13,10 @@ use crate::answer::Answer;
 use crate::connections::{ConnectionReport, ConnectionThread};
 use crate::counts::Counts;
 use crate::error::ServeError;
+use crate::frames::{Program, Queue};
 use crate::loops;
 use crate::model::Model;
-use crate::report::{Counted, Ended};
+use crate::report::{Counted, Ended, XdpReport};
 use crate::sockets::{ListeningSocket, WorkerSockets};
 use crate::worker::{StopFlag, Worker};
 
@@ -30,6 +31,8 @@ pub struct Threads {
     started: Vec<Started>,
     connections: Vec<ConnectionThread>,
     receivers: Vec<Arc<UdpSocket>>,
+    /// The program on a device, if frames pass the kernel, until its counts are reported.
+    program: Option<Arc<Program>>,
     /// Receives a byte from each thread when it can answer, and another when it has ended.
     news: PipeReader,
 }
@@ -48,8 +51,17 @@ impl Threads {
         let (news, reports) = io::pipe()?;
         let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
+        let program = workers.iter().find_map(|worker| Some(worker.queue.as_ref()?.program.clone()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { model, stop, started: Vec::new(), connections: Vec::new(), receivers, news };
+        let mut threads = Self {
+            model,
+            stop,
+            started: Vec::new(),
+            connections: Vec::new(),
+            receivers,
+            program,
+            news,
+        };
         if let Some(mut start) = connections {
             let all_cpus: Vec<u32> = workers.iter().filter_map(|worker| worker.cpu).collect();
             let own = workers
@@ -86,6 +98,9 @@ impl Threads {
 
     /// Stops all threads and adds up their counts. Returns why a thread had ended before, if one had.
     pub(crate) fn stop(&mut self) -> Ended {
+        let program = self.program.take();
+        // Frames that come from now on go to the kernel, so that workers can read all others.
+        let detached = program.as_ref().map_or(Ok(()), |program| program.detach());
         self.stop.store(true, Ordering::Relaxed);
         self.receivers.iter().for_each(|receiver| receiver.wake_readers());
         let Ended { mut report, mut failed } = Ended::default();
@@ -104,6 +119,16 @@ impl Threads {
                 Ok(ConnectionReport::Tcp(counted)) => report.tcp.get_or_insert_default().add(counted),
                 Ok(ConnectionReport::Quic(counted)) => report.quic.get_or_insert_default().add(counted),
                 Err(error) => failed = failed.or(Some(ServeError::Connections(error))),
+            }
+        }
+        if let Some(program) = program {
+            let counted = detached.and_then(|()| Ok((program.matched()?, program.unclaimed()?)));
+            match counted {
+                Ok((matched, unclaimed)) => {
+                    let xdp = XdpReport { matched, unclaimed, ..XdpReport::default() };
+                    report.xdp.get_or_insert_default().add(xdp);
+                }
+                Err(error) => failed = failed.or(Some(error.into())),
             }
         }
         Ended { report, failed }
@@ -133,15 +158,23 @@ pub(crate) fn start<A: Answer + Send + 'static>(
     answer: A,
     stop: StopFlag,
 ) -> io::Result<Started> {
-    let WorkerSockets { cpu, endpoints, .. } = sockets;
+    let WorkerSockets { cpu, endpoints, queue, .. } = sockets;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
-        let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop };
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), stop, queue };
         cpu.map_or(Ok(()), pin_thread)?;
         loops::run(model, &mut worker)?;
         let response_rcodes = worker.answer.response_rcodes();
-        Ok(Counted { response_rcodes, counts: worker.counts, ..Counted::default() })
+        let frames = |queue: &Queue| of_frames(queue, &worker.counts);
+        let xdp = worker.queue.as_ref().map(frames).transpose()?;
+        Ok(Counted { response_rcodes, xdp, counts: worker.counts, ..Counted::default() })
     })?;
     Ok(Started { cpu, thread })
+}
+
+/// The counts of a worker's frames. It received all other datagrams by the kernel.
+fn of_frames(queue: &Queue, counts: &Counts) -> io::Result<XdpReport> {
+    let read = counts.received - queue.by_kernel;
+    Ok(XdpReport::of_worker(read, queue.by_kernel, &queue.socket.statistics()?))
 }
 
 #[cfg(test)]
@@ -159,7 +192,10 @@ mod tests {
         let receiver = Arc::new(UdpSocket::bind(address, &UdpOptions::default()).unwrap());
         let endpoint = Endpoint { receiver: receiver.clone(), sender: receiver };
         let workers = (0..3)
-            .map(|_| WorkerSockets { cpu: None, endpoints: vec![endpoint.clone()], listeners: Vec::new() })
+            .map(|_| {
+                let (endpoints, listeners) = (vec![endpoint.clone()], Vec::new());
+                WorkerSockets { cpu: None, endpoints, listeners, queue: None }
+            })
             .collect();
         let ready = Arc::new(Barrier::new(3));
         let start = |number, _, mut stop: StopFlag| {

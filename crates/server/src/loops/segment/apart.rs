@@ -20,7 +20,7 @@ const REPLIES: usize = MESSAGES * SEGMENTS;
 const REPLIES_BYTES: usize = 256 * 1024;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, stop } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut received = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, 1);
     let mut replies = Runs::new(REPLIES, REPLIES_BYTES);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));

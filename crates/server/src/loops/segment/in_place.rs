@@ -19,7 +19,7 @@ use crate::worker::Worker;
 const RUNS: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, stop } = worker;
+    let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut batch = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, RUNS);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };

@@ -1,0 +1,85 @@
+//! Cells whose subject or player passes the kernel's network stack (`io = xdp`, `player.io = xdp`): where they can be
+//! measured, and what their path needs.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::question::Path;
+use kqps_observation::{Cell, Factors};
+
+use crate::echo_io::XDP;
+
+/// The capability that both need.
+const CAPABILITY: &str = "af-xdp";
+
+/// Why loopback is no path for such a cell.
+const NO_FRAMES: &str = "xdp passes Ethernet frames, and loopback has none: it needs path=veth";
+
+/// Whether the player of a cell passes the kernel.
+pub(crate) fn is_player(factors: &Factors) -> bool {
+    factors.player().io.as_deref() == Some(XDP)
+}
+
+/// Why a cell with these factors cannot be measured here, if it passes the kernel; `None` if it can or does not. `io`
+/// is the I/O model of a subject that takes one.
+pub(crate) fn why_not(
+    io: Option<&str>,
+    factors: &Factors,
+    lacking: &BTreeMap<String, String>,
+) -> Option<String> {
+    if io != Some(XDP) && !is_player(factors) {
+        return None;
+    }
+    if factors.path().kind.unwrap_or_default() == Path::Loopback {
+        return Some(NO_FRAMES.to_owned());
+    }
+    lacking.get(CAPABILITY).map(|reason| format!("no {CAPABILITY}: {reason}"))
+}
+
+/// The queues of each device on the path of a cell that passes the kernel and names no number: one for each thread that
+/// has one. A driver runs programs only if it has a queue for each of the other end. `None` for other cells.
+pub(crate) fn queues(cell: &Cell) -> Option<u32> {
+    let of_subject = (cell.io == XDP).then_some(cell.workers);
+    let threads = || cell.factors.player().senders.unwrap_or(cell.player_cpus.len() as u32);
+    let of_player = is_player(&cell.factors).then(threads);
+    of_subject.max(of_player).map(|queues| queues.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::factors::name;
+
+    use super::*;
+
+    fn factors(words: &[(&str, &str)]) -> Factors {
+        let mut factors = Factors::default();
+        words.iter().for_each(|(name, word)| factors.set(name, *word).unwrap());
+        factors
+    }
+
+    #[test]
+    fn loopback_is_no_path_and_a_lacking_capability_has_its_reason() {
+        let none = BTreeMap::new();
+        let lacking: BTreeMap<_, _> = [("af-xdp".to_owned(), "no right to".to_owned())].into();
+        let veth = (name::PATH, "veth");
+        assert_eq!(why_not(Some("mmsg"), &factors(&[]), &lacking), None);
+        assert_eq!(why_not(None, &factors(&[veth]), &lacking), None);
+        assert_eq!(why_not(Some(XDP), &factors(&[]), &none).as_deref(), Some(NO_FRAMES));
+        assert_eq!(why_not(Some(XDP), &factors(&[veth]), &none), None);
+        let player = factors(&[(name::PLAYER_IO, XDP), veth]);
+        assert_eq!(why_not(None, &player, &none), None);
+        assert_eq!(why_not(None, &player, &lacking).as_deref(), Some("no af-xdp: no right to"));
+    }
+
+    #[test]
+    fn every_thread_has_a_queue() {
+        let cell = |io: &str, workers, player: &[(&str, &str)]| {
+            let (io, factors) = (io.to_owned(), factors(player));
+            queues(&Cell { io, workers, factors, player_cpus: vec![4, 5, 6], ..Cell::default() })
+        };
+        let xdp = (name::PLAYER_IO, XDP);
+        assert_eq!(cell("mmsg", 4, &[]), None);
+        assert_eq!(cell(XDP, 4, &[]), Some(4));
+        assert_eq!(cell("mmsg", 4, &[xdp]), Some(3));
+        assert_eq!(cell(XDP, 2, &[xdp, (name::PLAYER_SENDERS, "1")]), Some(2));
+    }
+}
