@@ -8,7 +8,6 @@ mod dnsperf;
 mod figure;
 mod foreign;
 mod kxdpgun;
-mod path;
 mod player;
 mod precision;
 mod report;

@@ -12,9 +12,10 @@ use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 use tempfile::TempDir;
 
+use super::Bench;
 use super::data::Data;
-use super::{Bench, path};
 use crate::child::{Running, pinned};
+use crate::path;
 use crate::program::Carrier;
 
 /// A server before its start. It has one worker.

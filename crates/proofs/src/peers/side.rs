@@ -11,9 +11,9 @@ use super::figure::{Figure, Reported, SUBJECT_CPU};
 use super::foreign::Watch;
 use super::player::Player;
 use super::server::{Server, Up};
-use super::{Bench, dnsperf, kxdpgun, path, s_time};
+use super::{Bench, dnsperf, kxdpgun, s_time};
 use crate::child::Running;
-use crate::program;
+use crate::{path, program};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
