@@ -171,7 +171,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     let (singles, unable) = match name {
         Name::Xdp => rings::measure(&bench, blocks, is_wanted)?,
         Name::Replay => replay::measure(&bench, blocks, is_wanted)?,
-        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Transports => Default::default(),
+        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Transports => (Vec::new(), Vec::new()),
     };
     skipped.extend(unable);
     if found.is_empty() && precise.is_empty() && singles.is_empty() && failed.is_empty() {

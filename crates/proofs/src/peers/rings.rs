@@ -68,7 +68,7 @@ fn by_clock(bench: &Bench<'_>, blocks: u32) -> Result<Single> {
     let queries = if bench.is_short { QUERIES_SHORT } else { QUERIES };
     let mut turned = Vec::new();
     for block in 0..blocks {
-        let one = turn(bench, Command::new(bench.rings), queries)?.0;
+        let one = turn(bench, &Command::new(bench.rings), queries)?.0;
         eprintln!("{RATE} {}/{blocks}: {:.3} M/s", block + 1, one.per_s() / 1e6);
         turned.push(one);
     }
@@ -143,7 +143,7 @@ impl Counter {
                 command
             }
         };
-        let (_, said) = turn(bench, command, queries)?;
+        let (_, said) = turn(bench, &command, queries)?;
         let count = match self {
             Self::Perf => of_perf(&said),
             Self::Callgrind => of_callgrind(&said),
@@ -168,7 +168,7 @@ fn of_callgrind(said: &str) -> Option<u64> {
 }
 
 /// Runs the program, which `command` starts, with so many queries. Returns what it prints on its two outputs.
-fn turn(bench: &Bench<'_>, command: Command, queries: u64) -> Result<(Turned, String)> {
+fn turn(bench: &Bench<'_>, command: &Command, queries: u64) -> Result<(Turned, String)> {
     let mut pinned = Command::new("taskset");
     // Both threads of the program need a core.
     pinned.args(["--cpu-list", &format!("{},{}", bench.kqps.player_cpu, bench.kqps.subject_cpu)]);

@@ -149,7 +149,8 @@ impl Server {
     /// Starts it at the end of a path of its kind, and waits until it answers.
     pub(super) fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
         match self {
-            Self::Echo(io, _) => Ok(Up::echo(bench.kqps.echo_over(io, path)?)),
+            Self::Echo(io, Kind::Loopback) => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::Echo(io, Kind::Veth) => Ok(Up::echo(bench.kqps.echo_over(io, path)?)),
             Self::StreamEcho(carrier, _) => Ok(Up::echo(bench.kqps.stream_echo(*carrier, path)?)),
             Self::Calls(io) => {
                 let mut calls =

@@ -4,7 +4,7 @@
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 
-use super::{Row, Target, USUAL};
+use super::{PLAYERS_CPU, Row, Target, USUAL};
 use crate::path::SOURCES;
 use crate::peers::figure::Figure;
 use crate::peers::player::Player;
@@ -28,7 +28,6 @@ const KXDPGUN: &[&str] = &["-l", SOURCES];
 /// as kxdpgun lets them wait between its batches.
 const AT_A_RATE: &[&str] =
     &["-c", "8", "-a", SOURCES, "--io", FRAMES, "--priority", "usual", "--coalesce", "100us"];
-const AT_150_KQPS: Figure = Figure::PlayerCpu { at_qps: 150_000 };
 
 /// The flags of a connection for each query, closed by FIN as kxdpgun does, and these flags after them.
 macro_rules! each_with {
@@ -83,7 +82,7 @@ fn datagrams() -> Vec<Row> {
         ),
         Row {
             what: "player's CPU per million answers at 150 kqps over veth: kqps --io xdp / kxdpgun",
-            figure: AT_150_KQPS,
+            figure: PLAYERS_CPU,
             target: Target::AtMost(0.9),
             a: side(kqps, AT_A_RATE, echo("mmsg")),
             b: side(kxdpgun, KXDPGUN, echo("mmsg")),
