@@ -147,7 +147,8 @@ duration: 0 s
         let (count, per_s) = replies(summary).unwrap();
         assert_eq!(count, 299_000);
         assert!((per_s - 149_490.0).abs() < 1e-9);
-        assert_eq!([&["-T"][..], &["-U"], &["-l", "198.19.0.0/16"]].map(first_qps), [15_000, 2_000, 150_000]);
+        let flags = [&["-T"][..], &["-U"], &["-l", "198.19.0.0/16"]];
+        assert_eq!(flags.map(first_qps), [15_000, 2_000, 150_000]);
     }
 
     #[test]

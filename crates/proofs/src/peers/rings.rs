@@ -1,6 +1,6 @@
-//! The player's own share of a query: its loop over AF_XDP's rings, which a thread of the same program empties and fills
-//! in place of a kernel (`crates/player/examples/rings.rs`). How many queries a second one core carries, and how many
-//! instructions one query takes.
+//! The player's own share of a query: its loop over rings of frames, which a thread of the same program empties and
+//! fills in place of a kernel (`crates/player/examples/rings.rs`). How many queries a second one core carries, and how
+//! many instructions one query takes.
 
 use std::process::{Command, Stdio};
 

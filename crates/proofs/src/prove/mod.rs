@@ -215,8 +215,8 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of connections, front, judgement, replay and reproduce have names, those of other proofs have \
-         none"
+        "--only: the parts of connections, front, judgement, replay and reproduce have names, those of other proofs \
+         have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();

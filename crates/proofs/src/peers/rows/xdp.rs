@@ -24,8 +24,8 @@ const BY_FRAMES: &[&str] = window_with!("--io", FRAMES);
 const BY_SOCKETS: &[&str] = window_with!("--io", "mmsg");
 const KXDPGUN: &[&str] = &["-l", SOURCES];
 
-/// A rate that both players carry. On a core that it shares, kqps may sleep, and queries wait for each other for as long
-/// as kxdpgun lets them wait between its batches.
+/// The flags at a rate that both players carry. kqps may sleep, and queries wait for each other for up to 100 µs, as
+/// they do between two batches of kxdpgun.
 const AT_A_RATE: &[&str] =
     &["-c", "8", "-a", SOURCES, "--io", FRAMES, "--priority", "usual", "--coalesce", "100us"];
 

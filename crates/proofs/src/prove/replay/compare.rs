@@ -1,4 +1,4 @@
-//! A recording beside what must have been sent. What differs is an error; what the host may have caused, such as a query
+//! A recording beside what must have been sent. A difference is an error. What the host may have caused, such as a query
 //! that left late, is a doubt.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,12 +153,15 @@ fn shown(recorded: &Recorded, pairs: &[(&Seen, &Due)]) -> Result<()> {
         of(&capture["clients"]),
     ];
     let wanted = [all, all, all - over_tcp, over_tcp, addresses.len() as u64];
-    ensure!(found == wanted, "queries, responses, over udp, over tcp and clients: kqps show has {found:?} of {wanted:?}");
+    ensure!(
+        found == wanted,
+        "queries, responses, over udp, over tcp and clients: kqps show has {found:?} of {wanted:?}"
+    );
     Ok(())
 }
 
-/// Checks that each connection carried the queries that it had in the capture, and was closed after its captured time of
-/// idleness. Returns a doubt if one was closed late.
+/// Checks that each connection carried the queries that it had in the capture, and was closed after it had been idle for
+/// as long as then. Returns a doubt if one was closed late.
 fn connections(recorded: &Recorded, traffic: &Traffic, pairs: &[(&Seen, &Due)]) -> Result<Option<String>> {
     let captured: BTreeMap<u32, usize> =
         traffic.asked.iter().filter_map(|one| Some((one.number, one.connection?))).collect();
@@ -202,7 +205,7 @@ fn connections(recorded: &Recorded, traffic: &Traffic, pairs: &[(&Seen, &Due)]) 
 }
 
 /// Compares the times of queries with that of the first one. Returns a doubt if more than this share of them, 0 to 1, is
-/// off by more than 200 µs, since then the host held up the player or the recorder.
+/// off by more than 200 µs. Then the host held up the player or the recorder.
 pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<String> {
     let pairs = paired(&play.recorded.queries, dues).ok()?;
     let offset = |(seen, due): &(&Seen, &Due)| seen.at_ns as i64 - due.due_ns as i64;
@@ -216,7 +219,7 @@ pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<Strin
     let most_us = off_ns.iter().map(|(off_ns, _)| off_ns / 1000).max().unwrap_or(0);
     let lag_us = play.trial.lag_us.max.unwrap_or(0);
     eprintln!(
-        "{:.3} % are off by more than 200 µs, at most by {most_us} µs; the player says that it was late by {lag_us} µs",
+        "{:.3} % are off by more than 200 µs, at most by {most_us} µs; the player's greatest lag is {lag_us} µs",
         beyond * 100.0
     );
     (beyond > beyond_most).then(|| {

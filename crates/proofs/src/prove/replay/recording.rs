@@ -20,7 +20,7 @@ use crate::shell;
 
 pub(super) const PROGRAM: &str = "tcpdump";
 
-/// The recording is complete if it does not grow for this long after the play; and how long to wait for that.
+/// The recording is complete if it does not grow for this long after the play.
 const QUIET: Duration = Duration::from_millis(200);
 const QUIET_WITHIN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);

@@ -1,5 +1,5 @@
-//! Known traffic: who asks what and when, over which transport and connection, and what the capture says that the answer
-//! was. The first label of a query's name is its number.
+//! Known traffic: who asks what and when, over which transport and connection, and what the answer was in the capture.
+//! The first label of a query's name is its number.
 
 use std::collections::BTreeMap;
 use std::fs::File;
