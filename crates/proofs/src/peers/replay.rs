@@ -56,17 +56,16 @@ pub(super) fn measure(
     let (mut singles, mut skipped) = (Vec::new(), Vec::new());
     let traffics: &[Traffic] = if bench.is_short { &SHORT } else { &WHOLE };
     if is_wanted(KEPT) {
-        match path::lacks(Kind::Veth) {
-            Some(reason) => skipped.push(Skipped { what: KEPT, reason }),
-            None => {
-                for traffic in traffics {
-                    singles.extend(kept(bench, traffic, blocks)?);
-                }
-                skipped.extend(Replayer::ALL.into_iter().filter_map(|replayer| {
-                    let reason = replayer.lacks()?;
-                    Some(Skipped { what: replayer.words(), reason })
-                }));
+        if let Some(reason) = path::lacks(Kind::Veth) {
+            skipped.push(Skipped { what: KEPT, reason });
+        } else {
+            for traffic in traffics {
+                singles.extend(kept(bench, traffic, blocks)?);
             }
+            skipped.extend(Replayer::ALL.into_iter().filter_map(|replayer| {
+                let reason = replayer.lacks()?;
+                Some(Skipped { what: replayer.words(), reason })
+            }));
         }
     }
     if is_wanted(COMPILED)

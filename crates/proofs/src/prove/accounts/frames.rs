@@ -26,7 +26,7 @@ const LOADS: [&[&str]; 3] = [&["-q", "1000"], &["-Q", "50k"], &["-Q", "50k", "--
 /// Passes over the queries of each load in the whole form.
 const PASSES: u64 = 20;
 
-/// Queries that are outstanding while the player stands still: many times as many as a ring has frames.
+/// Queries that are outstanding while the player stands still: several times as many as its ring has frames (8192).
 const AT_ONCE: u32 = 40_000;
 
 /// How long the relay keeps each reply: long enough to stop the player when it has sent all queries.
@@ -109,7 +109,7 @@ fn full_ring(bench: &Bench) -> Result<()> {
 fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial, Counts)> {
     let relay = start(bench, path, RelaySettings { delay_us: KEPT_US, ..RelaySettings::default() })?;
     let at_once = AT_ONCE.to_string();
-    let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "10s", "--drain", "10s", "--io", "xdp"];
+    let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "4s", "--drain", "1s", "--io", "xdp"];
     let player = begin(bench, path, relay.address(), file, &flags)?;
     let began = Instant::now();
     while received(path)? < u64::from(AT_ONCE) {

@@ -1,5 +1,5 @@
-//! A recording beside what must have been sent. A difference is an error. What the host may have caused, such as a query
-//! that left late, is a doubt.
+//! A recording beside what must have been sent. A difference is an error. What the host may have caused, such as a
+//! query that left late, is a doubt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -160,8 +160,8 @@ fn shown(recorded: &Recorded, pairs: &[(&Seen, &Due)]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that each connection carried the queries that it had in the capture, and was closed after it had been idle for
-/// as long as then. Returns a doubt if one was closed late.
+/// Checks that each connection carried the queries that it had in the capture, and was closed after it had been idle
+/// for as long as then. Returns a doubt if one was closed late.
 fn connections(recorded: &Recorded, traffic: &Traffic, pairs: &[(&Seen, &Due)]) -> Result<Option<String>> {
     let captured: BTreeMap<u32, usize> =
         traffic.asked.iter().filter_map(|one| Some((one.number, one.connection?))).collect();
@@ -204,8 +204,8 @@ fn connections(recorded: &Recorded, traffic: &Traffic, pairs: &[(&Seen, &Due)]) 
     Ok(late)
 }
 
-/// Compares the times of queries with that of the first one. Returns a doubt if more than this share of them, 0 to 1, is
-/// off by more than 200 µs. Then the host held up the player or the recorder.
+/// Compares the times of queries with that of the first one. Returns a doubt if more than this share of them, 0 to 1,
+/// is off by more than 200 µs. Then the host held up the player or the recorder.
 pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<String> {
     let pairs = paired(&play.recorded.queries, dues).ok()?;
     let offset = |(seen, due): &(&Seen, &Due)| seen.at_ns as i64 - due.due_ns as i64;

@@ -39,7 +39,7 @@ impl Played {
         let Self { from_us, to_us, speed, pile, repeat, gap_ns } = *self;
         let mut flags = vec!["--speed".to_owned(), format!("{speed}x"), "--pile".to_owned(), pile.to_string()];
         if from_us > 0 || to_us.is_some() {
-            let to = to_us.map_or(String::new(), |to_us| format!("{to_us}us"));
+            let to = to_us.map_or_else(String::new, |to_us| format!("{to_us}us"));
             flags.extend(["--window".to_owned(), format!("{from_us}us..{to}")]);
         }
         if repeat > 1 {

@@ -25,8 +25,9 @@ const QUIET: Duration = Duration::from_millis(200);
 const QUIET_WITHIN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// tcpdump's buffer, KiB: all packets of a play. It has rooms of the snap length, which is more than any packet here has.
+/// tcpdump's buffer, KiB: all packets of a play.
 const BUFFER_KIB: &str = "65536";
+/// The snap length, which each packet takes in that buffer: more than any packet here has.
 const SNAP_BYTES: &str = "1024";
 
 /// tcpdump at work.
