@@ -55,6 +55,7 @@ fn main() -> ExitCode {
 fn measure(options: &peers::Options) -> Result<()> {
     let kqps = workspace::program(options.program())?;
     let calls = if options.needs_calls() { workspace::calls()? } else { PathBuf::new() };
+    let rings = if options.needs_rings() { workspace::rings()? } else { PathBuf::new() };
     let folder = workspace::metadata()?.target_directory.join("peers");
-    peers::run(options, Programs { kqps: &kqps, calls: &calls }, &folder)
+    peers::run(options, Programs { kqps: &kqps, calls: &calls, rings: &rings }, &folder)
 }

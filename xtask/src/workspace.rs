@@ -96,6 +96,12 @@ pub fn calls() -> Result<PathBuf> {
     Ok(metadata()?.target_directory.join("release/examples/calls"))
 }
 
+/// Builds the player's loop over rings without a kernel with optimisation, and returns its path.
+pub fn rings() -> Result<PathBuf> {
+    shell::run(cargo().args(["build", "--release", "--package", "kqps-player", "--example", "rings"]))?;
+    Ok(metadata()?.target_directory.join("release/examples/rings"))
+}
+
 /// Builds kqps with optimisation, and returns its path.
 fn release_build() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps"]))?;

@@ -36,6 +36,11 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
 }
 
 #[test]
+fn a_replay_is_as_it_was_captured() -> Result<()> {
+    alone(Proof::Replay)
+}
+
+#[test]
 fn a_starved_player_gives_no_rate() -> Result<()> {
     alone(Proof::Starved)
 }

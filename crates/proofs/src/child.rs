@@ -58,10 +58,16 @@ impl Running {
         Ok(Self { child, output, words })
     }
 
-    /// Reads the next line of its standard output as JSON. An error if it is no such JSON.
-    pub fn json_line<T: DeserializeOwned>(&mut self) -> Result<T> {
+    /// Reads the next line of its standard output, with its end. Empty if it wrote all that it will write.
+    pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    /// Reads the next line of its standard output as JSON. An error if it is no such JSON.
+    pub fn json_line<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let line = self.line()?;
         serde_json::from_str(&line).with_context(|| format!("{} printed {line:?}", self.words))
     }
 

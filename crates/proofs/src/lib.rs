@@ -7,6 +7,7 @@
 //! user would.
 
 pub mod child;
+mod path;
 pub mod peers;
 pub mod program;
 pub mod prove;

@@ -102,6 +102,17 @@ impl Program {
         Ok((echo, address))
     }
 
+    /// Starts an echo with one worker under an I/O model at the subject's end of a path, and waits until it can answer.
+    pub fn echo_over(&self, io: &str, path: &LaidPath) -> Result<(Running, SocketAddr)> {
+        let host = path.subject_address();
+        let address = path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")?;
+        let mut command = self.echo_command(&["--listen", &address.to_string(), "--io", io]);
+        path.place_subject(&mut command).context("entering a network namespace")?;
+        let mut echo = Running::start(&mut command)?;
+        echo.ready()?;
+        Ok((echo, address))
+    }
+
     /// Starts an echo with one worker at the subject's end of a path, and waits until it can answer over connections.
     /// Returns their address.
     pub fn stream_echo(&self, carrier: Carrier, path: &LaidPath) -> Result<(Running, SocketAddr)> {

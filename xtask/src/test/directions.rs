@@ -86,11 +86,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("kqps-faults", &["kqps-kernel", "kqps-observation", "kqps-tls"]),
-    // The proof of judgement judges, that of the gauge reads cores, and the name servers are started as the lab
-    // starts them.
+    // The proof of judgement judges, that of the gauge reads cores, that of replays writes and reads captures, and the
+    // name servers are started as the lab starts them.
     (
         "kqps-proofs",
         &[
+            "kqps-capture",
             "kqps-dataset",
             "kqps-faults",
             "kqps-host",

@@ -50,8 +50,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "pdns-backend-bind", shown_by: Sign::Library("pdns/libbindbackend.so") },
     Package { name: "pdns-recursor", shown_by: Sign::Program("pdns_recursor") },
     Package { name: "pdns-server", shown_by: Sign::Program("pdns_server") },
+    Package { name: "pdns-tools", shown_by: Sign::Program("dnsreplay") },
     Package { name: "python3", shown_by: Sign::Program("python3") },
     Package { name: "python3-venv", shown_by: Sign::PythonModules("venv, ensurepip") },
+    Package { name: "tcpdump", shown_by: Sign::Program("tcpdump") },
+    Package { name: "tcpreplay", shown_by: Sign::Program("tcpreplay") },
     Package { name: "unbound", shown_by: Sign::Program("unbound") },
 ];
 

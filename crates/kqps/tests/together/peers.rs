@@ -24,7 +24,8 @@ fn measured_for(seconds: f64, name: Name, only: Option<&str>, file: &str) -> Val
     let calls = kqps.with_file_name("examples/calls");
     // `cargo xtask test` builds it, and so does `cargo test` of the whole workspace.
     assert!(calls.is_file(), "build it first: cargo build --workspace --examples");
-    let programs = Programs { kqps, calls: &calls };
+    let rings = kqps.with_file_name("examples/rings");
+    let programs = Programs { kqps, calls: &calls, rings: &rings };
     measure(name, extent, programs, folder.path()).unwrap_or_else(|e| panic!("{e:#}"));
     serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
 }
@@ -104,6 +105,57 @@ fn connections_for_each_query_are_laid_beside_those_of_kxdpgun() {
         assert!(row["a"]["server"].as_str().unwrap().ends_with("over veth"), "{row}");
         assert!(row["b"]["counts"].as_str().unwrap().contains("SYNs"), "{row}");
     }
+}
+
+/// Whether the host lacks what measurements over veth with frames or captures need. Reports what that is.
+fn lacks(what: &str, programs: &[&str], capabilities: &[&str]) -> bool {
+    if let Some(program) = programs.iter().find(|program| programs::find(program).is_none()) {
+        skip(Capability::Programs, format!("{what}: `{program}` is missing"));
+        return true;
+    }
+    let reason = capabilities.iter().find_map(|name| kqps_kernel::probe::probe_one(name).err());
+    reason.inspect(|reason| skip(Capability::Networks, format!("{what}: {reason}"))).is_some()
+}
+
+#[test]
+fn players_and_servers_past_the_stack_are_laid_beside_others() {
+    if lacks("players past the stack", &["kxdpgun", "nsd", "ip"], &["veth", "af-xdp"]) {
+        return;
+    }
+    let rings = Path::new(env!("CARGO_BIN_EXE_kqps")).with_file_name("examples/rings");
+    assert!(rings.is_file(), "build it first: cargo build --workspace --examples");
+    // UDP beside kxdpgun, by sockets and at our echo; connections beside kxdpgun; our server beside NSD.
+    for (only, rows) in [("echo mmsg", 3), ("at NSD: kqps --io xdp, correct answers / kxdpgun -T", 1), ("auth xdp", 1)]
+    {
+        let table = measured_for(0.5, Name::Xdp, Some(only), "xdp.json");
+        every_row_has_a_ratio(&table, rows);
+        for row in table["rows"].as_array().unwrap() {
+            assert!(row["a"]["server"].as_str().unwrap().ends_with("over veth"), "{row}");
+        }
+    }
+    let table = measured_of(Name::Xdp, Some("rings"), "xdp.json");
+    let own = &table["singles"].as_array().unwrap()[0];
+    assert!(own["found"]["median"].as_f64().unwrap() > 0.0, "{own}");
+}
+
+#[test]
+fn replays_are_laid_beside_those_of_other_programs() {
+    if lacks("replays beside those of others", &["tcpreplay", "dnsreplay", "ip"], &["veth"]) {
+        return;
+    }
+    let table = measured(Name::Replay, "replay.json");
+    let singles = table["singles"].as_array().unwrap();
+    // Three figures of each of three players, and two of compiling.
+    assert_eq!(singles.len(), 11);
+    let limited = singles.iter().filter(|one| one["pass"].is_boolean());
+    assert_eq!(limited.count(), 4, "{table}");
+    for one in singles {
+        assert!(one["found"]["median"].is_f64(), "{one}");
+    }
+    let arrived = |at: usize| singles[at]["beside"][0]["arrived"].as_u64().unwrap();
+    // kqps gives up queries that it reaches late, as it may beside other tests.
+    assert!((1..=12_000).contains(&arrived(0)), "{table}");
+    assert_eq!(arrived(3), 12_000, "tcpreplay sends every frame: {table}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// The first rates that it is given, connections a second: rates that a server on one core can be expected to serve.
 const FIRST_OVER_TCP_QPS: u32 = 15_000;
 const FIRST_OVER_QUIC_QPS: u32 = 2_000;
+/// Over UDP: queries a second.
+const FIRST_OVER_UDP_QPS: u32 = 150_000;
 
 /// The factor between two rates of the climb, and that to the rates between them, its square root.
 const STEP: f64 = 1.4;
@@ -31,7 +33,13 @@ const MORE: f64 = 1.02;
 
 /// The first rate for a player with these flags, queries a second.
 pub(super) fn first_qps(flags: &[&str]) -> u32 {
-    if flags.contains(&"-U") { FIRST_OVER_QUIC_QPS } else { FIRST_OVER_TCP_QPS }
+    if flags.contains(&"-U") {
+        FIRST_OVER_QUIC_QPS
+    } else if flags.contains(&"-T") {
+        FIRST_OVER_TCP_QPS
+    } else {
+        FIRST_OVER_UDP_QPS
+    }
 }
 
 /// Looks for its best rate, since it sends at the rate that it is given, whatever is answered: plays at rising rates
@@ -129,6 +137,18 @@ duration: 0 s
         let (count, per_s) = replies(SUMMARY).unwrap();
         assert_eq!(count, 4_497);
         assert!((per_s - 14_990.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn replies_over_udp_are_read_alike() {
+        let summary = "total queries:     300000 (149990 pps)\n\
+                       total replies:     299000 (149490 pps) (99%)\n\
+                       responded NOERROR:   299000\n";
+        let (count, per_s) = replies(summary).unwrap();
+        assert_eq!(count, 299_000);
+        assert!((per_s - 149_490.0).abs() < 1e-9);
+        let flags = [&["-T"][..], &["-U"], &["-l", "198.19.0.0/16"]];
+        assert_eq!(flags.map(first_qps), [15_000, 2_000, 150_000]);
     }
 
     #[test]

@@ -8,14 +8,16 @@ mod dnsperf;
 mod figure;
 mod foreign;
 mod kxdpgun;
-mod path;
 mod player;
 mod precision;
+mod replay;
 mod report;
+mod rings;
 mod rows;
 mod s_time;
 mod server;
 mod side;
+mod single;
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,10 @@ pub enum Name {
     Front,
     /// `kqps load` with dnsperf, kxdpgun and OpenSSL over connections, and `kqps serve auth` with NSD and Knot DNS
     Transports,
+    /// `--io xdp` with kxdpgun, with sockets, and with NSD, over veth; and the player's own share
+    Xdp,
+    /// Replays of a capture with tcpreplay and dnsreplay, and how fast a capture is compiled
+    Replay,
 }
 
 /// The options of `cargo xtask peers`.
@@ -64,6 +70,7 @@ pub struct Options {
 struct Bench<'a> {
     kqps: Program,
     calls: &'a Path,
+    rings: &'a Path,
     seconds: f64,
     /// Whether the run only shows that it works, with fewer blocks than figures need.
     is_short: bool,
@@ -88,6 +95,11 @@ impl Options {
     pub fn needs_calls(&self) -> bool {
         self.name == Name::Echo
     }
+
+    /// Whether the player's loop is measured over rings without a kernel.
+    pub fn needs_rings(&self) -> bool {
+        self.name == Name::Xdp
+    }
 }
 
 /// Measures, and prints a table. The figures go to `NAME.json` in `folder`. An error if a row fails or misses its
@@ -104,6 +116,8 @@ pub struct Programs<'a> {
     pub kqps: &'a Path,
     /// The bare system calls of an echo, which only [`Name::Echo`] needs.
     pub calls: &'a Path,
+    /// The player's loop over rings without a kernel, which only [`Name::Xdp`] needs.
+    pub rings: &'a Path,
 }
 
 /// How much to measure.
@@ -130,6 +144,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     let bench = Bench {
         kqps,
         calls: programs.calls,
+        rings: programs.rings,
         seconds,
         is_short: blocks < BLOCKS,
         queries: &queries,
@@ -153,11 +168,17 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
         Some(over) => precision::measure(&bench, blocks, over)?,
         None => Vec::new(),
     };
-    if found.is_empty() && precise.is_empty() && failed.is_empty() {
+    let (singles, unable) = match name {
+        Name::Xdp => rings::measure(&bench, blocks, is_wanted)?,
+        Name::Replay => replay::measure(&bench, blocks, is_wanted)?,
+        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Transports => (Vec::new(), Vec::new()),
+    };
+    skipped.extend(unable);
+    if found.is_empty() && precise.is_empty() && singles.is_empty() && failed.is_empty() {
         ensure!(!skipped.is_empty(), "no row has these words");
         bail!("every row with these words is skipped");
     }
-    let measured = report::Measurements { found: &found, precise: &precise, skipped: &skipped };
+    let measured = report::Measurements { found: &found, precise: &precise, singles: &singles, skipped: &skipped };
     report::print(&measured);
     let path = folder.join(format!("{name:?}.json").to_lowercase());
     report::write(&path, &bench, blocks, &measured)?;

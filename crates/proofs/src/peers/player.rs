@@ -66,7 +66,7 @@ impl Player {
             }
             Self::Kxdpgun => {
                 "replies, matched to no query, those of the seconds after the load included; what it calls sent \
-                 are SYNs or Initial packets"
+                 are SYNs or Initial packets, and over UDP queries"
             }
             Self::OpensslTime => "completed full handshakes, one after the other",
         }

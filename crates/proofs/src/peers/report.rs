@@ -15,6 +15,7 @@ use super::player::Player;
 use super::precision::{Precision, SECOND_WITHIN, TENTH_WITHIN};
 use super::rows::Skipped;
 use super::side::{Measured, Side};
+use super::single::Single;
 
 const SCHEMA: u32 = 1;
 
@@ -28,12 +29,13 @@ const BUSY_CORES: f64 = 0.8;
 pub(super) struct Measurements<'a> {
     pub(super) found: &'a [Compared],
     pub(super) precise: &'a [Precision],
+    pub(super) singles: &'a [Single],
     pub(super) skipped: &'a [Skipped],
 }
 
 /// Prints a row for every comparison and every rate.
 pub(super) fn print(measured: &Measurements<'_>) {
-    let &Measurements { found: compared, precise, skipped } = measured;
+    let &Measurements { found: compared, precise, singles, skipped } = measured;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header([
@@ -69,6 +71,16 @@ pub(super) fn print(measured: &Measurements<'_>) {
                 verdict(Some(off.high <= within)),
             ]);
         }
+    }
+    for one in singles {
+        let words = |value| one.unit.words(value);
+        table.add_row([
+            one.what.clone(),
+            words(one.found.median),
+            format!("{} to {}", words(one.found.low), words(one.found.high)),
+            one.target_words(),
+            verdict(one.is_met()),
+        ]);
     }
     println!("{table}");
     for player in players(compared) {
@@ -150,6 +162,7 @@ pub(super) fn write(path: &Path, bench: &Bench<'_>, blocks: u32, measured: &Meas
         "server_cpu": bench.kqps.subject_cpu,
         "rows": rows,
         "open_loop": open_loop,
+        "singles": measured.singles.iter().map(Single::record).collect::<Vec<_>>(),
         "skipped": measured.skipped,
     });
     fs::write(path, format!("{record:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,6 +1,7 @@
 //! The rows: which sides are compared, by which figure, and the required ratio.
 
 mod transports;
+mod xdp;
 
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
@@ -66,6 +67,9 @@ pub(super) fn of(name: Name) -> Vec<Row> {
         Name::Auth => auth(),
         Name::Front => front(),
         Name::Transports => transports::rows(),
+        Name::Xdp => xdp::rows(),
+        // All of its figures are held to limits.
+        Name::Replay => Vec::new(),
     }
 }
 
@@ -84,8 +88,8 @@ const NOTHING_CHECKED: &[&str] = &["-c", "64", "--check", "off"];
 const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
 
 fn player() -> Vec<Row> {
-    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo) };
-    let dnsperf = |echo, flags| Side { player: Player::Dnsperf, flags, server: Server::Echo(echo) };
+    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo, Kind::Loopback) };
+    let dnsperf = |echo, flags| Side { player: Player::Dnsperf, flags, server: Server::Echo(echo, Kind::Loopback) };
     vec![
         Row {
             what: "answered rate at echo mmsg: kqps / dnsperf",
@@ -126,7 +130,7 @@ fn player() -> Vec<Row> {
 }
 
 fn echo() -> Vec<Row> {
-    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo) };
+    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo, Kind::Loopback) };
     let calls = |io| Side { player: Player::Kqps, flags: WINDOW, server: Server::Calls(io) };
     vec![
         Row {
@@ -226,7 +230,7 @@ fn auth() -> Vec<Row> {
             "answered rate: kqps auth mmsg / kqps echo mmsg",
             0.85,
             ours("mmsg", USUAL, WINDOW),
-            Side { player: Player::Kqps, flags: WINDOW, server: Server::Echo("mmsg") },
+            Side { player: Player::Kqps, flags: WINDOW, server: Server::Echo("mmsg", Kind::Loopback) },
         ),
         most(
             "player's CPU per million answers at 100 kqps: --check answers / off",

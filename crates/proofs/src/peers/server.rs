@@ -12,16 +12,17 @@ use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 use tempfile::TempDir;
 
+use super::Bench;
 use super::data::Data;
-use super::{Bench, path};
 use crate::child::{Running, pinned};
+use crate::path;
 use crate::program::Carrier;
 
 /// A server before its start. It has one worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Server {
-    /// Our echo under an I/O model.
-    Echo(&'static str),
+    /// Our echo under an I/O model, at the end of a path.
+    Echo(&'static str, Kind),
     /// Our echo over connections, at the end of a path.
     StreamEcho(Carrier, Kind),
     /// The system calls of that echo, and hardly anything else.
@@ -46,6 +47,9 @@ pub(super) struct Named {
     /// The path at whose end it is started.
     pub(super) path: Kind,
 }
+
+/// The I/O model of servers and players that exchange frames with their device.
+pub(super) const FRAMES: &str = "xdp";
 
 /// The file with a front's process ID. The servers behind it have others.
 const FRONT_PID: &str = "front.pid";
@@ -86,7 +90,7 @@ impl Server {
     /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => None,
+            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
         }
     }
@@ -94,8 +98,8 @@ impl Server {
     /// The path at whose end it is started.
     pub(super) fn path(&self) -> Kind {
         match self {
-            Self::Echo(_) | Self::Calls(_) => Kind::Loopback,
-            Self::StreamEcho(_, path) => *path,
+            Self::Calls(_) => Kind::Loopback,
+            Self::Echo(_, path) | Self::StreamEcho(_, path) => *path,
             Self::Named(named) => named.path,
         }
     }
@@ -103,7 +107,7 @@ impl Server {
     /// Why it cannot be started on this host; `None` if it can, as far as is known before.
     pub(super) fn lacks(&self) -> Option<String> {
         let program = match self {
-            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => None,
+            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => None,
             Self::Named(named) => named.missing_program(),
         };
         program
@@ -111,9 +115,18 @@ impl Server {
             .or_else(|| path::lacks(self.path()))
     }
 
+    /// Whether it exchanges frames with its device, past the kernel.
+    pub(super) fn needs_frames(&self) -> bool {
+        match self {
+            Self::Echo(io, _) => *io == FRAMES,
+            Self::Named(named) => named.io == FRAMES,
+            Self::StreamEcho(..) | Self::Calls(_) => false,
+        }
+    }
+
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
-            Self::Echo(_) | Self::StreamEcho(..) | Self::Calls(_) => BTreeMap::new(),
+            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => BTreeMap::new(),
             Self::Named(named) => named.settings.iter().copied().collect(),
         }
     }
@@ -121,7 +134,7 @@ impl Server {
     /// Its name in tables.
     pub(super) fn words(&self) -> String {
         let name = match self {
-            Self::Echo(io) => format!("echo {io}"),
+            Self::Echo(io, _) => format!("echo {io}"),
             Self::StreamEcho(carrier, _) => format!("echo {}", carrier.scheme()),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) if named.transport == Transport::Tcp => format!("{} tcp", named.subject),
@@ -136,7 +149,8 @@ impl Server {
     /// Starts it at the end of a path of its kind, and waits until it answers.
     pub(super) fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
         match self {
-            Self::Echo(io) => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::Echo(io, Kind::Loopback) => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::Echo(io, Kind::Veth) => Ok(Up::echo(bench.kqps.echo_over(io, path)?)),
             Self::StreamEcho(carrier, _) => Ok(Up::echo(bench.kqps.stream_echo(*carrier, path)?)),
             Self::Calls(io) => {
                 let mut calls =

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::probe;
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
 use serde::Serialize;
@@ -10,10 +11,10 @@ use serde::Serialize;
 use super::figure::{Figure, Reported, SUBJECT_CPU};
 use super::foreign::Watch;
 use super::player::Player;
-use super::server::{Server, Up};
-use super::{Bench, dnsperf, kxdpgun, path, s_time};
+use super::server::{FRAMES, Server, Up};
+use super::{Bench, dnsperf, kxdpgun, s_time};
 use crate::child::Running;
-use crate::program;
+use crate::{path, program};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
@@ -177,7 +178,12 @@ impl Side {
 
     /// Why it cannot be measured on this host; `None` if it can, as far as is known before.
     pub(super) fn lacks(&self) -> Option<String> {
-        self.player.lacks().or_else(|| self.server.lacks())
+        let no_frames = || {
+            let has_frames = self.flags.contains(&FRAMES) || self.server.needs_frames();
+            let reason = probe::probe_one("af-xdp").err().filter(|_| has_frames)?;
+            Some(format!("--io {FRAMES} needs AF_XDP: {reason}"))
+        };
+        self.player.lacks().or_else(|| self.server.lacks()).or_else(no_frames)
     }
 
     /// The player's query file. An echo gets one without other rcodes than its own, which it could not

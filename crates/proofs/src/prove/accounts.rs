@@ -1,13 +1,20 @@
 //! The accounts: a relay makes faults, and the player must report each of them, to the last query.
 
+mod frames;
+
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
+use kqps_lab::path::LaidPath;
 use kqps_observation::{Accounts, Trial};
 
 use super::{Bench, QUERIES, Size, player_ios};
-use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
+use crate::child::Running;
+use crate::program;
 
 /// The load of a trial: the I/O, and further flags.
 type LoadFlags = (&'static str, &'static [&'static str]);
@@ -58,9 +65,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let loads: Vec<LoadFlags> =
         LOADS.into_iter().filter(|(io, _)| *io == "auto" || ios.contains(io)).collect();
     match bench.size {
-        Size::Small => once(bench, &loads),
-        Size::Whole => again_and_again(bench, &loads),
+        Size::Small => once(bench, &loads)?,
+        Size::Whole => again_and_again(bench, &loads)?,
     }
+    frames::prove(bench)
 }
 
 /// Plays every load once, some at the same time.
@@ -104,33 +112,41 @@ impl Queries {
     fn new(bench: &Bench, names: u32, passes: u64) -> Result<Self> {
         Ok(Self { file: bench.queries_with_answers(names)?, names, passes })
     }
+
+    /// The number of sockets that they need, for a flag.
+    fn sockets(&self) -> String {
+        (u64::from(self.names) * self.passes).div_ceil(PER_SOCKET).max(2).to_string()
+    }
 }
 
 /// Plays a trial until one proves something, and compares it with the relay's counts.
 fn play(bench: &Bench, &(io, more): &LoadFlags, queries: &Queries, seed: u64) -> Result<Trial> {
-    let sockets = (u64::from(queries.names) * queries.passes).div_ceil(PER_SOCKET).max(2).to_string();
+    let sockets = queries.sockets();
     let passes = queries.passes.to_string();
     let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
     flags.extend(["--io", io, "--check", "answers"]);
     flags.extend(more);
-    let agreed = agreed(bench, &flags, &queries.file, seed);
+    let agreed = agreed(bench, &LaidPath::Loopback, &Plan::every(SHARE_EACH)?, &flags, &queries.file, seed);
     let trial = agreed.with_context(|| format!("with seed {seed}, --io {io} {}", more.join(" ")))?;
     eprintln!("{} queries agree (--io {} {})", trial.accounts.sent, trial.players.first.io, more.join(" "));
     Ok(trial)
 }
 
-/// A trial that proves something and agrees with the relay's counts.
-fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial> {
+/// A trial over a path that proves something and agrees with the relay's counts.
+fn agreed(
+    bench: &Bench,
+    path: &LaidPath,
+    plan: &Plan,
+    flags: &[&str],
+    file: &Path,
+    seed: u64,
+) -> Result<Trial> {
     let mut doubts = Vec::new();
     for _ in 0..ATTEMPTS {
-        let relay = Relay::start(RelaySettings {
-            plan: Plan::every(SHARE_EACH)?,
-            seed,
-            late_us: LATE_US,
-            cpu: Some(bench.kqps.subject_cpu),
-            ..RelaySettings::default()
-        })?;
-        let trial = bench.kqps.trial(relay.address(), file, flags)?;
+        let settings =
+            RelaySettings { plan: plan.clone(), seed, late_us: LATE_US, ..RelaySettings::default() };
+        let relay = start(bench, path, settings)?;
+        let trial = program::finish(begin(bench, path, relay.address(), file, flags)?)?.measured()?;
         let counts = relay.stop()?;
         match doubt(&trial, &counts) {
             None => return compare(&trial, &counts).map(|()| trial),
@@ -138,6 +154,26 @@ fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial
         }
     }
     bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+}
+
+/// Starts a relay at the subject's end of a path, on the subject's core.
+fn start(bench: &Bench, path: &LaidPath, settings: RelaySettings) -> Result<Relay> {
+    let listen = SocketAddr::new(path.subject_address(), 0);
+    let settings = RelaySettings { listen, cpu: Some(bench.kqps.subject_cpu), ..settings };
+    Ok(path.at_subject(|| Relay::start(settings).map_err(io::Error::other))?)
+}
+
+/// Starts a player at the other end.
+fn begin(
+    bench: &Bench,
+    path: &LaidPath,
+    target: SocketAddr,
+    file: &Path,
+    flags: &[&str],
+) -> Result<Running> {
+    let mut command = bench.kqps.load_command(target, file, flags);
+    path.place_player(&mut command).context("entering a network namespace")?;
+    Running::start(&mut command)
 }
 
 /// Why the trial proves nothing about the player's accounts, or `None`: packets were lost elsewhere, or a

@@ -14,6 +14,7 @@ mod kill;
 mod ledger;
 mod overload;
 mod quota;
+mod replay;
 mod reproduce;
 mod search;
 mod soak;
@@ -40,6 +41,8 @@ pub enum Proof {
     Accounts,
     /// Accounts of queries and connections agree with a server that makes faults, over TCP, TLS, HTTPS and QUIC
     Connections,
+    /// Every query of a known capture leaves in order, at its time and for its client, as tcpdump records it
+    Replay,
     /// A subject that pauses for a second shows in the quantiles
     Freeze,
     /// A constant delay moves the median by exactly that much
@@ -95,7 +98,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (connections, front, judgement, reproduce)
+    /// Prove only the part of this name (connections, front, judgement, replay, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -205,11 +208,15 @@ fn player_ios() -> Vec<&'static str> {
 /// `program` is the tested program.
 pub fn run(options: &Options, program: &Path) -> Result<()> {
     let is_one = |proof: &Proof| {
-        matches!(proof, Proof::Connections | Proof::Front | Proof::Judgement | Proof::Reproduce)
+        matches!(
+            proof,
+            Proof::Connections | Proof::Front | Proof::Judgement | Proof::Replay | Proof::Reproduce
+        )
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of connections, front, judgement and reproduce have names, those of other proofs have none"
+        "--only: the parts of connections, front, judgement, replay and reproduce have names, those of other proofs \
+         have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -239,6 +246,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
     match proof {
         Proof::Accounts => accounts::prove(bench),
         Proof::Connections => connections::prove(bench),
+        Proof::Replay => replay::prove(bench),
         Proof::Freeze => freeze::prove(bench),
         Proof::Delay => delay::prove(bench),
         Proof::Starved => starved::prove(bench),

@@ -5,8 +5,8 @@ use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 
 use super::{PLAYERS_CPU, Row, Target, USUAL};
+use crate::path::SOURCES;
 use crate::peers::figure::{Figure, SUBJECT_CPU};
-use crate::peers::path::SOURCES;
 use crate::peers::player::{Handshake, Player};
 use crate::peers::server::{Named, Server};
 use crate::peers::side::Side;

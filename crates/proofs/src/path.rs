@@ -14,11 +14,11 @@ use crate::shell;
 
 /// The source addresses of players on a veth path, from the network that is set aside for benchmarks (RFC 2544,
 /// appendix C.2.2). They are so many that no player runs out of ports.
-pub(super) const SOURCES: &str = "198.19.0.0/16";
+pub(crate) const SOURCES: &str = "198.19.0.0/16";
 
 /// Lays a path, the same for every player. The server's end completes the checksums of its packets, since a player that
 /// bypasses the kernel would find them wrong. Each device has one queue, since kxdpgun starts a thread for each.
-pub(super) fn lay(kind: Kind) -> Result<LaidPath> {
+pub(crate) fn lay(kind: Kind) -> Result<LaidPath> {
     if kind == Kind::Loopback {
         return Ok(LaidPath::Loopback);
     }
@@ -32,7 +32,7 @@ pub(super) fn lay(kind: Kind) -> Result<LaidPath> {
 }
 
 /// Why this host cannot lay a path; `None` if it can.
-pub(super) fn lacks(kind: Kind) -> Option<String> {
+pub(crate) fn lacks(kind: Kind) -> Option<String> {
     if kind == Kind::Loopback {
         return None;
     }

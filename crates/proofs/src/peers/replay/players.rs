@@ -1,0 +1,126 @@
+//! The programs that replay a capture: their command lines, and what they say of it.
+
+use std::net::SocketAddrV4;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use kqps_kernel::namespace::veth;
+use kqps_lab::path::LaidPath;
+use serde_json::{Value, json};
+
+use crate::child::{Running, pinned};
+use crate::path::SOURCES;
+use crate::peers::Bench;
+use crate::{program, shell};
+
+/// How long a program may take to end after its output.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// A program that replays captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replayer {
+    /// `kqps load` with captured arrivals.
+    Kqps,
+    /// Raw frames on the device, without regard to what comes back.
+    Tcpreplay,
+    /// Queries from one socket. It waits for answers: more than some thousand without one stop it.
+    Dnsreplay,
+}
+
+impl Replayer {
+    pub(super) const ALL: [Self; 3] = [Self::Kqps, Self::Tcpreplay, Self::Dnsreplay];
+
+    /// Its words in tables.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Kqps => "replay of a capture by kqps",
+            Self::Tcpreplay => "replay of a capture by tcpreplay",
+            Self::Dnsreplay => "replay of a capture by dnsreplay, whose queries are answered",
+        }
+    }
+
+    /// Whether it stops without answers.
+    pub(super) fn needs_answers(self) -> bool {
+        self == Self::Dnsreplay
+    }
+
+    /// Why it cannot play on this host; `None` if it can.
+    pub(super) fn lacks(self) -> Option<String> {
+        let program = self.program()?;
+        shell::find(program).is_none().then(|| {
+            format!("{program} is missing; `cargo xtask test --only packages` installs it")
+        })
+    }
+
+    /// The program; `None` for kqps.
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Kqps => None,
+            Self::Tcpreplay => Some("tcpreplay"),
+            Self::Dnsreplay => Some("dnsreplay"),
+        }
+    }
+
+    /// Replays a file once, on the player's core and at the player's end of a path. Returns what it says, and its CPU
+    /// seconds.
+    pub(super) fn play(
+        self,
+        bench: &Bench<'_>,
+        path: &LaidPath,
+        file: &Path,
+        target: SocketAddrV4,
+    ) -> Result<Value> {
+        match self {
+            Self::Kqps => kqps(bench, path, file, target),
+            Self::Tcpreplay => self.other(bench, path, |command| {
+                command.args(["-i", veth::DEVICE]).arg(file);
+            }),
+            Self::Dnsreplay => self.other(bench, path, |command| {
+                command.arg(file).args([target.ip().to_string(), target.port().to_string()]);
+            }),
+        }
+    }
+
+    fn other(self, bench: &Bench<'_>, path: &LaidPath, flags: impl FnOnce(&mut Command)) -> Result<Value> {
+        let name = self.program().context("kqps is started in another way")?;
+        let program = shell::find(name).with_context(|| format!("{name} is missing"))?;
+        let mut command = pinned(&bench.kqps.player_cpu.to_string(), program);
+        flags(&mut command);
+        // Its warnings would appear among our own lines.
+        command.stderr(Stdio::null());
+        path.place_player(&mut command).context("entering a network namespace")?;
+        let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
+        if ended.code != Some(0) {
+            bail!("{} ended with {:?}: {}", shell::words(&command), ended.code, ended.output);
+        }
+        Ok(json!({ "cpu_s": ended.cpu_s, "output": ended.output }))
+    }
+}
+
+/// Replays with one thread on a core of its own. The receiver answers nothing, so the player waits for no reply for
+/// long.
+fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4) -> Result<Value> {
+    let server_cpu = bench.kqps.subject_cpu.to_string();
+    let flags = [
+        "-T", "1", "--arrivals", "captured", "-a", SOURCES, "--seed", "1", "-t", "100ms", "--drain", "100ms",
+        "--subject", "none", "--subject-cpus", &server_cpu,
+    ];
+    let mut command = bench.kqps.load_command(target.into(), file, &flags);
+    command.env("XDG_CACHE_HOME", bench.scratch.join("cache"));
+    // It says that nothing was answered.
+    command.stderr(Stdio::null());
+    path.place_player(&mut command).context("entering a network namespace")?;
+    let played = program::finish(Running::start(&mut command)?)?;
+    let cpu_s = played.cpu_s;
+    let trial = played.measured()?;
+    trial.accounts.check()?;
+    Ok(json!({
+        "cpu_s": cpu_s,
+        "accounts": trial.accounts,
+        "unsent_causes": trial.unsent_causes,
+        "lag_us": trial.lag_us,
+        "clients": trial.replay.map(|replay| (replay.clients, replay.addresses, replay.clients_sharing)),
+    }))
+}

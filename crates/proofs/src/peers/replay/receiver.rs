@@ -1,0 +1,104 @@
+//! The receiver at the server's end: it notes when the kernel got each query, and knows none of the players. It answers
+//! only if it has to, since replies would take CPU time from the player's core.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, Result, anyhow};
+use kqps_kernel::udp::Peer;
+use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait, affinity};
+use kqps_lab::path::LaidPath;
+
+use super::traffic::{Seen, number_of};
+
+/// Room for more than half a second of the fastest traffic.
+const BUFFER_BYTES: usize = 256 << 20;
+const BATCH: usize = 64;
+const MESSAGE_BYTES: usize = 512;
+
+/// The longest sleep, so that the loop notices a stop.
+const SLEEP_NS: u64 = 10_000_000;
+
+/// A receiver that runs in a thread of its own. Dropping it stops it.
+pub(super) struct Receiver {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Arrived>>>,
+}
+
+/// What arrived.
+pub(super) struct Arrived {
+    pub(super) queries: Vec<Seen>,
+    /// Datagrams that the socket dropped.
+    pub(super) dropped: u64,
+}
+
+impl Receiver {
+    /// Opens a socket at the subject's end of a path, and starts to receive on a core.
+    pub(super) fn start(path: &LaidPath, address: SocketAddr, cpu: u32, answers: bool) -> Result<Self> {
+        let options =
+            UdpOptions { recv_buffer: Some(BUFFER_BYTES), timestamps: true, ..UdpOptions::default() };
+        let socket = path
+            .at_subject(|| UdpSocket::bind(address, &options))
+            .with_context(|| format!("the receiver cannot open {address}"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_stopped = Arc::clone(&stop);
+        let work = move || {
+            affinity::pin_thread(cpu).with_context(|| format!("cannot pin the receiver to core {cpu}"))?;
+            receive(&socket, answers, &is_stopped)
+        };
+        let thread = std::thread::Builder::new().name("receiver".into()).spawn(work)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Stops it once nothing is left to read, and returns what arrived.
+    pub(super) fn stop(mut self) -> Result<Arrived> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the receiver was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the receiver panicked"))?
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The caller dropped it instead of asking for the result.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn receive(socket: &UdpSocket, answers: bool, stop: &AtomicBool) -> Result<Arrived> {
+    let mut batch = RecvBatch::new(BATCH, MESSAGE_BYTES);
+    let mut queries = Vec::new();
+    let mut first_ns = None;
+    let mut reply = Vec::with_capacity(MESSAGE_BYTES);
+    loop {
+        let is_last = stop.load(Ordering::Relaxed);
+        let received = batch.recv(socket, Wait::No)?;
+        for index in 0..received {
+            let query = batch.message(index);
+            let Some(number) = number_of(query.bytes) else { continue };
+            let at_ns = query.arrived_ns.context("the kernel gives no time of arrival")?;
+            let since_ns = at_ns.saturating_sub(*first_ns.get_or_insert(at_ns));
+            queries.push(Seen { number, at_ns: since_ns });
+            if answers {
+                reply.clear();
+                reply.extend_from_slice(query.bytes);
+                // QR (RFC 1035, section 4.1.1).
+                reply[2] |= 0x80;
+                // A reply that the kernel refuses is lost, like any datagram.
+                let _ = socket.send(&reply, &Peer { address: query.from, asked: None });
+            }
+        }
+        if received == 0 {
+            if is_last {
+                break;
+            }
+            socket.wait_readable(SLEEP_NS)?;
+        }
+    }
+    Ok(Arrived { queries, dropped: socket.drops()? })
+}

@@ -1,0 +1,199 @@
+//! The capture that all players replay: queries at even times, in Ethernet frames with times in microseconds, which all
+//! of them can read. The name of each query has its number, so that the receiver knows when it was due.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::net::SocketAddrV4;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::client;
+
+/// Queries of many clients at one rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    /// A divisor of a million, so that each query is due at a whole microsecond.
+    pub(super) rate_qps: u32,
+    pub(super) queries: u32,
+    pub(super) clients: u32,
+}
+
+/// A query that the receiver saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Its number in the capture.
+    pub(super) number: u32,
+    /// Nanoseconds since the first query came.
+    pub(super) at_ns: u64,
+}
+
+/// When the first query comes, seconds since 1970: the beginning of 2026.
+const BEGIN_S: u64 = 1_767_225_600;
+
+/// Digits of a number in a name.
+const DIGITS: usize = 8;
+
+/// Where the digits begin in a message: after the header, the length of the first label and its letter.
+const DIGITS_AT: usize = 14;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+impl Traffic {
+    /// When a query is due, nanoseconds after the first one.
+    fn due_ns(&self, number: u32) -> u64 {
+        u64::from(number) * (1_000_000 / u64::from(self.rate_qps)) * 1000
+    }
+
+    /// Writes the capture. Frames go to the device with this hardware address.
+    pub(super) fn write(&self, path: &Path, device: [u8; 6], server: SocketAddrV4) -> Result<()> {
+        let write = || -> io::Result<()> {
+            let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+            // Version 2.4 with microseconds, the snap length of tcpdump, and Ethernet.
+            for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 1 << 18, 1] {
+                out.write_all(&word.to_le_bytes())?;
+            }
+            let mut random = fastrand::Rng::with_seed(1);
+            let mut frame = Vec::with_capacity(128);
+            for number in 0..self.queries {
+                let from = SocketAddrV4::new(client(random.u32(..self.clients)), random.u16(1024..61_000));
+                frame.clear();
+                write_frame(&mut frame, device, (from, server), number);
+                let at_us = self.due_ns(number) / 1000;
+                let (seconds, rest_us) = (BEGIN_S + at_us / 1_000_000, at_us % 1_000_000);
+                let bytes = frame.len() as u32;
+                for word in [seconds as u32, rest_us as u32, bytes, bytes] {
+                    out.write_all(&word.to_le_bytes())?;
+                }
+                out.write_all(&frame)?;
+            }
+            out.flush()
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// How late each query came compared with the one that was least late, in microseconds and ascending, and by what
+    /// share the worst whole second differs from the rate.
+    pub(super) fn compare(&self, seen: &[Seen]) -> (Vec<u64>, f64) {
+        let offset_ns = |one: &Seen| one.at_ns as i64 - self.due_ns(one.number) as i64;
+        let least_ns = seen.iter().map(offset_ns).min().unwrap_or(0);
+        let mut late: Vec<u64> = seen.iter().map(|one| (offset_ns(one) - least_ns) as u64 / 1000).collect();
+        late.sort_unstable();
+        let whole = (u64::from(self.queries) / u64::from(self.rate_qps)) as usize;
+        let mut bins = vec![0_u64; whole];
+        for one in seen {
+            if let Some(bin) = bins.get_mut((one.at_ns / SECOND_NS) as usize) {
+                *bin += 1;
+            }
+        }
+        let rate = f64::from(self.rate_qps);
+        let worst = bins.iter().map(|count| (*count as f64 / rate - 1.0).abs()).fold(0.0, f64::max);
+        (late, worst)
+    }
+}
+
+/// The value at a quantile of ascending values, 0 to 1; 0 without values.
+pub(super) fn quantile(ascending: &[u64], quantile: f64) -> u64 {
+    let at = (ascending.len() as f64 * quantile) as usize;
+    ascending.get(at.min(ascending.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+/// The number in the name of a query; `None` if the message is no query of such traffic.
+pub(super) fn number_of(message: &[u8]) -> Option<u32> {
+    let digits = message.get(DIGITS_AT..DIGITS_AT + DIGITS)?;
+    digits.iter().try_fold(0, |number: u32, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
+    })
+}
+
+/// Appends a frame with a query: Ethernet, IPv4 (RFC 791), UDP without a checksum (RFC 768), and a message.
+fn write_frame(frame: &mut Vec<u8>, device: [u8; 6], ends: (SocketAddrV4, SocketAddrV4), number: u32) {
+    let (from, to) = ends;
+    frame.extend_from_slice(&device);
+    // A locally administered address, and the type of IPv4.
+    frame.extend_from_slice(&[0x02, 0, 0, 0, 0, 1, 0x08, 0x00]);
+    let message = message(number);
+    let udp_bytes = 8 + message.len() as u16;
+    let header_at = frame.len();
+    frame.extend_from_slice(&[0x45, 0]);
+    frame.extend_from_slice(&(20 + udp_bytes).to_be_bytes());
+    // ID, the flag against fragments, TTL, UDP, and room for the checksum.
+    frame.extend_from_slice(&(number as u16).to_be_bytes());
+    frame.extend_from_slice(&[0x40, 0, 64, 17, 0, 0]);
+    for address in [from.ip(), to.ip()] {
+        frame.extend_from_slice(&address.octets());
+    }
+    let checksum = checksum(&frame[header_at..]);
+    frame[header_at + 10..header_at + 12].copy_from_slice(&checksum.to_be_bytes());
+    for word in [from.port(), to.port(), udp_bytes, 0] {
+        frame.extend_from_slice(&word.to_be_bytes());
+    }
+    frame.extend_from_slice(&message);
+}
+
+/// A query of type A for `qNUMBER.example.test`, with RD.
+fn message(number: u32) -> Vec<u8> {
+    let mut message = Vec::with_capacity(48);
+    message.extend_from_slice(&(number as u16).to_be_bytes());
+    message.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    message.push(1 + DIGITS as u8);
+    message.extend_from_slice(format!("q{number:0DIGITS$}").as_bytes());
+    message.extend_from_slice(b"\x07example\x04test\0\0\x01\0\x01");
+    message
+}
+
+/// The checksum of a header (RFC 1071).
+fn checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum: u32 = words.sum();
+    let once = (sum & 0xffff) + (sum >> 16);
+    !((once & 0xffff) + (once >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 2), 53);
+
+    #[test]
+    fn a_frame_has_a_right_header_and_its_number() {
+        let mut frame = Vec::new();
+        let from = SocketAddrV4::new(client(4_999), 2_000);
+        write_frame(&mut frame, [2, 0x6b, 198, 18, 0, 2], (from, SERVER), 1_234_567);
+        assert_eq!(checksum(&frame[14..34]), 0, "the sum over a header with its checksum");
+        assert_eq!(number_of(&frame[42..]), Some(1_234_567));
+        assert_eq!(frame.len(), 14 + 20 + 8 + 40);
+        assert_eq!(number_of(&frame[..20]), None);
+        assert_eq!(client(4_999), Ipv4Addr::new(198, 19, 19, 250));
+    }
+
+    #[test]
+    fn a_file_has_a_record_for_each_query() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.pcap");
+        let traffic = Traffic { rate_qps: 100_000, queries: 5, clients: 3 };
+        traffic.write(&file, [2; 6], SERVER).unwrap();
+        let bytes = std::fs::read(file).unwrap();
+        assert_eq!(bytes.len(), 24 + 5 * (16 + 82));
+        let of_last = &bytes[24 + 4 * 98..][..8];
+        assert_eq!(of_last[..4], (BEGIN_S as u32).to_le_bytes());
+        assert_eq!(of_last[4..], 40_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn lateness_counts_from_the_least_late_query_and_bins_are_whole() {
+        let traffic = Traffic { rate_qps: 2, queries: 5, clients: 1 };
+        let seen = |number, at_ms: u64| Seen { number, at_ns: at_ms * 1_000_000 };
+        // The first came 3 ms late, so the others count from the second.
+        let arrived = [seen(0, 0), seen(1, 497), seen(2, 1_000), seen(3, 1_500), seen(4, 2_001)];
+        let (late, worst) = traffic.compare(&arrived);
+        assert_eq!(late, [0, 3_000, 3_000, 3_000, 4_000]);
+        assert!(worst.abs() < 1e-9, "{worst}");
+        let (_, worst) = traffic.compare(&arrived[..3]);
+        assert!((worst - 0.5).abs() < 1e-9, "{worst}");
+        assert_eq!((quantile(&late, 0.5), quantile(&late, 1.0), quantile(&[], 0.5)), (3_000, 4_000, 0));
+    }
+}

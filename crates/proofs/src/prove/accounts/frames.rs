@@ -1,0 +1,148 @@
+//! The accounts past the kernel's network stack: `--io xdp` over a veth path, at a relay that makes faults, and with a
+//! player that stands still until the ring of received frames is full.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
+use kqps_kernel::namespace::veth;
+use kqps_kernel::probe;
+use kqps_kernel::process::Signal;
+use kqps_lab::path::LaidPath;
+use kqps_observation::Trial;
+use kqps_observation::question::Path as Kind;
+use kqps_skips::{Capability, skip};
+
+use super::super::{Bench, QUERIES, Size};
+use super::{ATTEMPTS, DRAIN, Queries, SHARE_EACH, TIMEOUT, agreed, begin, start};
+use crate::path;
+use crate::program::finish;
+
+/// The loads of trials.
+const LOADS: [&[&str]; 3] = [&["-q", "1000"], &["-Q", "50k"], &["-Q", "50k", "--arrivals", "poisson"]];
+
+/// Passes over the queries of each load in the whole form.
+const PASSES: u64 = 20;
+
+/// Queries that are outstanding while the player stands still: several times as many as its ring has frames (8192).
+const AT_ONCE: u32 = 40_000;
+
+/// How long the relay keeps each reply: long enough to stop the player when it has sent all queries.
+const KEPT_US: u64 = 1_500_000;
+
+/// How long the player stands still after that: until all replies have come.
+const STANDS: Duration = Duration::from_millis(2500);
+
+/// The longest time until all queries have come.
+const COME_WITHIN: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Compares trials with the relay's counts.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    if let Some(reason) = path::lacks(Kind::Veth).or_else(|| probe::probe_one("af-xdp").err()) {
+        ensure!(bench.size == Size::Small, "{reason}");
+        skip(Capability::Networks, format_args!("accounts past the network stack: {reason}"));
+        return Ok(());
+    }
+    let names = bench.choose(QUERIES / 16, QUERIES);
+    let queries = Queries::new(bench, names, bench.choose(1, PASSES))?;
+    for (seed, load) in (1..).zip(LOADS) {
+        let trial = with_faults(bench, load, &queries, seed)
+            .with_context(|| format!("with seed {seed}, --io xdp {}", load.join(" ")))?;
+        eprintln!("{} queries agree (--io xdp {})", trial.accounts.sent, load.join(" "));
+    }
+    full_ring(bench).context("a full ring")
+}
+
+/// A trial at a relay that makes all faults but one: a reply from another port is not for the player, so its program
+/// leaves it to the kernel, as it does with all that is not for it.
+fn with_faults(bench: &Bench, load: &[&str], queries: &Queries, seed: u64) -> Result<Trial> {
+    let none: Share = format!("{}=0", Fault::WrongPort).parse()?;
+    let plan = Plan::of(&[format!("every={SHARE_EACH}").parse()?, none])?;
+    let path = path::lay(Kind::Veth)?;
+    let sockets = queries.sockets();
+    let passes = queries.passes.to_string();
+    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
+    flags.extend(["--io", "xdp", "-a", path::SOURCES, "--check", "answers"]);
+    flags.extend(load);
+    let trial = agreed(bench, &path, &plan, &flags, &queries.file, seed)?;
+    ensure!(trial.players.first.io == "xdp", "the player used {}", trial.players.first.io);
+    Ok(trial)
+}
+
+/// The player sends all queries at once and is then stopped. The replies find a ring that is soon full. Those that do
+/// not fit are lost, and the player must count them as dropped there, to the last one. Those that fit are in time,
+/// however late the player reads them.
+fn full_ring(bench: &Bench) -> Result<()> {
+    let file = bench.queries(AT_ONCE)?;
+    let mut doubts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let path = path::lay(Kind::Veth)?;
+        let (trial, counts) = standing_still(bench, &path, &file)?;
+        trial.accounts.check()?;
+        let drops = trial.players.first.socket_drops;
+        let accounts = trial.accounts;
+        let doubt = counts.doubt().or_else(|| (drops == 0).then(|| "no reply was dropped".to_owned()));
+        if let Some(doubt) = doubt {
+            doubts.push(doubt);
+            continue;
+        }
+        ensure!(
+            accounts.sent == counts.queries && counts.queries == u64::from(AT_ONCE),
+            "the player says that it sent {}, and {} came",
+            accounts.sent,
+            counts.queries
+        );
+        ensure!(
+            accounts.lost == drops && accounts.correct == accounts.sent - drops,
+            "{drops} replies were dropped by the full ring, and the player says {accounts:?}"
+        );
+        eprintln!("a full ring dropped {drops} of {AT_ONCE} replies, and as many queries were lost");
+        return Ok(());
+    }
+    bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+}
+
+/// Plays a trial whose player stands still while the replies come.
+fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial, Counts)> {
+    let relay = start(bench, path, RelaySettings { delay_us: KEPT_US, ..RelaySettings::default() })?;
+    let at_once = AT_ONCE.to_string();
+    let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "4s", "--drain", "1s", "--io", "xdp"];
+    let player = begin(bench, path, relay.address(), file, &flags)?;
+    let began = Instant::now();
+    while received(path)? < u64::from(AT_ONCE) {
+        ensure!(began.elapsed() < COME_WITHIN, "the player did not send {AT_ONCE} queries at once");
+        std::thread::sleep(LOOK);
+    }
+    player.signal(Signal::Stop)?;
+    std::thread::sleep(STANDS);
+    player.signal(Signal::Continue)?;
+    let trial = finish(player)?.measured()?;
+    Ok((trial, relay.stop()?))
+}
+
+/// Packets that the device at the subject's end has received so far (proc(5), `/proc/net/dev`).
+fn received(path: &LaidPath) -> Result<u64> {
+    let text = path.at_subject(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
+    packets(&text).with_context(|| format!("{} has no line in {text:?}", veth::DEVICE))
+}
+
+/// The second figure of the device's line.
+fn packets(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(veth::DEVICE)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_the_device_are_read() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs\n    lo: 1 2 3\n kqps0: 900 12 0 0\n";
+        assert_eq!(packets(text), Some(12));
+        assert_eq!(packets("lo: 1 2"), None);
+    }
+}
