@@ -189,6 +189,7 @@ impl FrontWorker {
 
 fn counted(dispatcher: &Dispatcher) -> Counted {
     Counted {
+        xdp: None,
         counts: dispatcher.counts.clone(),
         response_rcodes: dispatcher.rcodes.report(),
         tcp: dispatcher.settings.tcp.then(|| dispatcher.clients.report()),

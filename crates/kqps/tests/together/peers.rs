@@ -125,7 +125,8 @@ fn players_and_servers_past_the_stack_are_laid_beside_others() {
     let rings = Path::new(env!("CARGO_BIN_EXE_kqps")).with_file_name("examples/rings");
     assert!(rings.is_file(), "build it first: cargo build --workspace --examples");
     // UDP beside kxdpgun, by sockets and at our echo; connections beside kxdpgun; our server beside NSD.
-    for (only, rows) in [("echo mmsg", 3), ("at NSD: kqps --io xdp, correct answers / kxdpgun -T", 1), ("auth xdp", 1)]
+    for (only, rows) in
+        [("echo mmsg", 3), ("at NSD: kqps --io xdp, correct answers / kxdpgun -T", 1), ("auth xdp", 1)]
     {
         let table = measured_for(0.5, Name::Xdp, Some(only), "xdp.json");
         every_row_has_a_ratio(&table, rows);

@@ -178,7 +178,8 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
         ensure!(!skipped.is_empty(), "no row has these words");
         bail!("every row with these words is skipped");
     }
-    let measured = report::Measurements { found: &found, precise: &precise, singles: &singles, skipped: &skipped };
+    let measured =
+        report::Measurements { found: &found, precise: &precise, singles: &singles, skipped: &skipped };
     report::print(&measured);
     let path = folder.join(format!("{name:?}.json").to_lowercase());
     report::write(&path, &bench, blocks, &measured)?;

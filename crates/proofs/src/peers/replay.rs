@@ -156,7 +156,8 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
     let what =
         |figure: &str| format!("{} at {kqps} kqps, {} clients: {figure}", replayer.words(), traffic.clients);
     let spread = |figure: &dyn Fn(&Replay) -> f64| Spread::of(replays.iter().map(figure));
-    let single = |what, unit, found, target, beside| Single { what, unit, found, target, every: true, beside };
+    let single =
+        |what, unit, found, target, beside| Single { what, unit, found, target, every: true, beside };
     let missing = |replay: &Replay| 1.0 - replay.arrived as f64 / f64::from(traffic.queries);
     [
         single(
@@ -173,7 +174,13 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
             target(Target::AtMost(LATE_WITHIN_US)),
             Value::Null,
         ),
-        single(what("queries that did not come"), Unit::Share, spread(&missing), Target::Reported, Value::Null),
+        single(
+            what("queries that did not come"),
+            Unit::Share,
+            spread(&missing),
+            Target::Reported,
+            Value::Null,
+        ),
     ]
 }
 

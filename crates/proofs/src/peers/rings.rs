@@ -109,7 +109,8 @@ impl Counter {
         let of_nothing = || {
             let perf = shell::find("perf")?;
             let mut command = Command::new(perf);
-            let counted = command.args(["stat", "-x", ",", "-e", EVENT, "true"]).stdin(Stdio::null()).output();
+            let counted =
+                command.args(["stat", "-x", ",", "-e", EVENT, "true"]).stdin(Stdio::null()).output();
             of_perf(&String::from_utf8_lossy(&counted.ok()?.stderr))
         };
         if of_nothing().is_some() {

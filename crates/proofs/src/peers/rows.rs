@@ -89,7 +89,8 @@ const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
 
 fn player() -> Vec<Row> {
     let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo, Kind::Loopback) };
-    let dnsperf = |echo, flags| Side { player: Player::Dnsperf, flags, server: Server::Echo(echo, Kind::Loopback) };
+    let dnsperf =
+        |echo, flags| Side { player: Player::Dnsperf, flags, server: Server::Echo(echo, Kind::Loopback) };
     vec![
         Row {
             what: "answered rate at echo mmsg: kqps / dnsperf",

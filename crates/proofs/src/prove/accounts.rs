@@ -164,13 +164,7 @@ fn start(bench: &Bench, path: &LaidPath, settings: RelaySettings) -> Result<Rela
 }
 
 /// Starts a player at the other end.
-fn begin(
-    bench: &Bench,
-    path: &LaidPath,
-    target: SocketAddr,
-    file: &Path,
-    flags: &[&str],
-) -> Result<Running> {
+fn begin(bench: &Bench, path: &LaidPath, target: SocketAddr, file: &Path, flags: &[&str]) -> Result<Running> {
     let mut command = bench.kqps.load_command(target, file, flags);
     path.place_player(&mut command).context("entering a network namespace")?;
     Running::start(&mut command)

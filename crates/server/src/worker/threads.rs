@@ -53,15 +53,8 @@ impl Threads {
         let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
         let program = workers.iter().find_map(|worker| Some(worker.queue.as_ref()?.program.clone()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self {
-            model,
-            stop,
-            started: Vec::new(),
-            connections: Vec::new(),
-            receivers,
-            program,
-            news,
-        };
+        let mut threads =
+            Self { model, stop, started: Vec::new(), connections: Vec::new(), receivers, program, news };
         if let Some(mut start) = connections {
             let all_cpus: Vec<u32> = workers.iter().filter_map(|worker| worker.cpu).collect();
             let own = workers

@@ -49,9 +49,9 @@ impl Replayer {
     /// Why it cannot play on this host; `None` if it can.
     pub(super) fn lacks(self) -> Option<String> {
         let program = self.program()?;
-        shell::find(program).is_none().then(|| {
-            format!("{program} is missing; `cargo xtask test --only packages` installs it")
-        })
+        shell::find(program)
+            .is_none()
+            .then(|| format!("{program} is missing; `cargo xtask test --only packages` installs it"))
     }
 
     /// The program; `None` for kqps.
@@ -104,8 +104,22 @@ impl Replayer {
 fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4) -> Result<Value> {
     let server_cpu = bench.kqps.subject_cpu.to_string();
     let flags = [
-        "-T", "1", "--arrivals", "captured", "-a", SOURCES, "--seed", "1", "-t", "100ms", "--drain", "100ms",
-        "--subject", "none", "--subject-cpus", &server_cpu,
+        "-T",
+        "1",
+        "--arrivals",
+        "captured",
+        "-a",
+        SOURCES,
+        "--seed",
+        "1",
+        "-t",
+        "100ms",
+        "--drain",
+        "100ms",
+        "--subject",
+        "none",
+        "--subject-cpus",
+        &server_cpu,
     ];
     let mut command = bench.kqps.load_command(target.into(), file, &flags);
     command.env("XDG_CACHE_HOME", bench.scratch.join("cache"));

@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn packets_of_the_device_are_read() {
-        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs\n    lo: 1 2 3\n kqps0: 900 12 0 0\n";
+        let text =
+            "Inter-|   Receive  |  Transmit\n face |bytes packets errs\n    lo: 1 2 3\n kqps0: 900 12 0 0\n";
         assert_eq!(packets(text), Some(12));
         assert_eq!(packets("lo: 1 2"), None);
     }

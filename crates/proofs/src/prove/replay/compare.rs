@@ -223,6 +223,9 @@ pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<Strin
         beyond * 100.0
     );
     (beyond > beyond_most).then(|| {
-        format!("{:.2} % of the queries were off by more than 200 µs, at most by {most_us} µs", beyond * 100.0)
+        format!(
+            "{:.2} % of the queries were off by more than 200 µs, at most by {most_us} µs",
+            beyond * 100.0
+        )
     })
 }

@@ -37,7 +37,8 @@ impl Played {
     /// The player's flags.
     pub(super) fn flags(&self) -> Vec<String> {
         let Self { from_us, to_us, speed, pile, repeat, gap_ns } = *self;
-        let mut flags = vec!["--speed".to_owned(), format!("{speed}x"), "--pile".to_owned(), pile.to_string()];
+        let mut flags =
+            vec!["--speed".to_owned(), format!("{speed}x"), "--pile".to_owned(), pile.to_string()];
         if from_us > 0 || to_us.is_some() {
             let to = to_us.map_or_else(String::new, |to_us| format!("{to_us}us"));
             flags.extend(["--window".to_owned(), format!("{from_us}us..{to}")]);
@@ -116,7 +117,8 @@ mod tests {
     #[test]
     fn the_flags_say_how_it_is_played() {
         assert_eq!(Played::default().flags(), ["--speed", "1x", "--pile", "1"]);
-        let played = Played { from_us: 7, to_us: Some(9), repeat: 3, gap_ns: 50 * MS_NS, ..Played::default() };
+        let played =
+            Played { from_us: 7, to_us: Some(9), repeat: 3, gap_ns: 50 * MS_NS, ..Played::default() };
         assert_eq!(played.flags()[4..], ["--window", "7us..9us", "-n", "3:50000us"]);
     }
 }

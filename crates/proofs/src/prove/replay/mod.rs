@@ -108,7 +108,8 @@ fn lacks() -> Option<(Capability, String)> {
     let network = path::lacks(Kind::Veth).map(|reason| (Capability::Networks, reason));
     network.or_else(|| {
         let is_missing = shell::find(recording::PROGRAM).is_none();
-        is_missing.then(|| (Capability::Programs, "there is no tcpdump: install the package tcpdump".to_owned()))
+        is_missing
+            .then(|| (Capability::Programs, "there is no tcpdump: install the package tcpdump".to_owned()))
     })
 }
 
@@ -173,13 +174,7 @@ impl Play {
 }
 
 /// Plays a capture at the player's end of a path, and returns the record.
-fn load(
-    bench: &Bench,
-    path: &LaidPath,
-    target: SocketAddr,
-    file: &Path,
-    flags: &[&str],
-) -> Result<Trial> {
+fn load(bench: &Bench, path: &LaidPath, target: SocketAddr, file: &Path, flags: &[&str]) -> Result<Trial> {
     let mut command = bench.kqps.load_command(target, file, flags);
     command.env("XDG_CACHE_HOME", bench.folder.path().join("cache"));
     path.place_player(&mut command).context("entering a network namespace")?;

@@ -145,7 +145,8 @@ fn read(file: &Path, port: u16) -> Result<Recorded> {
                     }
                 }
                 Kind::Query => {
-                    let number = number_of(message.bytes).context("a query was recorded that is not known")?;
+                    let number =
+                        number_of(message.bytes).context("a query was recorded that is not known")?;
                     let (at_ns, from, connection) = (message.at_ns, message.client, message.connection);
                     recorded.queries.push(Seen { number, at_ns, from, connection });
                 }

@@ -172,7 +172,10 @@ impl Traffic {
         let mut events: Vec<(u64, Event<'_>)> = Vec::new();
         for one in &self.asked {
             let is_first = |connection: &usize| {
-                self.asked.iter().find(|other| other.connection == Some(*connection)).map(|other| other.number)
+                self.asked
+                    .iter()
+                    .find(|other| other.connection == Some(*connection))
+                    .map(|other| other.number)
                     == Some(one.number)
             };
             if let Some(connection) = one.connection.filter(is_first) {
