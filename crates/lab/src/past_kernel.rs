@@ -52,7 +52,9 @@ mod tests {
 
     fn factors(words: &[(&str, &str)]) -> Factors {
         let mut factors = Factors::default();
-        words.iter().for_each(|(name, word)| factors.set(name, *word).unwrap());
+        for (name, word) in words {
+            factors.set(name, *word).unwrap();
+        }
         factors
     }
 

@@ -100,9 +100,9 @@ fn is_of_prefix(address: IpAddr) -> bool {
 
 /// Checks that the queries of each client, or over TCP of each connection, came in their order.
 fn orders(pairs: &[(&Seen, &Due)]) -> Result<()> {
-    let mut last: BTreeMap<((u32, usize), Option<u64>), (u64, u32)> = BTreeMap::new();
+    let mut last = BTreeMap::new();
     for (seen, due) in pairs {
-        let now = (due.due_ns, due.number);
+        let now: (u64, u32) = (due.due_ns, due.number);
         if let Some(before) = last.insert((due.client, seen.connection), now) {
             ensure!(before.0 <= now.0, "query {} came after query {}", now.1, before.1);
             let is_same_time = before.0 == now.0;
