@@ -81,7 +81,9 @@ fn each_query_goes_by_the_transport_that_it_came_by_or_all_by_that_of_a_url() {
     assert_eq!((trial.accounts.sent, trial.accounts.correct), (200, 200), "{:?}", trial.accounts);
     assert_eq!(trial.players.first.threads, 2);
 
-    let trial = captures.play(&format!("tcp://{address}"), "mixed.pcap", &["--queries-per-connection", "1"]);
+    // As many connections as queries, so that none waits for another.
+    let one_each = ["--queries-per-connection", "1", "-c", "200"];
+    let trial = captures.play(&format!("tcp://{address}"), "mixed.pcap", &one_each);
     assert_eq!((trial.accounts.correct, trial.connections.unwrap().established), (200, 200));
     let report = server.stop(Signal::Terminate);
     let tcp = report.tcp.unwrap();
