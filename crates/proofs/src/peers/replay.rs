@@ -55,14 +55,16 @@ pub(super) fn measure(
 ) -> Result<(Vec<Single>, Vec<Skipped>)> {
     let (mut singles, mut skipped) = (Vec::new(), Vec::new());
     let traffics: &[Traffic] = if bench.is_short { &SHORT } else { &WHOLE };
-    if is_wanted(KEPT) {
+    let wanted: Vec<Replayer> =
+        Replayer::ALL.into_iter().filter(|replayer| is_wanted(replayer.words())).collect();
+    if !wanted.is_empty() {
         if let Some(reason) = path::lacks(Kind::Veth) {
             skipped.push(Skipped { what: KEPT, reason });
         } else {
             for traffic in traffics {
-                singles.extend(kept(bench, traffic, blocks)?);
+                singles.extend(kept(bench, &wanted, traffic, blocks)?);
             }
-            skipped.extend(Replayer::ALL.into_iter().filter_map(|replayer| {
+            skipped.extend(wanted.iter().filter_map(|replayer| {
                 let reason = replayer.lacks()?;
                 Some(Skipped { what: replayer.words(), reason })
             }));
@@ -94,10 +96,10 @@ struct Replay {
 }
 
 /// How the rate of some traffic is kept by each player that this host has, in turn.
-fn kept(bench: &Bench<'_>, traffic: &Traffic, blocks: u32) -> Result<Vec<Single>> {
+fn kept(bench: &Bench<'_>, wanted: &[Replayer], traffic: &Traffic, blocks: u32) -> Result<Vec<Single>> {
     let file = bench.scratch.join(format!("{}.pcap", traffic.rate_qps));
     let replayers: Vec<Replayer> =
-        Replayer::ALL.into_iter().filter(|replayer| replayer.lacks().is_none()).collect();
+        wanted.iter().copied().filter(|replayer| replayer.lacks().is_none()).collect();
     let mut replays: Vec<Vec<Replay>> = vec![Vec::new(); replayers.len()];
     for block in 0..blocks as usize {
         for turn in 0..replayers.len() {
