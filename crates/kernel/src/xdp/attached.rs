@@ -15,7 +15,7 @@ const QUEUES_MOST: u32 = 1 << 12;
 #[derive(Debug)]
 pub struct Attached {
     /// Keeps the program on the device.
-    _link: OwnedFd,
+    link: OwnedFd,
     sockets: OwnedFd,
     counters: OwnedFd,
     is_native: bool,
@@ -39,7 +39,7 @@ impl Attached {
             // In the stack every device can have one.
             Err(_) => (attach(bpf::IN_STACK).map_err(failed("attaching an XDP program"))?, false),
         };
-        Ok(Self { _link: link, sockets, counters, is_native })
+        Ok(Self { link, sockets, counters, is_native })
     }
 
     /// Whether the program runs in the device's driver. Otherwise it runs in the stack, for which the kernel makes a
@@ -59,6 +59,14 @@ impl Attached {
     /// still to be read there, or its socket dropped it ([`super::XdpStatistics::dropped`]).
     pub fn matched(&self) -> io::Result<u64> {
         bpf::sum(self.counters.as_fd(), MATCHED)
+    }
+
+    /// Takes the program off the device. Returns the number of frames that matched and went to a socket in all. The
+    /// last of them may reach their sockets a moment later.
+    pub fn detach(self) -> io::Result<u64> {
+        let Self { link, counters, .. } = self;
+        drop(link);
+        bpf::sum(counters.as_fd(), MATCHED)
     }
 
     /// The number of frames so far that matched, but came by a queue without a socket, and went on to the kernel.
