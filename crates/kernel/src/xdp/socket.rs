@@ -224,7 +224,8 @@ impl XdpSocket {
     /// Up to Linux 6.16 the kernel does not say which frame of a call it refused. Then the number of tokens is right,
     /// but a token may be that of another frame of the same call.
     pub fn flush(&mut self, mut refused: impl FnMut(u64)) -> io::Result<usize> {
-        let mut taken = 0;
+        // What the device itself took since the last call.
+        let mut taken = if self.is_zero_copy { self.transmitter.look() } else { 0 };
         while !self.transmitter.is_settled() {
             self.transmitter.publish();
             let outcome =
