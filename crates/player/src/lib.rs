@@ -44,5 +44,5 @@ pub use plan::{
     Arrivals, Close, HttpPlan, Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
 };
 pub use sources::Sources;
-pub use trial::{Control, play};
+pub use trial::{Control, play, play_in_memory};
 pub use wire::udp::offers;

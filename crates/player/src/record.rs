@@ -19,9 +19,10 @@ use kqps_tls::Kind;
 
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
-use crate::plan::{Close, LoadPlan, Plan, Wire};
+use crate::plan::{Close, Io, LoadPlan, Plan, Wire};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
+use crate::wire::xdp::{self, PastCounts};
 use connections::connection_facts;
 
 /// What a thread returns when it ends.
@@ -41,6 +42,8 @@ pub(crate) struct ThreadResult {
     pub(crate) fallbacks: u32,
     /// The counts of its connections; `None` without connections.
     pub(crate) connections: Option<ConnectionCounts>,
+    /// The frames that came past the kernel; `None` if none could.
+    pub(crate) past: Option<PastCounts>,
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
     /// For how long it spun with nothing to do.
@@ -142,7 +145,13 @@ fn evidence<'a>(
         host: &played.watch_result.host,
         subject: played.watch_result.subject.as_ref(),
         side: played.watch_result.side,
+        past_kernel: past(played).next().is_some(),
     }
+}
+
+/// The frames of each thread that came past the kernel.
+fn past<'a>(played: &'a FinishedTrial<'_>) -> impl Iterator<Item = &'a PastCounts> {
+    played.results.iter().filter_map(|result| result.past.as_ref())
 }
 
 fn dataset(played: &Dataset) -> DatasetFacts {
@@ -297,6 +306,7 @@ fn player(
         );
         notes.extend(no_port_left(counts, load, played.plan));
     }
+    notes.extend(xdp::notes(past(played)));
     notes.extend(window_not_filled(load, played.plan));
     PlayerFacts {
         io: played.io.into(),
@@ -346,6 +356,8 @@ fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &Plan) -> Opt
             }
             Close::Rst => (0.0, "", ""),
         };
+        // Past the kernel nothing is kept in TIME_WAIT.
+        let (held_s, how, or) = if tcp.io == Io::Xdp { (0.0, "", "") } else { (held_s, how, or) };
         let ports = counts.ports;
         let addresses = ((plan.flows() as f64 + rate * held_s) / ports as f64).ceil().max(1.0);
         format!(

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{PlayerWatched, TrialWatch};
 use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
 
@@ -28,7 +29,7 @@ use crate::state::ThreadState;
 use crate::supply::Supply;
 use crate::thread::{Signals, TICK_NS};
 use crate::walk::{self, Walk};
-use crate::wire::{Opened, Part};
+use crate::wire::{Opened, Part, xdp};
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -107,7 +108,29 @@ pub fn play<W: TrialWatch>(
     control: &Control,
     watch: impl FnOnce(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
-    let wire = Opened::open(plan)?;
+    play_over(Opened::open(plan)?, plan, dataset, control, watch)
+}
+
+/// Plays one trial of UDP past the kernel, through sockets of [`kqps_kernel::xdp::memory`], one for each thread. No
+/// packet leaves the program, so the trial shows what the player costs by itself.
+pub fn play_in_memory<W: TrialWatch>(
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    sockets: Vec<XdpSocket>,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
+    play_over(Opened::in_memory(plan, sockets)?, plan, dataset, control, watch)
+}
+
+/// Plays one trial over a wire that was opened for its plan.
+fn play_over<W: TrialWatch>(
+    wire: Opened,
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
     let (io, notes) = (wire.io(), wire.notes());
     let gate = StartGate::default();
     let context = TrialContext { plan, dataset, control, gate: &gate };
@@ -130,6 +153,7 @@ pub fn play<W: TrialWatch>(
         watch.sending_ended();
         gate.let_end();
         let results = joined(&mut threads)?;
+        xdp::check(results.iter().filter_map(|result| result.past.as_ref()))?;
         let watch_result = watch.end();
         let interrupted = control.stop.is_asked();
         let finished = FinishedTrial {
@@ -164,10 +188,10 @@ fn start<'scope>(
     let TrialContext { plan, gate, .. } = context;
     let mut threads = Vec::new();
     for number in 0..plan.threads {
-        let part = wire.part(plan, number);
+        let mut part = wire.part(plan, number);
         let guard = ThreadGuard::new(sender.clone(), &gate.broken);
         let play = move || {
-            let result = one_thread(context, number, &part, guard);
+            let result = one_thread(context, number, &mut part, guard);
             // The main thread must read this thread's CPU time before it ends.
             gate.watched.wait();
             result
@@ -252,7 +276,7 @@ impl Drop for ThreadGuard<'_> {
 fn one_thread(
     context: TrialContext<'_>,
     number: usize,
-    part: &Part,
+    part: &mut Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     let plan = context.plan;

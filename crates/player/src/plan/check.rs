@@ -5,7 +5,7 @@ use std::time::Duration;
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{HttpPlan, Plan, TlsPlan, Wire};
+use super::{HttpPlan, Io, Plan, TlsPlan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,8 @@ pub enum PlanError {
     Coalesce { coalesce: Duration, lag_allowed: Duration },
     #[error("a window of {window}: each of the {threads} threads needs one of 1 at least")]
     Window { window: u64, threads: usize },
+    #[error("the device {0} is for the I/O model xdp alone")]
+    Device(String),
 }
 
 impl Plan {
@@ -76,12 +78,14 @@ impl Plan {
         match &self.wire {
             Wire::Udp(udp) => {
                 let sockets = udp.sockets;
+                check_device(udp.io, udp.device.as_ref())?;
                 first_of([
                     (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
                     (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
                 ])
             }
             Wire::Tcp(tcp) => {
+                check_device(tcp.io, tcp.device.as_ref())?;
                 check_connections(tcp.connections, targets)?;
                 check_use(tcp.connect_timeout, tcp.outstanding)?;
                 tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
@@ -92,6 +96,13 @@ impl Plan {
                 check_tls(&quic.tls, targets)
             }
         }
+    }
+}
+
+fn check_device(io: Io, device: Option<&String>) -> Result<(), PlanError> {
+    match device {
+        Some(device) if io != Io::Xdp => Err(PlanError::Device(device.clone())),
+        _ => Ok(()),
     }
 }
 
@@ -159,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
-    use crate::plan::{Io, TcpPlan};
+    use crate::plan::TcpPlan;
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {
@@ -215,5 +226,9 @@ mod tests {
         assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
         assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
+        let by_device = |io| TcpPlan { io, device: Some("eth0".into()), ..tcp_plan(1) };
+        assert_eq!(checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Xdp))), Ok(()));
+        let refused = checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Epoll)));
+        assert_eq!(refused, Err(PlanError::Device("eth0".into())));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn quiet(ephemeral: &[u16], least: usize) -> RangeInclusive<u16> {
 }
 
 /// The number of ports in a range.
-pub(super) fn count(ports: &RangeInclusive<u16>) -> usize {
+fn count(ports: &RangeInclusive<u16>) -> usize {
     (usize::from(*ports.end()) + 1).saturating_sub(usize::from(*ports.start()))
 }
 
