@@ -78,14 +78,14 @@ impl Plan {
         match &self.wire {
             Wire::Udp(udp) => {
                 let sockets = udp.sockets;
-                check_device(udp.io, udp.device.as_ref())?;
+                check_device(udp.io, udp.device.as_deref())?;
                 first_of([
                     (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
                     (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
                 ])
             }
             Wire::Tcp(tcp) => {
-                check_device(tcp.io, tcp.device.as_ref())?;
+                check_device(tcp.io, tcp.device.as_deref())?;
                 check_connections(tcp.connections, targets)?;
                 check_use(tcp.connect_timeout, tcp.outstanding)?;
                 tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
@@ -99,9 +99,9 @@ impl Plan {
     }
 }
 
-fn check_device(io: Io, device: Option<&String>) -> Result<(), PlanError> {
+fn check_device(io: Io, device: Option<&str>) -> Result<(), PlanError> {
     match device {
-        Some(device) if io != Io::Xdp => Err(PlanError::Device(device.clone())),
+        Some(device) if io != Io::Xdp => Err(PlanError::Device(device.to_owned())),
         _ => Ok(()),
     }
 }

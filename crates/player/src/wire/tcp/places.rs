@@ -13,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::connection::{Connection, retransmitted};
+use super::connection::Connection;
 use super::frame::append;
 use super::layer::{Buffers, Fault, Layer};
 use super::ports::Ports;
@@ -23,8 +23,9 @@ use crate::loss::Loss;
 use crate::plan::{Close, Plan, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
+use crate::wire::xdp::PastCounts;
 use making::pause_ns;
-pub(crate) use sockets::Sockets;
+pub(crate) use sockets::{Origin, Sockets};
 use writes::Writes;
 
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
@@ -80,13 +81,16 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         plan: &Plan,
         tcp: &TcpPlan,
         shared: L::Shared,
-        first: usize,
-        flows: usize,
+        means: S::Means,
+        (first, flows): (usize, usize),
     ) -> io::Result<Self> {
         let alone = tcp.has_connections_alone();
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
-        let ports = tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows));
+        let sockets = S::new(means, plan, flows)?;
+        let of_flows = first..first + flows;
+        let ports = sockets.ports(plan, of_flows.clone());
+        let ports = ports.or_else(|| tcp.queries_per_connection.map(|_| Ports::new(plan, of_flows)));
         let counts = ConnectionCounts {
             tls: L::counts(),
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
@@ -106,7 +110,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         Ok(Self {
             places: (first..first + flows).map(place).collect(),
             shared,
-            sockets: S::new()?,
+            sockets,
             timers: BinaryHeap::new(),
             next_to_close: 0,
             buffers: Buffers::new(),
@@ -164,7 +168,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if ending == Ending::GoAway
             && let Some(connection) = &mut place.connection
         {
-            part(connection, &self.sockets, false);
+            part(connection, &mut self.sockets, false);
         }
         if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
@@ -181,7 +185,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(connection) = place.connection.take() {
-            self.counts.retransmitted += retransmitted(self.sockets.client(&connection.socket));
+            self.counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             self.sockets.end(connection.socket);
         }
         place.output.clear();
@@ -200,7 +204,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
-        part(connection, &self.sockets, true);
+        part(connection, &mut self.sockets, true);
         if connection.is_open {
             self.ended(state, flow, fault.ending(), now_ns);
         } else {
@@ -280,28 +284,34 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.places[flow].connection.as_mut()
     }
 
-    /// The counts, once the trial is over. Ends all connections.
-    pub(super) fn finish(&mut self) -> ConnectionCounts {
+    /// The counts, once the trial is over, and those of frames past the kernel. Ends all connections.
+    pub(super) fn finish(&mut self) -> io::Result<(ConnectionCounts, Option<PastCounts>)> {
         let mut counts = std::mem::take(&mut self.counts);
         L::finish(&self.shared, &mut counts);
+        let mut left = Vec::new();
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
-            let client = self.sockets.client(&connection.socket);
-            counts.retransmitted += retransmitted(client);
+            counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.
-                let _ = client.close_by_reset();
+                let _ = self.sockets.close_by_reset(&mut connection.socket);
             } else if connection.is_open {
-                part(&mut connection, &self.sockets, false);
+                part(&mut connection, &mut self.sockets, false);
             }
+            left.push(connection.socket);
         }
-        counts
+        let past = self.sockets.finish(left, &mut counts)?;
+        Ok((counts, past))
     }
 }
 
 /// Writes the last bytes of a connection's layer. `has_failed` is whether the layer failed.
-fn part<L: Layer, S: Sockets>(connection: &mut Connection<L, S::Socket>, sockets: &S, has_failed: bool) {
+fn part<L: Layer, S: Sockets>(
+    connection: &mut Connection<L, S::Socket>,
+    sockets: &mut S,
+    has_failed: bool,
+) {
     let bytes = connection.layer.last_bytes(has_failed);
     if !bytes.is_empty() {
         sockets.write_last(&connection.socket, bytes);

@@ -158,7 +158,8 @@ fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
         return Ok(());
     }
     // A device that reads the ring itself took them at some time since the last look.
-    let call_ns = began_ns..if socket.is_zero_copy() { began_ns } else { state.now_ns() };
+    let ended_ns = if socket.is_zero_copy() { began_ns } else { state.now_ns() };
+    let call_ns = began_ns..ended_ns;
     state.books.tally.messages_sent += taken as u64;
     for (index, Waiting { flow, due }) in waiting.drain(..count).enumerate() {
         let at_ns = taken_up_ns(&call_ns, index, count);

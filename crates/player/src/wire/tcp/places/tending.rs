@@ -32,14 +32,14 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             return Ok(());
         }
         if let Some(connection) = &mut self.places[flow].connection {
-            if !connection.is_open || !self.sockets.may_close(&connection.socket) {
+            if !connection.is_open || !self.sockets.may_close(&connection.socket, self.close) {
                 return Ok(());
             }
             if self.close == Close::Rst {
-                self.sockets.client(&connection.socket).close_by_reset()?;
+                self.sockets.close_by_reset(&mut connection.socket)?;
             }
             if self.close == Close::Fin {
-                part(connection, &self.sockets, false);
+                part(connection, &mut self.sockets, false);
             }
             self.ended(state, flow, Ending::Player, now_ns);
         }
