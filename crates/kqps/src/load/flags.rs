@@ -172,11 +172,16 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
-    /// Send and receive by: auto, plain, mmsg, gso or uring; on connections auto, epoll or uring
+    /// Send and receive by: auto, plain, mmsg, gso, uring or xdp; on connections auto, epoll, uring or xdp
     ///
-    /// Over QUIC there is one way.
+    /// Over QUIC there is one way. With xdp packets pass the kernel's network stack (AF_XDP), to targets on other hosts
+    /// or at the other end of a veth pair; each thread needs a queue of the device, and kqps needs root.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
+
+    /// With --io xdp, send by this device (default: the one to which the route leads)
+    #[arg(long, value_name = "NAME", help_heading = "Sockets and threads")]
+    device: Option<String>,
 
     /// Pin the threads to these cores, in turn
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Sockets and threads")]
@@ -399,6 +404,7 @@ impl PlayerArgs {
                 buffer_bytes,
                 // As in dnsperf, 0 stands for any port.
                 local_port: self.local_port.filter(|port| *port > 0),
+                device: self.device.clone(),
             }));
         }
         let of_udp =
@@ -421,7 +427,8 @@ impl PlayerArgs {
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
         };
-        Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
+        let (io, device) = (self.io, self.device.clone());
+        Ok(Wire::Tcp(TcpPlan { io, tls, device, ..self.connections.plan(connections, timeout) }))
     }
 
     /// The subject's cores, if the user gives them. A core that is not online is bad usage.

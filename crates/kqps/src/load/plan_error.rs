@@ -31,6 +31,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
         }
+        PlanError::Device(device) => format!("--device {device} is for --io xdp; leave it out with other I/O"),
         // The flags of connections are checked as they are read.
         PlanError::Targets
         | PlanError::ConnectTimeout

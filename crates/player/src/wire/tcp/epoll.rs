@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 
-use super::kernel;
+use super::kernel::{self, Origin};
 use super::layer::{Broken, Buffers, Layer, Rest};
-use super::places::{Origin, Places, Sockets};
+use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
-use crate::plan::{BURST_MOST, Close, Plan};
+use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 
@@ -87,7 +87,7 @@ impl Sockets for EpollSockets {
 
     type Means = ();
 
-    fn new((): (), _: &Plan, _: usize) -> io::Result<Self> {
+    fn new((): (), _: usize) -> io::Result<Self> {
         Ok(Self { epoll: Epoll::new(EVENTS)?, ready: Vec::with_capacity(EVENTS) })
     }
 

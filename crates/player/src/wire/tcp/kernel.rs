@@ -1,14 +1,21 @@
 //! What the I/O models with sockets of the kernel have in common: how a connection begins, and what the kernel knows of it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kqps_kernel::tcp_client::TcpClient;
 
-use super::places::Origin;
-
 /// The kernel sends a SYN again after a second (RFC 6298, section 2.1). A connection that was made sooner lost none.
 const SYN_AGAIN_NS: u64 = 900_000_000;
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// This address, or any; the kernel chooses the port.
+    Address(Option<IpAddr>),
+    /// This address and port; the address may be the unspecified one.
+    Pair(SocketAddr),
+}
 
 /// A socket that comes from there, and begins to connect by `begin`. `None` if its pair is in use.
 pub(super) fn open(

@@ -25,7 +25,7 @@ use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::wire::xdp::PastCounts;
 use making::pause_ns;
-pub(crate) use sockets::{Origin, Sockets};
+pub(crate) use sockets::Sockets;
 use writes::Writes;
 
 /// A place takes no more queries while it has more bytes than this that the kernel has not taken.
@@ -87,7 +87,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let alone = tcp.has_connections_alone();
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
-        let sockets = S::new(means, plan, flows)?;
+        let sockets = S::new(means, flows)?;
         let of_flows = first..first + flows;
         let ports = sockets.ports(plan, of_flows.clone());
         let ports = ports.or_else(|| tcp.queries_per_connection.map(|_| Ports::new(plan, of_flows)));

@@ -157,8 +157,7 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::{plan, tcp};
-    use crate::wire::tcp::kernel;
-    use crate::wire::tcp::places::Origin;
+    use crate::wire::tcp::kernel::{self, Origin};
 
     /// A plan with these sources for this many connections of this many threads.
     fn planned(sources: Option<&str>, connections: usize, threads: usize) -> Plan {

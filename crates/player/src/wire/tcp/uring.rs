@@ -9,11 +9,11 @@ use kqps_kernel::tcp_client::TcpClient;
 use kqps_kernel::uring::Buffer;
 use kqps_kernel::uring::stream::{Stream, StreamCompletion, StreamRing};
 
-use super::kernel;
+use super::kernel::{self, Origin};
 use super::layer::{Broken, Layer, Rest};
-use super::places::{Origin, Places, Sockets};
+use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
-use crate::plan::{BURST_MOST, Close, Plan};
+use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 
@@ -108,7 +108,7 @@ impl Sockets for UringSockets {
 
     type Means = ();
 
-    fn new((): (), _: &Plan, _: usize) -> io::Result<Self> {
+    fn new((): (), _: usize) -> io::Result<Self> {
         Ok(Self { ring: StreamRing::new(BUFFERS, BUFFER_BYTES)?, looks: 0 })
     }
 

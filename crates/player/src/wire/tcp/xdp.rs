@@ -5,14 +5,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::sync::atomic::Ordering::Relaxed;
 
 use kqps_kernel::clock;
 use kqps_stack::tcp::{self, Connections, ConnectError, End, Id, Settings, Status};
 use kqps_stack::{Ends, parse};
 
+use super::kernel::Origin;
 use super::layer::{Broken, Layer, Rest};
-use super::places::{Origin, Places, Sockets};
+use super::places::{Places, Sockets};
 use super::ports::Ports;
 use super::thread::{Pause, TcpThread};
 use crate::connections::ConnectionCounts;
@@ -43,6 +45,10 @@ fn play<L: Layer>(thread: &mut XdpThread<'_, L>) -> io::Result<()> {
     thread.open_kept()?;
     // Until all threads have opened theirs, each may have frames of the others.
     while !thread.wire.sockets.past.have_all_opened() {
+        let (stop, broken) = thread.stop_signals();
+        if stop.is_asked() || broken.load(Relaxed) {
+            break;
+        }
         XdpSockets::look(&mut thread.wire, &mut thread.state, TICK_NS)?;
     }
     if !thread.begin()? {
@@ -125,10 +131,10 @@ impl Sockets for XdpSockets {
 
     type Means = PastPart;
 
-    fn new(past: PastPart, _: &Plan, flows: usize) -> io::Result<Self> {
+    fn new(past: PastPart, places: usize) -> io::Result<Self> {
         let mtu = past.ways.iter().map(|way| way.mtu).min().unwrap_or_default();
         let settings = Settings {
-            connections: (flows.saturating_mul(2) + CLOSING_MOST) as u32,
+            connections: (places.saturating_mul(2) + CLOSING_MOST) as u32,
             mtu: mtu as u16,
             remembered: REMEMBERED,
             ..Settings::default()
@@ -319,7 +325,10 @@ fn serve_closed(past: &mut PastPart, tcp: &mut Connections, counts: &mut PastCou
         match post {
             Some(post) if owner != own => post.add(owner, frame, arrived_ns),
             _ if verifies && !parsed.verify() => counts.bad_checksums += 1,
-            _ => drop(tcp.receive(&parsed, now_ns)),
+            // No place has the connection any more.
+            _ => {
+                tcp.receive(&parsed, now_ns);
+            }
         }
     };
     for socket in sockets {
@@ -339,7 +348,7 @@ fn serve_closed(past: &mut PastPart, tcp: &mut Connections, counts: &mut PastCou
 }
 
 /// The thread to which a port belongs: it deals the same share of the ports at every address.
-fn owner(port: u16, ports: &std::ops::RangeInclusive<u16>, threads: usize) -> usize {
+fn owner(port: u16, ports: &RangeInclusive<u16>, threads: usize) -> usize {
     let (first, count) = (usize::from(*ports.start()), ports.clone().count() as u64);
     let number = usize::from(port).saturating_sub(first) as u64;
     (0..threads).find(|thread| share_of(count, threads, *thread).contains(&number)).unwrap_or_default()
@@ -365,7 +374,6 @@ fn turn<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadState<'_
     }
     places.sockets.past.sockets = queues;
     places.sockets.past.read += frames as u64;
-    state.books.tally.messages_received += frames as u64;
     outcome?;
     if let Some(post) = &mut places.sockets.past.post {
         post.deliver();
@@ -409,6 +417,24 @@ fn time_out<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadStat
 #[inline]
 fn has<L: Layer>(places: &mut Places<L, XdpSockets>, flow: usize, id: Id) -> bool {
     places.connection(flow).is_some_and(|connection| connection.socket.id == id)
+}
+
+/// The connection of a place was made. Its ACK waits to be written.
+#[inline]
+fn established<L: Layer>(
+    places: &mut Places<L, XdpSockets>,
+    state: &mut ThreadState<'_>,
+    flow: usize,
+    now_ns: u64,
+) -> io::Result<()> {
+    let rounds = places.sockets.rounds;
+    if let Some(connection) = places.connection(flow) {
+        connection.socket.handed_after = rounds;
+    }
+    if places.connected(state, flow, Ok(()), now_ns) {
+        places.write_on(state, flow, now_ns)?;
+    }
+    Ok(())
 }
 
 /// The connection of a place, or its making, broke.
@@ -456,17 +482,14 @@ fn arrived<L: Layer>(
     let now_ns = state.clock.since_start_ns(*clock_ns);
     let at_ns = if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) };
     let (flow, id) = (arrival.tag as usize, arrival.connection);
-    if arrival.is_established
-        && has(places, flow, id)
-        && places.connected(state, flow, Ok(()), now_ns)
-    {
-        places.write_on(state, flow, now_ns)?;
+    if arrival.is_established && has(places, flow, id) {
+        established(places, state, flow, now_ns)?;
     }
     let awaits_room = places.connection(flow).is_some_and(|one| one.socket.id == id && one.awaits_room);
     if arrival.acknowledged_bytes > 0 && awaits_room {
         places.flush(state, flow, now_ns)?;
     }
-    for bytes in [arrival.bytes, &more] {
+    for bytes in [arrival.bytes, &more[..]] {
         if !bytes.is_empty() && has(places, flow, id) {
             let (mut hearing, _, buffers) = places.split(flow, now_ns);
             let joined = buffers.join(hearing.kept(), bytes);

@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::io;
 
-use super::{Origin, Place, Places, Sockets};
+use super::{Place, Places, Sockets};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
 use crate::wire::tcp::connection::Connection;
+use crate::wire::tcp::kernel::Origin;
 use crate::wire::tcp::layer::Layer;
 
 /// The pause after the first failed attempt in a row. Each further one doubles it, up to the longest.

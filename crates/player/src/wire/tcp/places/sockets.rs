@@ -2,7 +2,7 @@
 //! written. The places are compiled for each model, so that none pays for another.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use super::Places;
@@ -10,18 +10,10 @@ use crate::connections::ConnectionCounts;
 use crate::plan::{Close, Plan};
 use crate::state::ThreadState;
 use crate::thread::PlayerThread;
+use crate::wire::tcp::kernel::Origin;
 use crate::wire::tcp::layer::Layer;
 use crate::wire::tcp::ports::Ports;
 use crate::wire::xdp::PastCounts;
-
-/// Where a connection comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin {
-    /// This address, or any; the kernel chooses the port.
-    Address(Option<IpAddr>),
-    /// This address and port; the address may be the unspecified one.
-    Pair(SocketAddr),
-}
 
 /// The sockets of a thread's connections, by one I/O model.
 pub(crate) trait Sockets: Sized {
@@ -34,8 +26,8 @@ pub(crate) trait Sockets: Sized {
     /// What was opened for the thread before the trial.
     type Means;
 
-    /// No sockets yet.
-    fn new(means: Self::Means, plan: &Plan, flows: usize) -> io::Result<Self>;
+    /// No sockets yet, for this many places.
+    fn new(means: Self::Means, places: usize) -> io::Result<Self>;
 
     /// The pairs from which all connections of these flows come; `None` if the kernel can choose ports.
     fn ports(&self, plan: &Plan, flows: Range<usize>) -> Option<Ports> {
