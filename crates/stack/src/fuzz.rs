@@ -75,6 +75,7 @@ impl Rig {
             send_pool: 1 << 16,
             receive_pool: 1 << 16,
             remembered: 4,
+            rto_most: Duration::from_secs(10),
             syn_retries: RETRIES,
             data_retries: RETRIES,
             fin_retries: RETRIES,

@@ -7,7 +7,7 @@ use crate::checksum::Sum;
 use crate::ends::{Ends, Path};
 use crate::headers::{ETHERNET_BYTES, Layout, Protocol};
 
-/// A frame with a whole datagram or segment. Its lengths are right; its checksums are right if [`Self::verify`] says so.
+/// A frame with a whole datagram or segment. Its lengths are right. [`Self::verify`] says whether its checksums are.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed<'f> {
     /// Where it comes from, and where it goes.
@@ -40,8 +40,8 @@ pub fn parse(frame: &[u8]) -> Option<Parsed<'_>> {
 fn addresses(frame: &[u8], layout: &Layout) -> Option<(IpAddr, IpAddr)> {
     let bytes = &frame[layout.addresses().0..];
     if layout.is_ipv4 {
-        let [a, b, c, d, e, f, g, h] = *bytes.first_chunk::<8>()?;
-        return Some((Ipv4Addr::new(a, b, c, d).into(), Ipv4Addr::new(e, f, g, h).into()));
+        let (from, rest) = bytes.split_first_chunk::<4>()?;
+        return Some((Ipv4Addr::from(*from).into(), Ipv4Addr::from(*rest.first_chunk::<4>()?).into()));
     }
     let (from, rest) = bytes.split_first_chunk::<16>()?;
     Some((Ipv6Addr::from(*from).into(), Ipv6Addr::from(*rest.first_chunk::<16>()?).into()))

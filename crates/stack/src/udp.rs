@@ -36,9 +36,9 @@ pub fn write(frame: &mut [u8], ends: &Ends, payload_bytes: usize) -> usize {
 }
 
 /// Makes a received datagram the reply to it, in place: the payload of the reply stands where that of the query did,
-/// and has so many bytes. Turns the ends round, and writes lengths and whole checksums. Returns the length of the frame;
-/// `None` if it has no whole datagram, or no room for the reply. `frame` is all the room, of which the first
-/// `frame_bytes` were received.
+/// and has so many bytes. Turns the ends round, and writes lengths and whole checksums. `frame` is all the room, of
+/// which the first `frame_bytes` were received. Returns the length of the frame; `None` if it has no whole datagram, or
+/// no room for the reply.
 #[inline]
 pub fn reply(frame: &mut [u8], frame_bytes: usize, payload_bytes: usize) -> Option<usize> {
     let layout = Layout::of(frame.get(..frame_bytes)?)?;

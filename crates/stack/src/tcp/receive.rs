@@ -140,7 +140,8 @@ fn synchronised<'f>(
     }
     note_timestamp(tcb, segment);
     if tcb.state == State::SynReceived {
-        if segment.header.acknowledgment != tcb.snd_max {
+        let is_sent = tcb.snd_max != tcb.snd_una;
+        if !is_sent || segment.header.acknowledgment != tcb.snd_max {
             shared.refuse(incoming.ends, segment);
             return;
         }
@@ -276,7 +277,7 @@ fn reopen(tcb: &mut Tcb) {
             tcb.snd_max = tcb.snd_una;
         }
     }
-    if tcb.snd_max == tcb.snd_una {
+    if tcb.snd_max == tcb.snd_una && tcb.state.sends_text() {
         tcb.marks.clear(Marks::ARMED);
     }
     (tcb.backoff, tcb.tries) = (0, 0);

@@ -131,8 +131,9 @@ impl Options {
 
 /// Two numbers.
 #[inline]
-fn pair([a, b, c, d, e, f, g, h]: [u8; 8]) -> (u32, u32) {
-    (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+fn pair(bytes: [u8; 8]) -> (u32, u32) {
+    let both = u64::from_be_bytes(bytes);
+    ((both >> 32) as u32, both as u32)
 }
 
 /// What a segment says apart from its ports.

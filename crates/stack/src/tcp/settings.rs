@@ -9,7 +9,8 @@ pub struct Settings {
     pub connections: u32,
     /// Bytes of the longest packet of IP, headers included, 576 or more.
     pub mtu: u16,
-    /// The window that peers are granted, bytes, at most 1 GiB. Up to 48 KiB of it are held if they arrive out of order.
+    /// The window that peers are granted, bytes, at most 1 GiB. Of what arrives out of order, 32 pieces of 1536 bytes are
+    /// held.
     pub receive_window: u32,
     /// Bytes that one connection takes before its peer has acknowledged them.
     pub send_buffer: u32,

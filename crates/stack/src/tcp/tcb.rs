@@ -322,6 +322,8 @@ impl Tcb {
     /// Ends the connection with a RST.
     pub(super) fn abort(&mut self) {
         self.state = State::Closed;
+        self.marks.clear(Marks::ARMED);
+        self.marks.clear(Marks::ACK_LATER);
         self.marks.set(Marks::RESET);
     }
 }

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn it_does_what_a_sorted_map_does() {
         let mut random = fastrand::Rng::with_seed(5);
-        let (mut wheel, mut map, mut tick) = (wheel(200, 7), BTreeMap::new(), 7_u32);
+        let (mut wheel, mut map, mut tick) = (wheel(200, 7), BTreeMap::<u32, u32>::new(), 7_u32);
         for _ in 0..20_000 {
             let index = random.u32(0..200);
             match random.u32(0..4) {
@@ -235,7 +235,7 @@ mod tests {
                 _ => {
                     let at = tick + 1 + random.u32(0..10_000);
                     wheel.set(index, at);
-                    let earliest = map.get(&index).map_or(at, |old: &u32| at.min(*old));
+                    let earliest = map.get(&index).map_or(at, |old| at.min(*old));
                     map.insert(index, earliest);
                 }
             }
