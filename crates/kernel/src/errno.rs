@@ -12,6 +12,7 @@ pub fn name(number: i32) -> String {
         libc::EMFILE => "EMFILE",
         libc::ENOMEM => "ENOMEM",
         libc::EACCES => "EACCES",
+        libc::EBUSY => "EBUSY",
         libc::EINVAL => "EINVAL",
         libc::EPIPE => "EPIPE",
         libc::EMSGSIZE => "EMSGSIZE",

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kqps_dataset::Format;
-use kqps_kernel::xdp::{Attached, Filter, Protocols, XdpMode, Prefix, route};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use past::{FAR, NEAR, Networks};
@@ -181,7 +181,6 @@ fn every_query_is_accounted_for() {
         assert_eq!(trial.accounts, expected, "{:?} by {threads} threads", trial.load.mode);
         let player = &trial.players.first;
         assert_eq!((player.io.as_str(), player.socket_drops), ("xdp", 0), "{:?}", player.notes);
-        assert!(trial.latency_us.min > Some(0) || trial.latency_us.p50.is_some());
     }
 }
 
@@ -286,7 +285,9 @@ fn what_cannot_be_played_says_why() {
     };
     let said = error(named("lo"));
     assert!(said.contains("--device lo") && said.contains("kqps0"), "{said}");
-    assert_eq!(networks.near(|| play(&named("kqps0"), &queries.dataset, &Control::new(1), no_subject)).unwrap().accounts.lost, 1);
+    let named = named("kqps0");
+    let trial = networks.near(|| play(&named, &queries.dataset, &Control::new(1), no_subject)).unwrap();
+    assert_eq!(trial.accounts.lost, 1);
 }
 
 /// Whether a device of the near network takes a program, since it has none.
@@ -309,7 +310,8 @@ fn an_early_end_leaves_no_program() {
     let Some(networks) = Networks::new(1) else { return };
     assert!(is_free(&networks));
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
-    let plan = Plan { stop: Stop { after: Some(Duration::from_hours(1)), passes: None }, ..plan(load, udp(2)) };
+    let stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
+    let plan = Plan { stop, ..plan(load, udp(2)) };
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let queries = Queries::of("a.test A\n", Format::Text);
     let control = Control::new(1);

@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_dataset::Format;
-use kqps_kernel::namespace::enter_new_network;
 use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
 use past::{FAR, NEAR, Networks};
@@ -68,22 +67,4 @@ fn a_player_that_is_killed_leaves_no_program() {
         assert!(began.elapsed() < Duration::from_secs(10), "{error}");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-#[test]
-fn without_a_link_nothing_is_left_either() {
-    std::thread::scope(|scope| {
-        let played = scope.spawn(|| {
-            if enter_new_network().is_err() {
-                return None;
-            }
-            let plan = plan((FAR, PORT).into(), 2, LoadPlan::Closed { outstanding: 1 }, Io::Xdp);
-            let queries = Queries::of("a.test A\n", Format::Text);
-            Some(play(&plan, &queries.dataset, &Control::new(1), no_subject).map(drop))
-        });
-        match played.join().unwrap() {
-            Some(played) => assert!(played.unwrap_err().to_string().contains("198.18.0.2"), "there is no route"),
-            None => kqps_skips::skip(kqps_skips::Capability::Networks, "no network of its own"),
-        }
-    });
 }

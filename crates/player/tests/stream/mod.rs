@@ -12,6 +12,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    #[allow(dead_code)] // some tests have networks of their own
     pub(crate) fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
     }
