@@ -126,7 +126,7 @@ impl Opened {
             return Err(PlayError::Past("a device in memory takes UDP alone".into()));
         };
         let numbers = Numbers::new(plan, udp)?;
-        Ok(Self::UdpPast { parts: xdp::in_memory(plan, sockets, numbers.ports())?.into_iter(), numbers })
+        Ok(Self::UdpPast { parts: xdp::in_memory(plan, sockets, &numbers.ports())?.into_iter(), numbers })
     }
 
     /// The name of the I/O model in records.

@@ -1,5 +1,5 @@
-//! TCP past the kernel, over a veth pair: connections are made, used and closed without the kernel, and are accounted for
-//! as those of its sockets are.
+//! TCP past the kernel, over a veth pair: connections are made, used and closed without the kernel. They are accounted
+//! for as those of its sockets are.
 
 mod connected;
 mod past;

@@ -1,5 +1,5 @@
 //! A device in memory: the other side of a socket's rings, for a thread of the same program. It takes the frames that
-//! the socket sends and makes others arrive there, without a kernel in between. So it shows what a loop costs by itself.
+//! the socket sends and makes others arrive there, without a kernel in between. So it shows what a loop costs alone.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -77,9 +77,9 @@ fn file(name: &std::ffi::CStr, bytes: u64) -> io::Result<OwnedFd> {
 }
 
 impl MemoryDevice {
-    /// Takes up to `most` of the frames that the socket sent, and returns how many. `answer` gets each of them, and room
-    /// for a frame that arrives in return; it returns that frame's length, or `None` if nothing arrives. Takes none
-    /// while the socket has no empty frame.
+    /// Takes up to `most` of the frames that the socket sent, and returns how many. `answer` gets each of them, and
+    /// room for a frame that arrives in return; it returns that frame's length, or `None` if nothing arrives. Takes
+    /// none while the socket has no empty frame.
     pub fn turn(&mut self, most: usize, mut answer: impl FnMut(&[u8], &mut [u8]) -> Option<usize>) -> usize {
         self.received.look();
         self.sent.look();
@@ -124,19 +124,18 @@ impl MemoryDevice {
     fn frame(&self, sent: &libc::xdp_desc) -> &[u8] {
         let (start, length) = (sent.addr as usize, sent.len as usize);
         assert!(start + length <= self.frames.len(), "a frame beyond its memory");
-        // SAFETY: the bytes are within the mapping. The socket gave the frame up when it put it in the ring, and gets it
-        // back by `sent` later.
+        // SAFETY: the bytes are within the mapping. The socket gave the frame up when it put it in the ring, and gets
+        // it back by `sent` later.
         unsafe { std::slice::from_raw_parts(self.frames.as_ptr().add(start), length) }
     }
 
     /// The room for a frame that arrives in the memory that begins at `at`, and for the time before it. Not bound to
     /// `self`, since it never is the memory of a frame that was sent.
-    #[allow(clippy::mut_from_ref)] // each empty frame was taken from its ring once
     fn room<'f>(&self, at: usize) -> (&'f mut [u8], &'f mut [u8]) {
         assert!(at + FRAME_BYTES <= self.frames.len(), "a frame beyond its memory");
         let before = RECEIVED_AT - ARRIVAL_BYTES as usize;
-        // SAFETY: the bytes are within the mapping, which lives longer than the call that uses them. The socket gave the
-        // frame up when it put it in the ring of empty frames, and it is given back after the use.
+        // SAFETY: the bytes are within the mapping, which lives longer than the call that uses them. The socket gave
+        // the frame up when it put it in the ring of empty frames, and it is given back after the use.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(self.frames.as_mut_ptr().add(at + before), FRAME_BYTES - before)
         };

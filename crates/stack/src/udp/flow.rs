@@ -148,7 +148,7 @@ impl Flow {
         end
     }
 
-    /// The payload of a datagram that came the other way. `None` if the frame has none, or one between other ends, or if
+    /// The payload of a datagram that came the other way. `None` if the frame has none or one between other ends, or if
     /// a length is wrong. The VLAN and the Ethernet addresses do not count, nor do checksums.
     #[inline]
     pub fn payload_of_reply<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {

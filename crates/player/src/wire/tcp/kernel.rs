@@ -1,4 +1,5 @@
-//! What the I/O models with sockets of the kernel have in common: how a connection begins, and what the kernel knows of it.
+//! What the I/O models with sockets of the kernel have in common: how a connection begins, and what the kernel knows of
+//! it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,6 @@
 //! Past the kernel's network stack: the loop writes whole frames into the memory that it shares with the kernel, and
 //! reads replies from there (`AF_XDP`). A call hands a burst to the device, and says what the device took. A query is
-//! sent once it was taken. What the device refused was not sent. The rest waits in the ring, and while it does, the loop
+//! sent once it was taken. What the device refused was not sent. The rest waits in the ring. While it does, the loop
 //! sends nothing else, unless the device reads the ring itself.
 //!
 //! Replies carry the time at which the program on the device selected them.

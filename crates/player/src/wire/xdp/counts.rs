@@ -1,5 +1,5 @@
-//! What became of the frames that the program selected. Each was read or dropped: otherwise the counts of a trial are not
-//! to be trusted.
+//! What became of the frames that the program selected. Each was read or dropped; otherwise no count of the trial can be
+//! trusted.
 
 use kqps_kernel::xdp::XdpStatistics;
 use kqps_stack::tcp::Retransmitted;
@@ -88,7 +88,8 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
     note(all.bad_checksums, "frames were thrown away for a wrong checksum (checksum)");
     note(all.refused_segments, "segments were refused by the device, and sent again later");
     if all.retransmitted.total() > 0 {
-        notes.push(format!("of the segments that were sent again, {syn} were SYNs, {data} had data and {fin} were FINs"));
+        let kinds = format!("{syn} were SYNs, {data} had data and {fin} were FINs");
+        notes.push(format!("of the segments that were sent again, {kinds}"));
     }
     notes
 }
@@ -103,7 +104,9 @@ mod tests {
         let other = PastCounts { matched: Some(30), read: 15, no_frame: 2, ..PastCounts::default() };
         assert!(check([one, other].iter()).is_ok());
         let error = check([one].iter()).unwrap_err().to_string();
-        assert!(error.contains("30 frames") && error.contains("10 were read") && error.contains("3 dropped"), "{error}");
+        for part in ["30 frames", "10 were read", "3 dropped"] {
+            assert!(error.contains(part), "{error}");
+        }
         assert!(check([PastCounts { matched: None, ..one }].iter()).is_ok());
         assert!(check([].iter()).is_ok());
         let said = notes([one, other].iter());

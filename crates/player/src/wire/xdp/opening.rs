@@ -85,15 +85,15 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, Play
         sockets[queue % plan.threads].push(socket);
     }
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
-    let ways = routes.iter().map(way).collect();
-    Ok(parts(sockets, Some(attached), ways, asked.ports.clone(), verifies))
+    let ways: Arc<[Way]> = routes.iter().map(way).collect();
+    Ok(parts(sockets, Some(attached), &ways, &asked.ports, verifies))
 }
 
 /// The part of each thread of a trial of UDP whose frames go to a device in memory. Addresses of hardware are made up.
 pub(crate) fn in_memory(
     plan: &Plan,
     sockets: Vec<XdpSocket>,
-    ports: RangeInclusive<u16>,
+    ports: &RangeInclusive<u16>,
 ) -> Result<Vec<PastPart>, PlayError> {
     if sockets.len() != plan.threads {
         return Err(refused(format!("{} sockets for {} threads", sockets.len(), plan.threads)));
@@ -103,16 +103,17 @@ pub(crate) fn in_memory(
         IpAddr::V4(_) => Ipv4Addr::new(198, 18, 0, 1).into(),
         IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
     };
-    let ways = plan.targets.iter().map(|_| Way { path, source, mtu: ROOM_BYTES - LINK_BYTES }).collect();
+    let way = Way { path, source, mtu: ROOM_BYTES - LINK_BYTES };
+    let ways: Arc<[Way]> = plan.targets.iter().map(|_| way).collect();
     let sockets = sockets.into_iter().map(|socket| vec![socket]).collect();
-    Ok(parts(sockets, None, ways, ports, false))
+    Ok(parts(sockets, None, &ways, ports, false))
 }
 
 fn parts(
     sockets: Vec<Vec<XdpSocket>>,
     attached: Option<Attached>,
-    ways: Arc<[Way]>,
-    ports: RangeInclusive<u16>,
+    ways: &Arc<[Way]>,
+    ports: &RangeInclusive<u16>,
     verifies: bool,
 ) -> Vec<PastPart> {
     let threads = sockets.len();
@@ -123,7 +124,7 @@ fn parts(
         number,
         threads,
         sockets,
-        ways: Arc::clone(&ways),
+        ways: Arc::clone(ways),
         post,
         ports: ports.clone(),
         verifies,
@@ -171,7 +172,8 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
     let first = routes[0].device;
     let found = match named {
         Some(name) => all.iter().find(|device| device.name == name).ok_or_else(|| {
-            format!("--device {name}: expected a device with Ethernet frames, which loopback has not; there are: {}", names())
+            let expected = "expected a device with Ethernet frames, which loopback has not";
+            format!("--device {name}: {expected}; there are: {}", names())
         }),
         None if routes.iter().any(|route| route.device != first) => {
             Err("the targets are behind several devices; play at those of one".to_owned())
@@ -189,7 +191,8 @@ fn own_addresses(plan: &Plan) -> Result<Option<Vec<Prefix>>, PlayError> {
     let Some(local) = plan.local else { return Ok(None) };
     if local.is_ipv4() != plan.targets[0].is_ipv4() {
         let target = plan.targets[0];
-        return Err(refused(format!("the source addresses (-a) and the target {target} are of different families")));
+        let what = format!("the source addresses (-a) and the target {target} are of different families");
+        return Err(refused(what));
     }
     let count = local.count().min(plan.flows() as u128);
     let mut used = (0..count as usize).map(|number| local.of_socket(number));

@@ -16,7 +16,7 @@ use crate::wire::xdp::{PastPart, Post, quiet};
 
 /// From the number of a flow, among all, to its address and port, and back by arithmetic.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::wire) struct Numbers {
+pub(crate) struct Numbers {
     first_port: u16,
     /// The first address, and how many flows in a row have the same port. With 1, each flow has a port of its own.
     first_address: u128,
