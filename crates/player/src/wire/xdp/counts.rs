@@ -1,5 +1,5 @@
-//! What became of the frames that the program selected. Each was read or dropped; otherwise no count of the trial can be
-//! trusted.
+//! What became of the frames that the program selected. Each was read or dropped; otherwise no count of the trial can
+//! be trusted.
 
 use kqps_kernel::xdp::XdpStatistics;
 use kqps_stack::tcp::Retransmitted;
