@@ -161,7 +161,8 @@ impl PlayerArgs {
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
         };
-        Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
+        let (io, device) = (self.io, self.device.clone());
+        Ok(Wire::Tcp(TcpPlan { io, tls, device, ..self.connections.plan(connections, timeout) }))
     }
 
     /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
@@ -177,6 +178,7 @@ impl PlayerArgs {
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
             // As in dnsperf, 0 stands for any port.
             local_port: self.local_port.filter(|port| *port > 0),
+            device: self.device.clone(),
         }
     }
 
