@@ -2,10 +2,12 @@
 //! empties and fills with replies. No kernel is in between, and nothing waits.
 //!
 //! ```sh
-//! cargo run --release -p kqps-player --example rings              # as fast as it goes, for 3 s
-//! cargo run --release -p kqps-player --example rings 10 4096      # for 10 s, with 4,096 queries outstanding
-//! perf stat -e instructions:u target/release/examples/rings       # both threads
+//! cargo run --release -p kqps-player --example rings                  # as fast as it goes
+//! cargo run --release -p kqps-player --example rings 1000000 4096     # so many queries, with 4,096 outstanding
+//! perf stat -e instructions:u target/release/examples/rings 1000000   # both threads
 //! ```
+//!
+//! The last line that it prints is for programs: the queries that were answered, and the seconds that they took.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -22,8 +24,12 @@ use kqps_stack::turn_round;
 /// Frames of the player's socket, of which half receive.
 const FRAMES: u32 = 1 << 13;
 
-/// Queries in the file: so many that their bytes are not all in the nearest cache.
-const QUERIES: usize = 10_000;
+/// Queries in the file, which is played several times: so many that their bytes are not all in the nearest cache.
+const QUERIES: u64 = 5_000;
+
+/// Queries in all, and those outstanding at once, if the caller does not say.
+const USUAL: u64 = 20_000_000;
+const USUAL_OUTSTANDING: u64 = 2048;
 
 /// Where a message begins: after Ethernet, IPv4 and UDP.
 const MESSAGE_AT: usize = 42;
@@ -64,7 +70,7 @@ fn answer(mut device: MemoryDevice, cpu: Option<u32>, stop: &AtomicBool) -> Turn
     turns
 }
 
-fn plan(duration: Duration, outstanding: u64, cpus: Vec<u32>) -> Plan {
+fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
     let second = Duration::from_secs(1);
     let udp = UdpPlan { io: Io::Xdp, sockets: 32, buffer_bytes: None, local_port: None, device: None };
     Plan {
@@ -73,7 +79,7 @@ fn plan(duration: Duration, outstanding: u64, cpus: Vec<u32>) -> Plan {
         burst: 64,
         local: None,
         load: LoadPlan::Closed { outstanding },
-        stop: Stop { after: Some(duration), passes: None },
+        stop: Stop { after: None, passes: Some(queries.div_ceil(QUERIES)) },
         timeout: second,
         drain: second,
         lag_allowed: second,
@@ -89,8 +95,8 @@ fn plan(duration: Duration, outstanding: u64, cpus: Vec<u32>) -> Plan {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let seconds: u64 = arguments.next().map_or(Ok(3), |text| text.parse())?;
-    let outstanding: u64 = arguments.next().map_or(Ok(2048), |text| text.parse())?;
+    let queries: u64 = arguments.next().map_or(Ok(USUAL), |text| text.parse())?;
+    let outstanding: u64 = arguments.next().map_or(Ok(USUAL_OUTSTANDING), |text| text.parse())?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("queries");
     let mut text = String::new();
@@ -105,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         [own, other, ..] => (vec![own], Some(other)),
         _ => (Vec::new(), None),
     };
-    let plan = plan(Duration::from_secs(seconds), outstanding, own);
+    let plan = plan(queries, outstanding, own);
     let (socket, device) = pair(FRAMES)?;
     let stop = AtomicBool::new(false);
     let (trial, turns) = std::thread::scope(|scope| {
@@ -123,5 +129,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let idle = turns.idle as f64 / (turns.busy + turns.idle).max(1) as f64;
     let each = turns.queries as f64 / turns.busy.max(1) as f64;
     println!("the device looked in vain {:.0} % of the time, and else found {each:.1} queries", idle * 100.0);
+    println!("{{\"queries\":{},\"seconds\":{}}}", accounts.correct, load.duration_s);
     Ok(())
 }

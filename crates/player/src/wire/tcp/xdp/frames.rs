@@ -16,6 +16,9 @@ use crate::wire::tcp::layer::{Broken, Layer, Rest};
 use crate::wire::tcp::places::Places;
 use crate::wire::xdp::{PastCounts, PastPart, Post};
 
+/// Bytes that a layer takes at once: with those that it kept, they fit the room of a read.
+const PIECE_BYTES: usize = 1 << 16;
+
 /// Writes the segments that wait, and hands them to the device. One that the device refuses is as good as lost, and is
 /// sent again.
 #[inline]
@@ -229,8 +232,8 @@ fn arrived<L: Layer>(
     if arrival.acknowledged_bytes > 0 && awaits_room {
         places.flush(state, flow, now_ns)?;
     }
-    for bytes in [arrival.bytes, &more[..]] {
-        if !bytes.is_empty() && has(places, flow, id) {
+    for bytes in [arrival.bytes, &more[..]].into_iter().flat_map(|all| all.chunks(PIECE_BYTES)) {
+        if has(places, flow, id) {
             let (mut hearing, _, buffers) = places.split(flow, now_ns);
             let joined = buffers.join(hearing.kept(), bytes);
             let rest = hearing.hear(state, joined, at_ns);
