@@ -46,6 +46,8 @@ pub struct Evidence<'a> {
     pub subject: Option<&'a SubjectFacts>,
     /// Where the subject is.
     pub side: SubjectSide,
+    /// Whether the player's packets pass the kernel's network stack, whose counters then say nothing of its side.
+    pub past_kernel: bool,
 }
 
 /// Places every query that was intended and has no reply at all.

@@ -8,6 +8,7 @@ mod assembler;
 mod attached;
 mod bpf;
 pub mod devices;
+pub mod memory;
 mod netdev;
 pub mod place;
 mod program;

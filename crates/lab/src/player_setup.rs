@@ -250,7 +250,13 @@ mod tests {
         let timeout = Duration::from_millis(250);
         let expected = Plan {
             targets: vec!["127.0.0.1:53".parse().unwrap()],
-            wire: Wire::Udp(UdpPlan { io: Io::Mmsg, sockets: 3, buffer_bytes: None, local_port: None }),
+            wire: Wire::Udp(UdpPlan {
+                io: Io::Mmsg,
+                sockets: 3,
+                buffer_bytes: None,
+                local_port: None,
+                device: None,
+            }),
             burst: 32,
             local: Some("127.1.0.0/16".parse().unwrap()),
             load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
@@ -283,6 +289,7 @@ mod tests {
             close: Close::Fin,
             connect_timeout: Duration::from_millis(250),
             tls: None,
+            device: None,
         };
         assert_eq!(wire(tcp(Some(1))), Ok(Wire::Tcp(expected.clone())));
         assert_eq!(

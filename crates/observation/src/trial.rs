@@ -330,7 +330,7 @@ pub enum LoadMode {
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerFacts {
-    /// The I/O model that was used: `plain`, `mmsg`, `gso` or `uring` over UDP, `epoll` or `uring` over
+    /// The I/O model that was used: `plain`, `mmsg`, `gso`, `uring` or `xdp` over UDP, `epoll`, `uring` or `xdp` over
     /// connections.
     pub io: String,
     /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).

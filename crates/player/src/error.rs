@@ -58,6 +58,21 @@ pub enum PlayError {
         /// The kernel's error.
         error: io::Error,
     },
+    /// Frames cannot pass the kernel's network stack as the plan asks.
+    #[error("--io xdp: {0}")]
+    Past(String),
+    /// Frames that passed the kernel are missing from the player's counts.
+    #[error(
+        "{matched} frames came past the kernel, but {read} were read and {dropped} dropped: this is an error of kqps"
+    )]
+    Frames {
+        /// Frames that the program on the device selected.
+        matched: u64,
+        /// Frames that the player read.
+        read: u64,
+        /// Frames that its sockets dropped.
+        dropped: u64,
+    },
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),

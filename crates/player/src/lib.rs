@@ -49,5 +49,5 @@ pub use plan::{
     TlsPlan, UdpPlan, Wire,
 };
 pub use sources::Sources;
-pub use trial::{Control, play};
+pub use trial::{Control, play, play_in_memory};
 pub use wire::udp::offers;

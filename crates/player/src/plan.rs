@@ -148,6 +148,9 @@ pub struct UdpPlan {
     pub buffer_bytes: Option<usize>,
     /// The first socket's local port; the other sockets take the ports after it. `None` lets the kernel choose.
     pub local_port: Option<u16>,
+    /// The device that frames pass, with [`Io::Xdp`]; `None` for the one to which the routes lead.
+    #[serde(default)]
+    pub device: Option<String>,
 }
 
 /// The part of a plan that only TCP needs.
@@ -173,6 +176,9 @@ pub struct TcpPlan {
     /// TLS on every connection (RFC 7858); `None` for none.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
+    /// The device that frames pass, with [`Io::Xdp`]; `None` for the one to which the routes lead.
+    #[serde(default)]
+    pub device: Option<String>,
 }
 
 impl TcpPlan {
@@ -346,7 +352,7 @@ pub(crate) mod tests {
 
     /// UDP through this many sockets.
     pub(crate) fn udp(io: Io, sockets: usize) -> Wire {
-        Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None })
+        Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None, device: None })
     }
 
     /// TCP on this many kept connections.
@@ -363,6 +369,7 @@ pub(crate) mod tests {
             close: Close::Fin,
             connect_timeout: Duration::from_secs(1),
             tls: None,
+            device: None,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::replay::TRANSPORTS;
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 use crate::team::Team;
+use crate::wire::xdp::{self, PastCounts};
 use connections::{connection_facts, left_closed, no_port_left};
 
 /// What a thread returns when it ends.
@@ -46,6 +47,8 @@ pub(crate) struct ThreadResult {
     pub(crate) connections: Option<ConnectionCounts>,
     /// Queries of a capture that no thread plays, as far as this one counts them.
     pub(crate) not_played: [u64; TRANSPORTS.len()],
+    /// The frames that came past the kernel; `None` if none could.
+    pub(crate) past: Option<PastCounts>,
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
     /// For how long it spun with nothing to do.
@@ -183,7 +186,13 @@ fn evidence<'a>(
         host: &played.watch_result.host,
         subject: played.watch_result.subject.as_ref(),
         side: played.watch_result.side,
+        past_kernel: past(played).next().is_some(),
     }
+}
+
+/// The frames of each thread that came past the kernel.
+fn past<'a>(played: &'a FinishedTrial<'_>) -> impl Iterator<Item = &'a PastCounts> {
+    played.results.iter().filter_map(|result| result.past.as_ref())
 }
 
 fn dataset(played: &Dataset) -> DatasetFacts {
@@ -358,6 +367,7 @@ fn player(
         notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
     }
     notes.extend(replay::sharing(played));
+    notes.extend(xdp::notes(past(played)));
     notes.extend(window_not_filled(load, played.plan));
     PlayerFacts {
         io: played.io.clone(),

@@ -209,6 +209,7 @@ impl<'a, W> PlayerThread<'a, W> {
             fallbacks: 0,
             connections: None,
             not_played,
+            past: None,
             real_time: precedence.is_granted(),
             awake_ns: wait.as_ref().map_or(0, Wait::awake_in_all_ns),
             withheld_ns: wait.map_or(0, |wait| wait.withheld.ns()),

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{PlayerWatched, TrialWatch};
 use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
 
@@ -30,7 +31,7 @@ use crate::supply::Supply;
 use crate::team::{Team, teams};
 use crate::thread::{Signals, TICK_NS};
 use crate::walk::{self, Walk};
-use crate::wire::{Opened, Part};
+use crate::wire::{Opened, Part, xdp};
 
 /// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
@@ -113,9 +114,34 @@ pub fn play<W: TrialWatch>(
     plan.check_against(dataset)?;
     let teams = teams(plan, dataset);
     let wires = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
+    play_over((&teams, wires), plan, dataset, control, watch)
+}
+
+/// Plays one trial of UDP past the kernel, through sockets of [`kqps_kernel::xdp::memory`], one for each thread. No
+/// packet leaves the program, so the trial shows what the player costs by itself. A capture cannot be replayed so.
+pub fn play_in_memory<W: TrialWatch>(
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    sockets: Vec<XdpSocket>,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
+    plan.check_against(dataset)?;
+    let wires = vec![Opened::in_memory(plan, sockets)?];
+    play_over((&teams(plan, dataset), wires), plan, dataset, control, watch)
+}
+
+/// Plays one trial over wires that were opened for its teams.
+fn play_over<W: TrialWatch>(
+    (teams, wires): (&[Team], Vec<Opened>),
+    plan: &Plan,
+    dataset: &Dataset,
+    control: &Control,
+    watch: impl FnOnce(&PlayerWatched) -> W,
+) -> Result<Trial, PlayError> {
     let (io, notes) = (io_of(&wires), wires.iter().flat_map(Opened::notes).collect());
     let gate = StartGate::default();
-    let context = TrialContext { plan, teams: &teams, dataset, control, gate: &gate };
+    let context = TrialContext { plan, teams, dataset, control, gate: &gate };
     let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
     let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -135,11 +161,12 @@ pub fn play<W: TrialWatch>(
         watch.sending_ended();
         gate.let_end();
         let results = joined(&mut threads)?;
+        xdp::check(results.iter().filter_map(|result| result.past.as_ref()))?;
         let watch_result = watch.end();
         let interrupted = control.stop.is_asked();
         let finished = FinishedTrial {
             plan,
-            teams: &teams,
+            teams,
             dataset,
             io,
             results,
@@ -178,10 +205,10 @@ fn start<'scope>(
     let mut threads = Vec::new();
     for (team, mut wire) in teams.iter().zip(wires) {
         for number in team.threads.clone() {
-            let part = wire.part(team, number - team.threads.start);
+            let mut part = wire.part(team, number - team.threads.start);
             let guard = ThreadGuard::new(sender.clone(), &gate.broken);
             let play = move || {
-                let result = one_thread(context, (team, number), &part, guard);
+                let result = one_thread(context, (team, number), &mut part, guard);
                 // The main thread must read this thread's CPU time before it ends.
                 gate.watched.wait();
                 result
@@ -267,7 +294,7 @@ impl Drop for ThreadGuard<'_> {
 fn one_thread(
     context: TrialContext<'_>,
     (team, number): (&Team, usize),
-    part: &Part,
+    part: &mut Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     let plan = context.plan;

@@ -6,14 +6,17 @@ pub mod quic;
 mod stamps;
 pub mod tcp;
 pub mod udp;
+pub(crate) mod xdp;
 
 use std::sync::Arc;
 
+use kqps_kernel::ephemeral;
 use kqps_kernel::udp::UdpSocket;
+use kqps_kernel::xdp::{Protocols, XdpSocket};
 use kqps_tls::Client;
 
 use crate::error::PlayError;
-use crate::plan::Wire;
+use crate::plan::{Io, Plan, TcpPlan, UdpPlan, Wire};
 use crate::record::ThreadResult;
 use crate::share::share_of;
 use crate::state::ThreadState;
@@ -22,6 +25,8 @@ use crate::thread::Signals;
 use tcp::TcpIo;
 use udp::UdpIo;
 use udp::sockets::Sockets;
+use udp::xdp::flows::Numbers;
+use xdp::{Asked, PastPart};
 
 /// The wire of a whole trial, or of a lane.
 pub(crate) enum Opened {
@@ -40,6 +45,16 @@ pub(crate) enum Opened {
         sockets: Vec<UdpSocket>,
         notes: Vec<String>,
     },
+    /// UDP past the kernel: the parts of the threads that have not taken theirs.
+    UdpPast {
+        parts: std::vec::IntoIter<PastPart>,
+        numbers: Numbers,
+    },
+    /// TCP past the kernel, with TLS or without it.
+    TcpPast {
+        parts: std::vec::IntoIter<PastPart>,
+        client: Option<Arc<Client>>,
+    },
 }
 
 /// A thread's part of the wire.
@@ -55,6 +70,9 @@ enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
     Tcp(TcpIo, Option<Arc<Client>>),
     Quic(Arc<Client>, Vec<UdpSocket>),
+    /// What a thread takes when it begins.
+    UdpPast(Option<PastPart>, Numbers),
+    TcpPast(Option<PastPart>, Option<Arc<Client>>),
 }
 
 impl Opened {
@@ -62,6 +80,8 @@ impl Opened {
     pub(crate) fn open(team: &Team) -> Result<Self, PlayError> {
         let Team { plan, replay, .. } = team;
         match &plan.wire {
+            Wire::Udp(udp) if udp.io == Io::Xdp => Self::udp_past(plan, udp),
+            Wire::Tcp(tcp) if tcp.io == Io::Xdp => Self::tcp_past(plan, tcp),
             Wire::Udp(udp) => {
                 // A replay has a loop of its own.
                 let io = if replay.is_some() { UdpIo::Mmsg } else { UdpIo::choose(udp.io)? };
@@ -85,12 +105,44 @@ impl Opened {
         }
     }
 
+    fn udp_past(plan: &Plan, udp: &UdpPlan) -> Result<Self, PlayError> {
+        let numbers = Numbers::new(plan, udp)?;
+        let asked = Asked {
+            device: udp.device.as_deref(),
+            buffer_bytes: udp.buffer_bytes,
+            protocols: Protocols::Udp,
+            ports: numbers.ports(),
+        };
+        Ok(Self::UdpPast { parts: xdp::open(plan, &asked)?.into_iter(), numbers })
+    }
+
+    fn tcp_past(plan: &Plan, tcp: &TcpPlan) -> Result<Self, PlayError> {
+        let asked = Asked {
+            device: tcp.device.as_deref(),
+            buffer_bytes: None,
+            protocols: Protocols::Tcp,
+            ports: xdp::quiet(&ephemeral::ports(), 1),
+        };
+        let client = tcp::client(tcp)?.map(Arc::new);
+        Ok(Self::TcpPast { parts: xdp::open(plan, &asked)?.into_iter(), client })
+    }
+
+    /// UDP through sockets whose devices are in memory.
+    pub(crate) fn in_memory(plan: &Plan, sockets: Vec<XdpSocket>) -> Result<Self, PlayError> {
+        let (Wire::Udp(udp), None) = (&plan.wire, &plan.replay) else {
+            return Err(PlayError::Past("a device in memory takes UDP alone, and no replay".into()));
+        };
+        let numbers = Numbers::new(plan, udp)?;
+        Ok(Self::UdpPast { parts: xdp::in_memory(plan, sockets, &numbers.ports())?.into_iter(), numbers })
+    }
+
     /// The name of the I/O model in records.
     pub(crate) fn io(&self) -> &'static str {
         match self {
             Self::Udp { io, .. } => io.name(),
             Self::Tcp { io, .. } => io.name(),
             Self::Quic { .. } => quic::IO,
+            Self::UdpPast { .. } | Self::TcpPast { .. } => xdp::IO,
         }
     }
 
@@ -98,7 +150,7 @@ impl Opened {
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
             Self::Udp { notes, .. } | Self::Quic { notes, .. } => notes.clone(),
-            Self::Tcp { .. } => Vec::new(),
+            Self::Tcp { .. } | Self::UdpPast { .. } | Self::TcpPast { .. } => Vec::new(),
         }
     }
 
@@ -117,6 +169,8 @@ impl Opened {
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
             }
+            Self::UdpPast { parts, numbers } => Carrier::UdpPast(parts.next(), *numbers),
+            Self::TcpPast { parts, client } => Carrier::TcpPast(parts.next(), client.clone()),
         };
         Part { first, flows, carrier }
     }
@@ -126,25 +180,35 @@ impl Part {
     /// Plays a thread's part of the trial, from the start to the end of the drain. Returns `None` if the trial was
     /// called off.
     pub(crate) fn play(
-        &self,
+        &mut self,
         team: &Team,
         state: ThreadState<'_>,
         signals: Signals<'_>,
     ) -> Result<Option<ThreadResult>, PlayError> {
-        let plan = &team.plan;
-        match (&self.carrier, &plan.wire) {
+        let (plan, flows) = (&team.plan, (self.first, self.flows));
+        match (&mut self.carrier, &plan.wire) {
             (Carrier::Udp(io, sockets), _) => match &team.replay {
                 Some(replay) => udp::play_replay(sockets, (replay, self.flows), plan, state, signals),
                 None => udp::play(*io, sockets, self.first, plan, state, signals),
             },
             (Carrier::Tcp(io, client), Wire::Tcp(tcp)) => {
                 let wire = (tcp, client.as_deref());
-                tcp::play(*io, wire, (self.first, self.flows), team, state, signals)
+                tcp::play(*io, wire, flows, team, state, signals)
             }
             (Carrier::Quic(client, sockets), Wire::Quic(quic)) => {
                 quic::play((quic, client.as_ref()), (self.first, sockets.as_slice()), plan, state, signals)
             }
-            (Carrier::Tcp(..) | Carrier::Quic(..), _) => unreachable!("the wire was opened for this plan"),
+            (Carrier::UdpPast(past, numbers), _) => {
+                let past = past.take().expect("a thread plays once");
+                udp::xdp::play((past, *numbers), flows, plan, state, signals)
+            }
+            (Carrier::TcpPast(past, client), Wire::Tcp(tcp)) => {
+                let past = past.take().expect("a thread plays once");
+                tcp::play_past(past, (tcp, client.as_deref()), flows, team, state, signals)
+            }
+            (Carrier::Tcp(..) | Carrier::Quic(..) | Carrier::TcpPast(..), _) => {
+                unreachable!("the wire was opened for this plan")
+            }
         }
     }
 }

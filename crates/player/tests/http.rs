@@ -170,6 +170,7 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         tls: Some(TlsPlan { names: vec![NAME.into()], client, http: Some(http) }),
+        device: None,
     }
 }
 

@@ -32,6 +32,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         close: Close::Fin,
         connect_timeout: Duration::from_millis(20),
         tls: None,
+        device: None,
     }
 }
 

@@ -335,6 +335,7 @@ fn tcp(connections: usize) -> TcpPlan {
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         tls: None,
+        device: None,
     }
 }
 

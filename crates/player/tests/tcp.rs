@@ -45,6 +45,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         tls: None,
+        device: None,
     }
 }
 

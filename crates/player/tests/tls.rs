@@ -118,6 +118,7 @@ fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPl
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
+        device: None,
     }
 }
 

@@ -173,7 +173,8 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
         in_own_network(setup, || {
             let queries = queries_of(512, &[40]);
             let load = LoadPlan::Closed { outstanding: 512 };
-            let wire = Wire::Udp(UdpPlan { io, sockets: 1, buffer_bytes: Some(1), local_port: None });
+            let wire = UdpPlan { io, sockets: 1, buffer_bytes: Some(1), local_port: None, device: None };
+            let wire = Wire::Udp(wire);
             let plan = Plan { load, wire, ..plan("192.0.2.2:53".parse().unwrap(), io) };
             let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
             let accounts = trial.accounts;

@@ -15,9 +15,9 @@ pub(crate) const TCP_BYTES: usize = 20;
 /// The hop limit of what is sent.
 pub(crate) const HOPS: u8 = 64;
 
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_VLAN: u16 = 0x8100;
-const TYPE_IPV6: u16 = 0x86dd;
+pub(crate) const TYPE_IPV4: u16 = 0x0800;
+pub(crate) const TYPE_VLAN: u16 = 0x8100;
+pub(crate) const TYPE_IPV6: u16 = 0x86dd;
 
 /// Extension headers of IPv6 that may stand before UDP and TCP (RFC 8200, section 4.1): hop-by-hop and destination
 /// options.

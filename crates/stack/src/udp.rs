@@ -1,9 +1,13 @@
 //! Datagrams of UDP (RFC 768), written around a payload that is in its place already.
 
+mod flow;
+
 use crate::checksum::Sum;
 use crate::ends::Ends;
 use crate::headers::{self, Layout, Protocol, UDP_BYTES};
 use crate::turn::turn;
+
+pub use flow::{Flow, destination};
 
 /// Bytes before the payload of a frame between these ends: 42 to 66.
 #[inline]
@@ -66,6 +70,7 @@ pub fn reply(frame: &mut [u8], frame_bytes: usize, payload_bytes: usize) -> Opti
 }
 
 /// A checksum of 0 is sent as its complement, since 0 says that there is none.
+#[inline]
 fn never_none(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }

@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-tls",
             "kqps-http",
             "kqps-quic",
+            "kqps-stack",
             "kqps-host",
             "kqps-observation",
         ],

@@ -28,6 +28,7 @@ const SHARED_NAMESPACE: &str =
     "player and subject are in one network namespace, whose counters count both directions";
 const TOGETHER: &str = "datagrams that travel together are one packet to the kernel's counters";
 const UNSEEN: &str = "nothing could be read on the subject's side";
+const PAST: &str = "the player's packets pass its kernel, which counts none of them";
 const DISTURBED: &str = "other traffic moved the counters";
 
 /// Counts the passages.
@@ -69,7 +70,8 @@ fn two_sided(
     let left = replies(transmitted, ip.icmp_out);
     let read = taken(udp, udp.in_datagrams);
     let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, read);
-    let (queries_together, replies_together) = (come_together(ip), come_together(back));
+    let is_seen = !evidence.past_kernel;
+    let (queries_together, replies_together) = (come_together(ip), is_seen && come_together(back));
     // A subject that sent more replies than it read messages read several queries in one message.
     let reads_together = replies_together && queries_together || read < left;
     passages.counts = [
@@ -79,11 +81,11 @@ fn two_sided(
         (!reads_together).then_some(read),
         (!replies_together).then_some(replied),
         (!replies_together).then_some(left),
-        Some(replies(back.in_segments, back.icmp_in)),
-        (!replies_together).then(|| replies(back.in_delivers, back.icmp_in)),
+        is_seen.then(|| replies(back.in_segments, back.icmp_in)),
+        (is_seen && !replies_together).then(|| replies(back.in_delivers, back.icmp_in)),
         None,
     ];
-    passages.reason = TOGETHER;
+    passages.reason = if is_seen || queries_together || reads_together { TOGETHER } else { PAST };
     passages.filtered = ip.in_receives > ip.in_delivers;
     passages
 }

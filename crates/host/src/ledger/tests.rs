@@ -52,6 +52,7 @@ impl Counted {
             host: &self.host,
             subject: Some(&self.subject),
             side: self.side,
+            past_kernel: false,
         }
     }
 
@@ -339,6 +340,20 @@ fn a_subject_out_of_sight_explains_nothing() {
     assert_eq!(ledger.places, [by_drops(Place::PlayerSocketBuffer, 7, false)]);
     assert_eq!(ledger.unexplained, 20);
     assert!(ledger.merged[0].reason.contains("subject's side"));
+}
+
+#[test]
+fn past_the_players_kernel_its_counters_say_nothing() {
+    let mut counted = Story { unanswered: 20, player_buffer: 7, ..Story::default() }.two_sided();
+    counted.host.network.ip4 = IpFacts::default();
+    counted.host.network.udp4 = UdpFacts::default();
+    let ledger = ledger(&Evidence { past_kernel: true, ..counted.evidence() });
+    let wanted = [
+        by_passages(Place::SubjectUnanswered, 20, false),
+        by_drops(Place::PlayerSocketBuffer, 7, false),
+    ];
+    assert_eq!((&ledger.places[..], ledger.unexplained), (&wanted[..], 0));
+    assert!(ledger.merged[0].reason.contains("pass its kernel"), "{:?}", ledger.merged);
 }
 
 #[test]

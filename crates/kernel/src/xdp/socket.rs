@@ -47,6 +47,8 @@ pub struct XdpSocket {
     fd: OwnedFd,
     queue: u32,
     is_zero_copy: bool,
+    /// Whether a kernel is behind the rings; otherwise it is a thread of this program ([`super::memory`]).
+    has_kernel: bool,
     umem: Umem,
     /// Frames that neither receive nor send.
     free: Vec<Frame>,
@@ -96,14 +98,37 @@ impl XdpSocket {
         let fd = Socket::new(libc::AF_XDP.into(), Type::RAW, None).map(OwnedFd::from);
         let fd = fd.map_err(failed("opening an AF_XDP socket"))?;
         let (umem, free) = Umem::new(frames).map_err(failed("making frames"))?;
-        let share = frames / 2;
         set_option(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, umem.registration())
             .map_err(failed("registering frames"))?;
-        let Rings { empty, received, transmitter, sent } = Rings::make(&fd, frames, share)?;
-        let mut socket = Self {
+        let rings = Rings::make(&fd, frames, frames / 2)?;
+        let mut socket = Self::new(fd, queue, (umem, free), rings, frames / 2);
+        socket.refill();
+        socket.bind(device, mode).map_err(failed("binding an AF_XDP socket to its queue"))?;
+        Ok(socket)
+    }
+
+    /// A socket whose rings are in a file that another thread of this program maps too. It copies nothing, and no call
+    /// is needed for what it sends.
+    pub(super) fn in_memory(
+        file: OwnedFd,
+        memory: (Umem, Vec<Frame>),
+        offsets: &libc::xdp_mmap_offsets,
+        frames: u32,
+    ) -> io::Result<Self> {
+        let rings = Rings::map(&file, offsets, frames, frames / 2, frames)?;
+        let mut socket = Self::new(file, 0, memory, rings, frames / 2);
+        (socket.is_zero_copy, socket.has_kernel) = (true, false);
+        socket.refill();
+        Ok(socket)
+    }
+
+    fn new(fd: OwnedFd, queue: u32, (umem, free): (Umem, Vec<Frame>), rings: Rings, share: u32) -> Self {
+        let Rings { empty, received, transmitter, sent } = rings;
+        Self {
             fd,
             queue,
             is_zero_copy: false,
+            has_kernel: true,
             umem,
             free,
             receiving: 0,
@@ -112,10 +137,7 @@ impl XdpSocket {
             received,
             transmitter,
             sent,
-        };
-        socket.refill();
-        socket.bind(device, mode).map_err(failed("binding an AF_XDP socket to its queue"))?;
-        Ok(socket)
+        }
     }
 
     fn bind(&mut self, device: u32, mode: XdpMode) -> io::Result<()> {
@@ -160,6 +182,11 @@ impl XdpSocket {
         self.is_zero_copy
     }
 
+    /// The most frames that can wait to be read.
+    pub fn receives(&self) -> usize {
+        self.share as usize
+    }
+
     /// The number of frames that can be put now. Takes back those that were sent.
     pub fn room(&mut self) -> usize {
         self.reap();
@@ -197,7 +224,8 @@ impl XdpSocket {
     /// Up to Linux 6.16 the kernel does not say which frame of a call it refused. Then the number of tokens is right,
     /// but a token may be that of another frame of the same call.
     pub fn flush(&mut self, mut refused: impl FnMut(u64)) -> io::Result<usize> {
-        let mut taken = 0;
+        // What the device itself took since the last call.
+        let mut taken = if self.is_zero_copy { self.transmitter.look() } else { 0 };
         while !self.transmitter.is_settled() {
             self.transmitter.publish();
             let outcome =
@@ -338,6 +366,9 @@ impl XdpSocket {
 
     /// The counts of the socket so far.
     pub fn statistics(&self) -> io::Result<XdpStatistics> {
+        if !self.has_kernel {
+            return Ok(XdpStatistics::default());
+        }
         let counts: libc::xdp_statistics =
             get_option(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_STATISTICS)?;
         Ok(XdpStatistics {

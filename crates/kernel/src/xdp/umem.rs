@@ -1,6 +1,7 @@
 //! The frames of a socket: one piece of memory that the kernel, or the device itself, reads and writes.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -10,7 +11,7 @@ use super::program::ARRIVAL_BYTES;
 pub(super) const FRAME_BYTES: usize = 2048;
 
 /// Where a received frame begins in its memory (`XDP_PACKET_HEADROOM`, linux/bpf.h). The time of arrival is before it.
-const RECEIVED_AT: usize = 256;
+pub(super) const RECEIVED_AT: usize = 256;
 
 /// Frames to be sent begin at one of these many places, a cache line apart. If all began at the same place of their
 /// 2048 bytes, their headers would share a few sets of the cache.
@@ -56,6 +57,12 @@ impl Umem {
         let bytes = frames as usize * FRAME_BYTES;
         let map = MmapOptions::new().len(bytes).populate().map_anon()?;
         Ok((Self { map: map.into(), frames }, (0..frames).map(Frame).collect()))
+    }
+
+    /// Maps a file that has the length of all frames and is empty yet. Another mapping of the file has the same bytes.
+    pub(super) fn of_file(frames: u32, file: &OwnedFd) -> io::Result<(Self, Vec<Frame>)> {
+        let map = MmapOptions::new().len(frames as usize * FRAME_BYTES).populate().map_raw(file)?;
+        Ok((Self { map, frames }, (0..frames).map(Frame).collect()))
     }
 
     /// What the kernel must know of it. The kernel keeps its pages as long as it may use them, even if they are

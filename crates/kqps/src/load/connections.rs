@@ -106,6 +106,7 @@ impl ConnectionArgs {
             },
             connect_timeout: self.connect_timeout.unwrap_or(timeout),
             tls: None,
+            device: None,
         }
     }
 

@@ -163,11 +163,16 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
-    /// Send and receive by: auto, plain, mmsg, gso or uring; on connections auto, epoll or uring
+    /// Send and receive by: auto, plain, mmsg, gso, uring or xdp; on connections auto, epoll, uring or xdp
     ///
-    /// Over QUIC there is one way.
+    /// Over QUIC there is one way. With xdp packets pass the kernel's network stack (AF_XDP), to targets on other hosts
+    /// or at the other end of a veth pair; each thread needs a queue of the device, and kqps needs root.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
+
+    /// With --io xdp, send by this device (default: the one to which the route leads)
+    #[arg(long, value_name = "NAME", help_heading = "Sockets and threads")]
+    device: Option<String>,
 
     /// Pin the threads to these cores, in turn
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Sockets and threads")]

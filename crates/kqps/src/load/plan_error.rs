@@ -31,6 +31,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
         }
+        PlanError::Device(device) => format!("--device {device} is for --io xdp; leave it out with other I/O"),
         PlanError::WindowBeyondCapture { at, capture } => {
             format!("--window: {at:?} is beyond the capture, which ends {capture:?} after its first query")
         }
@@ -51,6 +52,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::NoCapture
         | PlanError::UnplannedCapture
         | PlanError::ReplayIo(_)
+        | PlanError::ReplayConnectionsIo(_)
         | PlanError::LaneThreads { .. }
         | PlanError::Lane(_)
         | PlanError::LaneConnections(_)

@@ -120,6 +120,7 @@ impl WireSetup {
                 sockets: *sockets as usize,
                 buffer_bytes: None,
                 local_port: None,
+                device: None,
             })),
             Self::Connected(setup) => setup.plan(timeout, targets, ca),
         }
@@ -189,6 +190,7 @@ impl ConnectionSetup {
                 close: self.close,
                 connect_timeout: timeout,
                 tls: self.tls.as_ref().map(|tls| tls.plan(targets, ca, self.http.as_ref())).transpose()?,
+                device: None,
             })),
             Transport::Quic => Ok(Wire::Quic(QuicPlan {
                 connections: self.connections as usize,

@@ -203,7 +203,7 @@ fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
             fixed,
             "{ \"player.io\" = \"gos\" }",
             "13:26",
-            "one of auto, plain, mmsg, gso, epoll, uring, found `gos`; did you mean `gso`?",
+            "one of auto, plain, mmsg, gso, epoll, uring, xdp, found `gos`; did you mean `gso`?",
         ),
         (fixed, "{ \"player.burst\" = 65 }", "13:28", "expected a number from 1 to 64"),
         (fixed, "{ \"player.timeout_s\" = 0 }", "13:32", "expected seconds above 0, 60 at most"),

@@ -8,7 +8,7 @@ use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
 
 use super::table::{Outstanding, State, Table};
-use super::{Books, Flow};
+use super::{Books, Due, Flow};
 use crate::inflight::Inflight;
 use crate::loss::Loss;
 use crate::reply::{Cause, Checked, Extent, check};
@@ -218,6 +218,22 @@ impl<T: Table> Books<'_, T> {
         self.unsettled -= 1;
         self.tally.lost_one(found.query, self.dataset.expected(found.query));
         self.tally.lost(loss, self.timeout_ns, 1);
+    }
+
+    /// Books at `now_ns` that a query never left, although it waited for its device, and why not. Its time may have run
+    /// out meanwhile. If it is lost already, it stays so, and counts as sent.
+    #[cold]
+    pub fn never_sent(&mut self, flow: usize, errno: i32, due: &Due<T::Key>, now_ns: u64) {
+        let table = &mut self.flows[flow].table;
+        match table.find(due.key).map(|found| found.state) {
+            Some(State::Waiting) => self.refused(flow, errno, std::slice::from_ref(due)),
+            Some(State::Overdue) => {
+                table.lose(due.key);
+                self.unsettled -= 1;
+                self.tally.refused(errno, 1);
+            }
+            _ => self.sent(flow, now_ns, std::slice::from_ref(due)),
+        }
     }
 
     /// Ends the trial: every unsettled query is lost.

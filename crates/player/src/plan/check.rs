@@ -48,6 +48,8 @@ pub enum PlanError {
     Coalesce { coalesce: Duration, lag_allowed: Duration },
     #[error("a window of {window}: each of the {threads} threads needs one of 1 at least")]
     Window { window: u64, threads: usize },
+    #[error("the device {0} is for the I/O model xdp alone")]
+    Device(String),
     #[error("a speed of {0}: expected more than 0")]
     Speed(String),
     #[error("a window that is played {0} times: expected at least once")]
@@ -68,6 +70,8 @@ pub enum PlanError {
         "--io {0} does not replay captures over udp, where each client has an address: expected auto or mmsg"
     )]
     ReplayIo(&'static str),
+    #[error("--io {0} does not replay captures over connections: expected auto, epoll or uring")]
+    ReplayConnectionsIo(&'static str),
     #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]
     LaneThreads { of_lanes: usize, threads: usize },
     #[error(
@@ -141,7 +145,10 @@ impl Plan {
         };
         let ReplayPlan { from, to, speed, repeat, pile, .. } = *replay;
         let refused = self.wire.each().into_iter().find_map(|wire| match wire {
-            Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg) => Some(udp.io.name()),
+            Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg) => {
+                Some(PlanError::ReplayIo(udp.io.name()))
+            }
+            Wire::Tcp(tcp) if tcp.io == Io::Xdp => Some(PlanError::ReplayConnectionsIo(tcp.io.name())),
             _ => None,
         });
         let end = to.unwrap_or(Duration::MAX);
@@ -150,8 +157,8 @@ impl Plan {
             (repeat == 0, PlanError::Repeat(repeat)),
             (!(1..=PILE_MOST).contains(&pile), PlanError::Pile(pile)),
             (end <= from, PlanError::EmptyWindow { from, to: end }),
-            (refused.is_some(), PlanError::ReplayIo(refused.unwrap_or_default())),
-        ])
+        ])?;
+        refused.map_or(Ok(()), Err)
     }
 
     fn check_lanes(&self, lanes: &[Lane]) -> Result<(), PlanError> {
@@ -178,12 +185,14 @@ impl Plan {
             Wire::Captured(lanes) => self.check_lanes(lanes),
             Wire::Udp(udp) => {
                 let sockets = udp.sockets;
+                check_device(udp.io, udp.device.as_deref())?;
                 first_of([
                     (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
                     (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
                 ])
             }
             Wire::Tcp(tcp) => {
+                check_device(tcp.io, tcp.device.as_deref())?;
                 check_connections(tcp.connections, targets)?;
                 check_use(tcp.connect_timeout, tcp.outstanding)?;
                 tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
@@ -209,6 +218,13 @@ impl Lane {
             Wire::Tcp(tcp) => self.has_places() && tcp.queries_per_connection.is_some(),
             Wire::Udp(_) | Wire::Quic(_) | Wire::Captured(_) => false,
         }
+    }
+}
+
+fn check_device(io: Io, device: Option<&str>) -> Result<(), PlanError> {
+    match device {
+        Some(device) if io != Io::Xdp => Err(PlanError::Device(device.to_owned())),
+        _ => Ok(()),
     }
 }
 
@@ -279,7 +295,7 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
-    use crate::plan::{Io, TcpPlan};
+    use crate::plan::TcpPlan;
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {
@@ -335,6 +351,10 @@ mod tests {
         assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
         assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
+        let by_device = |io| TcpPlan { io, device: Some("eth0".into()), ..tcp_plan(1) };
+        assert_eq!(checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Xdp))), Ok(()));
+        let refused = checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Epoll)));
+        assert_eq!(refused, Err(PlanError::Device("eth0".into())));
     }
 
     /// The check of a usual plan over UDP that replays a capture, after this change.
@@ -364,7 +384,13 @@ mod tests {
             Err(PlanError::EmptyWindow { from: second, to: second })
         );
         assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Gso, 1)), Err(PlanError::ReplayIo("gso")));
+        assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Xdp, 1)), Err(PlanError::ReplayIo("xdp")));
         assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Mmsg, 1)), Ok(()));
+        let past = || Wire::Tcp(TcpPlan { io: Io::Xdp, ..tcp_plan(1) });
+        let refused = Err(PlanError::ReplayConnectionsIo("xdp"));
+        assert_eq!(replayed(|plan, _| plan.wire = past()), refused);
+        let lane = || vec![Lane { carried: Carried::Tcp, wire: past(), threads: 1 }];
+        assert_eq!(replayed(|plan, _| plan.wire = Wire::Captured(lane())), refused);
         let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Captured, window: None };
         assert_eq!(replayed(|plan, _| plan.load = load), Ok(()));
         assert_eq!(checked(|plan| plan.load = load), Err(PlanError::NoReplay));

@@ -23,17 +23,22 @@ pub enum Io {
     Epoll,
     /// Completion queues: `io_uring`.
     Uring,
+    /// Frames past the kernel's network stack: `AF_XDP`.
+    Xdp,
 }
 
 impl Io {
     /// All I/O models.
-    pub const ALL: [Self; 6] = [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Epoll, Self::Uring];
+    pub const ALL: [Self; 7] =
+        [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Epoll, Self::Uring, Self::Xdp];
 
     /// The I/O models over a transport; none over QUIC, which has one of its own.
     pub fn over(transport: Transport) -> &'static [Self] {
         match transport {
-            Transport::Udp => &[Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Uring],
-            Transport::Tcp | Transport::Tls | Transport::Https => &[Self::Auto, Self::Epoll, Self::Uring],
+            Transport::Udp => &[Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Uring, Self::Xdp],
+            Transport::Tcp | Transport::Tls | Transport::Https => {
+                &[Self::Auto, Self::Epoll, Self::Uring, Self::Xdp]
+            }
             Transport::Quic => &[],
         }
     }
@@ -47,6 +52,7 @@ impl Io {
             Self::Gso => "gso",
             Self::Epoll => "epoll",
             Self::Uring => "uring",
+            Self::Xdp => "xdp",
         }
     }
 }
@@ -56,6 +62,6 @@ impl FromStr for Io {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|io| io.name() == text);
-        found.ok_or_else(|| "expected auto, plain, mmsg, gso, epoll or uring".into())
+        found.ok_or_else(|| "expected auto, plain, mmsg, gso, epoll, uring or xdp".into())
     }
 }

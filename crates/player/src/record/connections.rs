@@ -9,7 +9,7 @@ use kqps_tls::{Kind, Session, Trust};
 use super::by_name;
 use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
 use crate::loss::Loss;
-use crate::plan::{Close, HttpPlan, Plan, QuicPlan, TlsPlan, Wire};
+use crate::plan::{Close, HttpPlan, Io, Plan, QuicPlan, TlsPlan, Wire};
 
 pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
     ConnectionFacts {
@@ -70,6 +70,8 @@ pub(super) fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &P
             }
             Close::Rst => (0.0, "", ""),
         };
+        // Past the kernel nothing is kept in TIME_WAIT.
+        let (held_s, how, or) = if tcp.io == Io::Xdp { (0.0, "", "") } else { (held_s, how, or) };
         let ports = counts.ports;
         let addresses = ((plan.flows() as f64 + rate * held_s) / ports as f64).ceil().max(1.0);
         format!(

@@ -10,12 +10,14 @@ mod epoll;
 mod frame;
 pub mod fuzz;
 mod http;
+mod kernel;
 mod layer;
 mod places;
 mod ports;
 mod secure;
 mod thread;
 mod uring;
+mod xdp;
 
 use kqps_http::{ALPN, Requests};
 use kqps_kernel::limits;
@@ -23,6 +25,7 @@ use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
 use super::udp::offers;
+use super::xdp::PastPart;
 use crate::error::PlayError;
 use crate::plan::{HttpPlan, Io, Plan, TcpPlan, TlsPlan};
 use crate::record::ThreadResult;
@@ -35,8 +38,9 @@ use layer::{Layer, Plain};
 use places::{Places, Sockets};
 use secure::Secure;
 use uring::UringSockets;
+use xdp::XdpSockets;
 
-/// The I/O model in use.
+/// The I/O model in use, if it has sockets of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TcpIo {
     /// `epoll`, and a call for each write and read.
@@ -57,6 +61,7 @@ impl TcpIo {
             Io::Epoll => Ok(Self::Epoll),
             Io::Uring => offers(asked).map_or_else(refused, |()| Ok(Self::Uring)),
             Io::Plain | Io::Mmsg | Io::Gso => refused("it is for datagrams".into()),
+            Io::Xdp => refused("it has no sockets of the kernel".into()),
         }
     }
 
@@ -114,13 +119,26 @@ pub(super) fn play(
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     match io {
-        TcpIo::Epoll => play_by::<EpollSockets>(wire, flows, team, state, signals),
-        TcpIo::Uring => play_by::<UringSockets>(wire, flows, team, state, signals),
+        TcpIo::Epoll => play_by::<EpollSockets>((), wire, flows, team, state, signals),
+        TcpIo::Uring => play_by::<UringSockets>((), wire, flows, team, state, signals),
     }
+}
+
+/// The same past the kernel.
+pub(super) fn play_past(
+    past: PastPart,
+    wire: (&TcpPlan, Option<&Client>),
+    flows: (usize, usize),
+    team: &Team,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    play_by::<XdpSockets>(past, wire, flows, team, state, signals)
 }
 
 /// Plays a thread's part of a trial with the sockets of one I/O model.
 fn play_by<S: Sockets>(
+    means: S::Means,
     (tcp, client): (&TcpPlan, Option<&Client>),
     (first, flows): (usize, usize),
     team: &Team,
@@ -139,12 +157,14 @@ fn play_by<S: Sockets>(
             match &tls.http {
                 Some(http) => {
                     let shared = http_shared(connectors, http, &team.plan);
-                    play_over::<Http, S>(tcp, shared, (first, flows), team, state, signals)
+                    play_over::<Http, S>(tcp, (shared, means), (first, flows), team, state, signals)
                 }
-                None => play_over::<Secure, S>(tcp, connectors, (first, flows), team, state, signals),
+                None => {
+                    play_over::<Secure, S>(tcp, (connectors, means), (first, flows), team, state, signals)
+                }
             }
         }
-        _ => play_over::<Plain, S>(tcp, (), (first, flows), team, state, signals),
+        _ => play_over::<Plain, S>(tcp, ((), means), (first, flows), team, state, signals),
     }
 }
 
@@ -162,7 +182,7 @@ fn http_shared(connectors: Vec<Connector>, http: &HttpPlan, plan: &Plan) -> Shar
 /// Plays a thread's part of a trial with this layer between messages and connections.
 fn play_over<L: Layer, S: Sockets>(
     tcp: &TcpPlan,
-    shared: L::Shared,
+    (shared, means): (L::Shared, S::Means),
     (first, flows): (usize, usize),
     team: &Team,
     mut state: ThreadState<'_>,
@@ -174,10 +194,11 @@ fn play_over<L: Layer, S: Sockets>(
     if let Some(uses) = tcp.uses_of_connection() {
         (0..flows).for_each(|flow| state.books.allow(flow, uses));
     }
-    let places = Places::<L, S>::new(team, tcp, shared, first, flows).map_err(failed)?;
+    let places = Places::<L, S>::new(team, tcp, shared, means, (first, flows)).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     S::play(&mut thread).map_err(failed)?;
     let now_ns = thread.state.now_ns();
-    let connections = Some(thread.wire.finish(now_ns));
-    Ok(thread.into_result().map(|result| ThreadResult { connections, ..result }))
+    let (connections, past) = thread.wire.finish(now_ns).map_err(failed)?;
+    let connections = Some(connections);
+    Ok(thread.into_result().map(|result| ThreadResult { connections, past, ..result }))
 }

@@ -12,6 +12,7 @@ mod replay;
 pub(crate) mod sockets;
 mod thread;
 mod uring;
+pub(super) mod xdp;
 
 use std::io;
 
@@ -42,12 +43,15 @@ pub enum UdpIo {
 }
 
 impl UdpIo {
-    /// The I/O model that a plan asks for, or the best that the host offers. Fails if the host does not offer the one
-    /// asked for.
+    /// The I/O model that a plan asks for, or the best that the host offers, if it has sockets of the kernel. Fails if
+    /// the host does not offer the one asked for.
     pub fn choose(asked: Io) -> Result<Self, PlayError> {
         let io = match asked {
             Io::Epoll => {
                 return Err(PlayError::Io { io: asked.name(), reason: "it is for connections".into() });
+            }
+            Io::Xdp => {
+                return Err(PlayError::Io { io: asked.name(), reason: "it has no sockets of the kernel".into() });
             }
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,
@@ -139,5 +143,6 @@ pub fn offers(io: Io) -> Result<(), String> {
             socket.map(drop).map_err(|error| error.to_string())
         }
         Io::Uring => probe_one("uring"),
+        Io::Xdp => probe_one("af-xdp"),
     }
 }

@@ -12,8 +12,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    #[allow(dead_code)] // some tests have networks of their own
     pub(crate) fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
+    }
+
+    /// A server that accepts at a socket which listens.
+    pub(crate) fn on(
+        listener: TcpListener,
+        serve: impl Fn(u64, TcpStream) + Send + Sync + 'static,
+    ) -> Self {
         let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
         let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
         std::thread::spawn(move || {

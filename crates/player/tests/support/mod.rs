@@ -13,7 +13,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
     let second = Duration::from_secs(1);
     Plan {
         targets: vec![target],
-        wire: Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None }),
+        wire: Wire::Udp(UdpPlan { io, sockets, buffer_bytes: None, local_port: None, device: None }),
         burst: 32,
         local: None,
         load,

@@ -11,7 +11,9 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Io, LoadPlan, Plan, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::{
+    Io, LoadPlan, Plan, PlanError, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};
@@ -154,6 +156,9 @@ impl PlayerArgs {
                 Some(TlsPlan { http: Some(self.http.plan(targets)), ..tls })
             }
             Transport::Quic => {
+                if let Some(device) = &self.device {
+                    return Err(bad_input(with_flags(&PlanError::Device(device.clone()))));
+                }
                 let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
                 let tls = self.tls.plan(&targets.names, client)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
@@ -161,7 +166,8 @@ impl PlayerArgs {
                 return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
             }
         };
-        Ok(Wire::Tcp(TcpPlan { io: self.io, tls, ..self.connections.plan(connections, timeout) }))
+        let (io, device) = (self.io, self.device.clone());
+        Ok(Wire::Tcp(TcpPlan { io, tls, device, ..self.connections.plan(connections, timeout) }))
     }
 
     /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
@@ -177,6 +183,7 @@ impl PlayerArgs {
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
             // As in dnsperf, 0 stands for any port.
             local_port: self.local_port.filter(|port| *port > 0),
+            device: self.device.clone(),
         }
     }
 

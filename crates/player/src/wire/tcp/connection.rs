@@ -2,13 +2,8 @@
 
 use std::io;
 
-use kqps_kernel::tcp_client::TcpClient;
-
 use super::layer::Layer;
 use crate::connections::Ending;
-
-/// The kernel sends a SYN again after a second (RFC 6298, section 2.1). A connection that was made sooner lost none.
-const SYN_AGAIN_NS: u64 = 900_000_000;
 
 /// The SYN counts as an acknowledged byte.
 const SYN_BYTES: u64 = 1;
@@ -68,22 +63,11 @@ impl<L: Layer, K> Connection<L, K> {
 
     /// How it ended, if the peer closed it with open queries. The peer's FIN acknowledges all that had reached it by
     /// then. So if the connection was idle before the open queries, and the peer acknowledged nothing of them, the peer
-    /// closed an idle connection. `socket` is its own.
-    pub(super) fn closed_with_open_queries(&self, socket: &TcpClient) -> Ending {
-        let acknowledged = || socket.info().map_or(u64::MAX, |info| info.acknowledged_bytes);
+    /// closed an idle connection. `acknowledged` is how many bytes the peer acknowledged, with one for the SYN.
+    pub(super) fn closed_with_open_queries(&self, acknowledged: impl FnOnce() -> u64) -> Ending {
         match self.idle_at_bytes {
             Some(bytes) if acknowledged() <= bytes + SYN_BYTES => Ending::IdleRace,
             _ => Ending::Closed,
         }
     }
-}
-
-/// Whether the kernel sent the SYN of an attempt again that took this long.
-pub(super) fn has_lost_syn(socket: &TcpClient, took_ns: u64) -> bool {
-    took_ns >= SYN_AGAIN_NS && retransmitted(socket) > 0
-}
-
-/// Segments that the kernel sent again so far.
-pub(super) fn retransmitted(socket: &TcpClient) -> u64 {
-    socket.info().map_or(0, |info| info.retransmitted.into())
 }

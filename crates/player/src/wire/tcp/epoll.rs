@@ -7,11 +7,12 @@ use std::net::SocketAddr;
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 
+use super::kernel::{self, Origin};
 use super::layer::{Broken, Buffers, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
 use crate::connections::Ending;
-use crate::plan::BURST_MOST;
+use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 
@@ -60,7 +61,7 @@ fn receive<L: Layer>(
     most_ns: u64,
 ) -> io::Result<bool> {
     let received = EpollSockets::look(&mut thread.wire, &mut thread.state, most_ns)?;
-    thread.tick(next_tick_ns, now_ns)?;
+    thread.tick(next_tick_ns, now_ns, now_ns)?;
     Ok(received)
 }
 
@@ -86,22 +87,33 @@ impl Sockets for EpollSockets {
 
     type Socket = TcpClient;
 
-    fn new() -> io::Result<Self> {
+    type Means = ();
+
+    fn new((): (), _: usize) -> io::Result<Self> {
         Ok(Self { epoll: Epoll::new(EVENTS)?, ready: Vec::with_capacity(EVENTS) })
     }
 
-    fn begin(socket: &TcpClient, to: SocketAddr) -> io::Result<()> {
-        socket.begin(to)
-    }
-
-    fn watch(&mut self, socket: TcpClient, _: SocketAddr, flow: usize) -> io::Result<TcpClient> {
+    fn connect(
+        &mut self,
+        from: Origin,
+        (to, _): (SocketAddr, usize),
+        flow: usize,
+    ) -> io::Result<Option<TcpClient>> {
+        let Some(socket) = kernel::open(from, to, TcpClient::begin)? else { return Ok(None) };
         self.epoll.watch(&socket, flow as u64, Interest::Both)?;
-        Ok(socket)
+        Ok(Some(socket))
     }
 
-    #[inline]
-    fn client<'s>(&'s self, socket: &'s TcpClient) -> &'s TcpClient {
-        socket
+    fn retransmitted(&self, socket: &TcpClient) -> u64 {
+        kernel::retransmitted(socket)
+    }
+
+    fn has_lost_syn(&self, socket: &TcpClient, took_ns: u64) -> bool {
+        kernel::has_lost_syn(socket, took_ns)
+    }
+
+    fn acknowledged_bytes(&self, socket: &TcpClient) -> u64 {
+        kernel::acknowledged_bytes(socket)
     }
 
     #[inline]
@@ -128,14 +140,18 @@ impl Sockets for EpollSockets {
         self.epoll.change(socket, flow as u64, interest)
     }
 
-    fn write_last(&self, socket: &TcpClient, bytes: &[u8]) {
+    fn write_last(&mut self, socket: &TcpClient, bytes: &[u8]) {
         // A peer that takes them no more misses nothing that it needs.
         let _ = socket.write(bytes);
     }
 
     #[inline]
-    fn may_close(&self, _: &TcpClient) -> bool {
+    fn may_close(&self, _: &TcpClient, _: Close) -> bool {
         true
+    }
+
+    fn close_by_reset(&self, socket: &mut TcpClient) -> io::Result<()> {
+        socket.close_by_reset()
     }
 
     fn end(&mut self, socket: TcpClient) {
@@ -162,9 +178,10 @@ impl Sockets for EpollSockets {
                 Ok(TcpRead::End) => (Ok(Rest::End), false),
                 Ok(TcpRead::Bytes { bytes, arrived_ns }) => {
                     let Buffers { bytes: all, room } = buffers;
-                    is_late = arrived_ns.is_some() && state.clock.arrival_ns(arrived_ns, now_ns) > now_ns;
                     let is_full = bytes == all.len();
-                    (hearing.hear(state, (&mut all[..bytes], room), arrived_ns), is_full)
+                    let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
+                    is_late = arrived_ns.is_some() && at_ns > now_ns;
+                    (hearing.hear(state, (&mut all[..bytes], room), at_ns), is_full)
                 }
                 Err(error) => (Err(Broken::Socket(Ending::of_error(&error))), false),
             };

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use kqps_quic::Timers;
 
-use super::connection::{Connection, retransmitted};
+use super::connection::Connection;
 use super::frame::append;
 use super::layer::{Buffers, Fault, Layer};
 use super::ports::Ports;
@@ -26,6 +26,7 @@ use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::team::Team;
 use crate::wire::attempts::pause_ns;
+use crate::wire::xdp::PastCounts;
 use captured::{Clients, Closing};
 pub(crate) use sockets::Sockets;
 use writes::Writes;
@@ -89,8 +90,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         team: &Team,
         tcp: &TcpPlan,
         shared: L::Shared,
-        first: usize,
-        flows: usize,
+        means: S::Means,
+        (first, flows): (usize, usize),
     ) -> io::Result<Self> {
         let plan = &team.plan;
         let alone = tcp.has_connections_alone();
@@ -98,12 +99,14 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let all = team.replay.as_ref().map_or_else(|| plan.flows(), |replay| replay.flows.all());
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, all) };
         let clients = team.replay.as_ref().map(|replay| Clients::new(replay, plan.local));
-        let ports = match &clients {
-            None => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
+        let sockets = S::new(means, flows)?;
+        let of_flows = first..first + flows;
+        let ports = sockets.ports(plan, of_flows.clone()).or_else(|| match &clients {
+            None => tcp.queries_per_connection.map(|_| Ports::new(plan, of_flows)),
             // Of the one address that the kernel chooses, each thread has its share of the ports.
             Some(clients) if clients.choose_ports(tcp) => Some(Ports::new(plan, team.share_of_flows(first))),
             Some(_) => None,
-        };
+        });
         let counts = ConnectionCounts {
             tls: L::counts(),
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
@@ -130,7 +133,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         Ok(Self {
             places,
             shared,
-            sockets: S::new()?,
+            sockets,
             timers: Timers::default(),
             next_to_close: 0,
             buffers: Buffers::new(),
@@ -191,7 +194,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if ending == Ending::GoAway
             && let Some(connection) = &mut place.connection
         {
-            part(connection, &self.sockets, false);
+            part(connection, &mut self.sockets, false);
         }
         if ending != Ending::Player && !self.has_connections_alone {
             place.failures += 1;
@@ -219,7 +222,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &mut self.places[flow];
         if let Some(mut connection) = place.connection.take() {
             connection.layer.ended(now_ns);
-            self.counts.retransmitted += retransmitted(self.sockets.client(&connection.socket));
+            self.counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             self.sockets.end(connection.socket);
         }
         place.output.clear();
@@ -234,7 +237,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
-        part(connection, &self.sockets, true);
+        part(connection, &mut self.sockets, true);
         if connection.is_open {
             self.ended(state, flow, fault.ending(), now_ns);
         } else {
@@ -315,29 +318,35 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.places[flow].connection.as_mut()
     }
 
-    /// The counts, once the trial is over at `now_ns`. Ends all connections.
-    pub(super) fn finish(&mut self, now_ns: u64) -> ConnectionCounts {
+    /// The counts, once the trial is over at `now_ns`, and those of frames past the kernel. Ends all connections.
+    pub(super) fn finish(&mut self, now_ns: u64) -> io::Result<(ConnectionCounts, Option<PastCounts>)> {
         let mut counts = std::mem::take(&mut self.counts);
+        let mut left = Vec::new();
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
             connection.layer.ended(now_ns);
-            let client = self.sockets.client(&connection.socket);
-            counts.retransmitted += retransmitted(client);
+            counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.
-                let _ = client.close_by_reset();
+                let _ = self.sockets.close_by_reset(&mut connection.socket);
             } else if connection.is_open {
-                part(&mut connection, &self.sockets, false);
+                part(&mut connection, &mut self.sockets, false);
             }
+            left.push(connection.socket);
         }
         L::finish(&self.shared, &mut counts);
-        counts
+        let past = self.sockets.finish(left, &mut counts)?;
+        Ok((counts, past))
     }
 }
 
 /// Writes the last bytes of a connection's layer. `has_failed` is whether the layer failed.
-fn part<L: Layer, S: Sockets>(connection: &mut Connection<L, S::Socket>, sockets: &S, has_failed: bool) {
+fn part<L: Layer, S: Sockets>(
+    connection: &mut Connection<L, S::Socket>,
+    sockets: &mut S,
+    has_failed: bool,
+) {
     let bytes = connection.layer.last_bytes(has_failed);
     if !bytes.is_empty() {
         sockets.write_last(&connection.socket, bytes);

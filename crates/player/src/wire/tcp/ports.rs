@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use kqps_kernel::ephemeral;
-use kqps_kernel::tcp_client::TcpClient;
 
 use crate::plan::Plan;
 use crate::share::share_of;
@@ -19,10 +18,12 @@ const TRIES: u32 = 16;
 const LEFT_OF: usize = 8;
 
 /// The pairs of one thread.
-pub(super) struct Ports {
-    /// The ports of every address, of all threads.
+pub(crate) struct Ports {
+    /// The ports of every address, of all threads or of this one alone.
     all: Box<[u16]>,
     sources: Box<[Source]>,
+    /// How many ports of each address all threads together deal.
+    of_each_address: usize,
 }
 
 /// One source address, and the ports of it that belong to the thread.
@@ -44,22 +45,31 @@ impl Ports {
     }
 
     fn of(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
-        let addresses = plan.local.map_or(1, |local| local.count());
-        let count = addresses.min(flows.len() as u128) as usize;
-        let source = |number: usize| {
+        let addresses = addresses(plan);
+        let share = |number: usize| {
             let (turn, users) = turn(plan, number, addresses);
             let share = share_of(all.len() as u64, users, turn);
-            let ports = share.start as usize..share.end as usize;
-            let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
-            Source { address: address(plan, number), ports, next }
+            share.start as usize..share.end as usize
         };
-        let sources = flows.take(count).map(source).collect();
-        Self { all: all.into(), sources }
+        let sources = sources(plan, flows, share);
+        Self { of_each_address: all.len(), all: all.into(), sources }
+    }
+
+    /// The pairs of a thread that has these ports of every address for itself. `of_each_address` is how many all
+    /// threads together have.
+    pub(super) fn of_thread(
+        own: Vec<u16>,
+        of_each_address: usize,
+        plan: &Plan,
+        flows: Range<usize>,
+    ) -> Self {
+        let sources = sources(plan, flows, |_| 0..own.len());
+        Self { all: own.into(), sources, of_each_address }
     }
 
     /// How many ports of each address are dealt, by all threads together.
     pub(super) fn of_each_address(&self) -> usize {
-        self.all.len()
+        self.of_each_address
     }
 
     /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none.
@@ -74,30 +84,41 @@ impl Ports {
         Some(SocketAddr::new(source.address, port))
     }
 
-    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `tried`
-    /// is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
-    /// use.
-    pub(super) fn connect(
+    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `begin`
+    /// returns `None` for them. `tried` is how many pairs the attempt has tried. Fails with
+    /// [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
+    pub(super) fn connect<T>(
         &mut self,
-        (to, flow): (SocketAddr, usize),
+        flow: usize,
         (tried, in_use): (&mut u32, &mut u64),
-        begin: impl Fn(&TcpClient, SocketAddr) -> io::Result<()>,
-    ) -> io::Result<TcpClient> {
+        mut begin: impl FnMut(SocketAddr) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
         while *tried < TRIES {
             *tried += 1;
             let Some(from) = self.next(flow) else { break };
-            let Some(client) = TcpClient::bound_at(to, from)? else {
-                *in_use += 1;
-                continue;
-            };
-            match begin(&client, to) {
-                Ok(()) => return Ok(client),
-                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => *in_use += 1,
-                Err(error) => return Err(error),
+            match begin(from)? {
+                Some(begun) => return Ok(begun),
+                None => *in_use += 1,
             }
         }
         Err(io::ErrorKind::AddrNotAvailable.into())
     }
+}
+
+/// The number of source addresses.
+fn addresses(plan: &Plan) -> u128 {
+    plan.local.map_or(1, |local| local.count())
+}
+
+/// The source addresses of these flows, each with its share of the ports.
+fn sources(plan: &Plan, flows: Range<usize>, share: impl Fn(usize) -> Range<usize>) -> Box<[Source]> {
+    let count = addresses(plan).min(flows.len() as u128) as usize;
+    let source = |number: usize| {
+        let ports = share(number);
+        let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
+        Source { address: address(plan, number), ports, next }
+    };
+    flows.take(count).map(source).collect()
 }
 
 /// The source address of flow `number`; the unspecified one lets the kernel choose the address, and not the port.
@@ -137,8 +158,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::net::TcpListener;
 
+    use kqps_kernel::tcp_client::TcpClient;
+
     use super::*;
     use crate::plan::tests::{plan, tcp};
+    use crate::wire::tcp::kernel::{self, Origin};
 
     /// A plan with these sources for this many connections of this many threads.
     fn planned(sources: Option<&str>, connections: usize, threads: usize) -> Plan {
@@ -174,6 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_may_have_ports_of_its_own_at_every_address() {
+        let plan = planned(Some("127.1.0.0/29"), 2, 1);
+        let mut ports = Ports::of_thread((1000..1010).collect(), 30, &plan, 0..2);
+        assert_eq!(ports.of_each_address(), 30);
+        let dealt: BTreeSet<SocketAddr> =
+            (0..20).map(|number| ports.next(number % 2).expect("there are ten for each")).collect();
+        assert_eq!(dealt.len(), 20);
+        assert!(dealt.iter().all(|pair| (1000..1010).contains(&pair.port())));
+    }
+
+    #[test]
     fn threads_have_no_pair_in_common_and_use_all_ports() {
         for (sources, connections, threads, addresses) in [
             (None, 6, 3, 1),
@@ -194,7 +229,8 @@ mod tests {
     }
 
     fn connect(ports: &mut Ports, to: SocketAddr, in_use: &mut u64) -> io::Result<TcpClient> {
-        ports.connect((to, 0), (&mut 0, in_use), TcpClient::begin)
+        let begin = |pair| kernel::open(Origin::Pair(pair), to, TcpClient::begin);
+        ports.connect(0, (&mut 0, in_use), begin)
     }
 
     #[test]

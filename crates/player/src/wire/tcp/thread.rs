@@ -45,15 +45,15 @@ impl<L: Layer, S: Sockets> TcpThread<'_, L, S> {
         Ok(sent)
     }
 
-    /// Settles queries by time, if a tick is due. Every connection that was ready at `now_ns` has been read.
-    pub(super) fn tick(&mut self, next_tick_ns: &mut u64, now_ns: u64) -> io::Result<()> {
+    /// Settles queries by time, if a tick is due. All that had arrived at `read_ns` has been read.
+    pub(super) fn tick(&mut self, next_tick_ns: &mut u64, now_ns: u64, read_ns: u64) -> io::Result<()> {
         if now_ns < *next_tick_ns {
             return Ok(());
         }
         let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
         *next_tick_ns = now_ns + TICK_NS;
         self.state.tick(since_ns);
-        self.state.books.expire(now_ns);
+        self.state.books.expire(read_ns);
         let is_loading = self.state.supply.all_sent_ns().is_none();
         self.wire.tend(&mut self.state, now_ns, is_loading)
     }

@@ -9,11 +9,12 @@ use kqps_kernel::tcp_client::TcpClient;
 use kqps_kernel::uring::Buffer;
 use kqps_kernel::uring::stream::{Stream, StreamCompletion, StreamRing};
 
+use super::kernel::{self, Origin};
 use super::layer::{Broken, Layer, Rest};
 use super::places::{Places, Sockets};
 use super::thread::{Pause, TcpThread};
 use crate::connections::Ending;
-use crate::plan::BURST_MOST;
+use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 
@@ -48,12 +49,12 @@ fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received)? };
         let reads_all = now_ns >= next_tick_ns;
         received = receive(thread, now_ns, most_ns, reads_all)?;
-        thread.tick(&mut next_tick_ns, now_ns)?;
+        thread.tick(&mut next_tick_ns, now_ns, now_ns)?;
     }
     thread.drain_with(
         |thread, now_ns| {
             let received = receive(thread, now_ns, 0, true)?;
-            thread.tick(&mut next_tick_ns, now_ns)?;
+            thread.tick(&mut next_tick_ns, now_ns, now_ns)?;
             Ok(received)
         },
         |thread, most_ns| {
@@ -137,23 +138,35 @@ impl Sockets for UringSockets {
 
     type Socket = UringSocket;
 
-    fn new() -> io::Result<Self> {
+    type Means = ();
+
+    fn new((): (), _: usize) -> io::Result<Self> {
         let ring = StreamRing::new(BUFFERS, BUFFER_BYTES)?;
         Ok(Self { ring, looks: 0, reads_until_ns: 0, was_full: false })
     }
 
-    fn begin(_: &TcpClient, _: SocketAddr) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn watch(&mut self, socket: TcpClient, to: SocketAddr, flow: usize) -> io::Result<UringSocket> {
+    /// The ring connects.
+    fn connect(
+        &mut self,
+        from: Origin,
+        (to, _): (SocketAddr, usize),
+        flow: usize,
+    ) -> io::Result<Option<UringSocket>> {
+        let Some(socket) = kernel::open(from, to, |_, _| Ok(()))? else { return Ok(None) };
         let stream = self.ring.connect(socket, to, flow as u32)?;
-        Ok(UringSocket { stream, queued_after: self.looks })
+        Ok(Some(UringSocket { stream, queued_after: self.looks }))
     }
 
-    #[inline]
-    fn client<'s>(&'s self, socket: &'s UringSocket) -> &'s TcpClient {
-        self.ring.client(&socket.stream)
+    fn retransmitted(&self, socket: &UringSocket) -> u64 {
+        kernel::retransmitted(self.client(socket))
+    }
+
+    fn has_lost_syn(&self, socket: &UringSocket, took_ns: u64) -> bool {
+        kernel::has_lost_syn(self.client(socket), took_ns)
+    }
+
+    fn acknowledged_bytes(&self, socket: &UringSocket) -> u64 {
+        kernel::acknowledged_bytes(self.client(socket))
     }
 
     #[inline]
@@ -176,7 +189,7 @@ impl Sockets for UringSockets {
         Ok(())
     }
 
-    fn write_last(&self, socket: &UringSocket, bytes: &[u8]) {
+    fn write_last(&mut self, socket: &UringSocket, bytes: &[u8]) {
         if self.unsent(socket) == 0 {
             // A peer that takes them no more misses nothing that it needs.
             let _ = self.client(socket).write(bytes);
@@ -185,8 +198,12 @@ impl Sockets for UringSockets {
 
     /// The look after a send was queued submits it, and the kernel then takes what it has room for.
     #[inline]
-    fn may_close(&self, socket: &UringSocket) -> bool {
+    fn may_close(&self, socket: &UringSocket, _: Close) -> bool {
         self.unsent(socket) == 0 || socket.queued_after < self.looks
+    }
+
+    fn close_by_reset(&self, socket: &mut UringSocket) -> io::Result<()> {
+        self.client(socket).close_by_reset()
     }
 
     fn end(&mut self, socket: UringSocket) {
@@ -220,6 +237,14 @@ impl Sockets for UringSockets {
 
     fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
         play(thread)
+    }
+}
+
+impl UringSockets {
+    /// The kernel's socket of a connection.
+    #[inline]
+    fn client<'s>(&'s self, socket: &'s UringSocket) -> &'s TcpClient {
+        self.ring.client(&socket.stream)
     }
 }
 
@@ -278,12 +303,13 @@ fn received<L: Layer>(
 ) -> io::Result<()> {
     let (mut hearing, sockets, buffers) = places.split(flow, now_ns);
     let (bytes, arrived_ns) = sockets.ring.bytes(&buffer);
+    let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
     if bytes.len() >= BUFFER_BYTES {
-        sockets.was_full |= state.clock.arrival_ns(arrived_ns, now_ns) <= sockets.reads_until_ns;
+        sockets.was_full |= at_ns <= sockets.reads_until_ns;
     }
     let kept = hearing.kept();
     let joined = if kept.is_empty() { (bytes, &mut buffers.room) } else { buffers.join(kept, bytes) };
-    let rest = hearing.hear(state, joined, arrived_ns);
+    let rest = hearing.hear(state, joined, at_ns);
     sockets.ring.give_back(buffer);
     places.go_on(state, flow, rest, now_ns)
 }

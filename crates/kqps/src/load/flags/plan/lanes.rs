@@ -96,7 +96,7 @@ impl PlayerArgs {
         if of_tcp > 0 {
             let connections = within(captured.places, of_tcp, CONNECTIONS_MOST, targets);
             let plan = self.connections.plan(connections as usize, timeout);
-            let wire = Wire::Tcp(TcpPlan { io: tcp_io, ..plan });
+            let wire = Wire::Tcp(TcpPlan { io: tcp_io, device: self.device.clone(), ..plan });
             lanes.push(Lane { carried: Carried::Tcp, wire, threads: of_tcp as usize });
         }
         Ok(Wire::Captured(lanes))

@@ -3,7 +3,6 @@
 
 use std::io;
 
-use kqps_kernel::tcp_client::TcpClient;
 use kqps_quic::Timers;
 
 use super::{Place, Places, Sockets};
@@ -11,7 +10,8 @@ use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
 use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
-use crate::wire::tcp::connection::{Connection, has_lost_syn};
+use crate::wire::tcp::connection::Connection;
+use crate::wire::tcp::kernel::Origin;
 use crate::wire::tcp::layer::Layer;
 
 impl<L: Layer, S: Sockets> Places<L, S> {
@@ -68,19 +68,17 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
-        let (to, mut tried) = (place.to, 0);
+        let (to, mut tried) = ((place.to, place.target), 0);
+        let sockets = &mut self.sockets;
         let begun = if let Some(ports) = &mut self.ports {
-            ports.connect((to, flow), (&mut tried, &mut self.counts.ports_in_use), S::begin)
+            let counts = (&mut tried, &mut self.counts.ports_in_use);
+            ports.connect(flow, counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))
         } else {
-            let bound = TcpClient::bound(to, place.from);
-            bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
+            let begun = sockets.connect(Origin::Address(place.from), to, flow);
+            begun.and_then(|socket| socket.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
         };
         match begun {
             Ok(socket) => {
-                let Ok(socket) = self.sockets.watch(socket, to, flow) else {
-                    self.failed(state, flow, Loss::Local, now_ns);
-                    return;
-                };
                 place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns), tried));
                 let timeout_ns = self.connect_timeout.as_nanos() as u64;
                 self.timers.set(flow, now_ns.saturating_add(timeout_ns));
@@ -92,14 +90,14 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
     /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
     fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
-        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else {
+        let Place { to, target, connection: Some(connection), .. } = &mut self.places[flow] else {
             return Err(in_use);
         };
         let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
-        let socket = ports.connect((*to, flow), counts, S::begin)?;
-        let socket = self.sockets.watch(socket, *to, flow)?;
+        let (to, sockets) = ((*to, *target), &mut self.sockets);
+        let socket = ports.connect(flow, counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))?;
         self.sockets.end(std::mem::replace(&mut connection.socket, socket));
         Ok(())
     }
@@ -113,7 +111,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let took_ns = place.connection.as_ref().map_or(0, |one| clock_ns.saturating_sub(one.began_ns));
         self.failed_ns = self.failed_ns.saturating_add(took_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
-        let is_lost = connecting.is_some_and(|one| has_lost_syn(self.sockets.client(&one.socket), took_ns));
+        let is_lost = connecting.is_some_and(|one| self.sockets.has_lost_syn(&one.socket, took_ns));
         self.counts.lost_syns += u64::from(is_lost);
         if !self.has_connections_alone {
             let until_ns = now_ns + pause_ns(place.failures);
@@ -147,7 +145,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let took_ns = clock_ns - connection.began_ns;
         connection.connected_ns = Some(clock_ns);
         self.counts.connect.record_us(took_ns / 1000);
-        let is_lost = has_lost_syn(self.sockets.client(&connection.socket), took_ns);
+        let is_lost = self.sockets.has_lost_syn(&connection.socket, took_ns);
         self.counts.lost_syns += u64::from(is_lost);
         if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
             self.layer_failed(state, flow, &fault, now_ns);

@@ -36,20 +36,19 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         self.place.connection.as_ref().and_then(|connection| connection.broken)
     }
 
-    /// Hands bytes that were kept and those that arrived to the layer, and what is whole to the books. `arrived_ns` is
-    /// the kernel's time of arrival of the last byte.
+    /// Hands bytes that were kept and those that arrived to the layer, and what is whole to the books. The last byte
+    /// arrived at `at_ns`.
     #[inline]
     pub(in crate::wire::tcp) fn hear(
         &mut self,
         state: &mut ThreadState<'_>,
         (bytes, room): (&mut [u8], &mut Room),
-        arrived_ns: Option<u64>,
+        at_ns: u64,
     ) -> Result<Rest, Broken> {
         let (flow, now_ns, shared) = (self.flow, self.now_ns, self.shared);
         let counts = &mut *self.counts;
         let Place { connection, target, writes, failures, .. } = &mut *self.place;
         let Some(connection) = connection else { return Ok(Rest::Nothing) };
-        let at_ns = state.clock.arrival_ns(arrived_ns, now_ns);
         let tickets = self.awaits_tickets.then(|| L::tickets(shared, *target));
         let mut replies = 0;
         let rest = connection.layer.take(bytes, room, |arrived| {
@@ -119,7 +118,10 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             Ok(Rest::End) => match (connection.broken, state.books.unsettled_of(flow)) {
                 (Some(broken), _) => broken,
                 (None, 0) => Ending::Idle,
-                _ => connection.closed_with_open_queries(self.sockets.client(&connection.socket)),
+                _ => {
+                    let acknowledged = || self.sockets.acknowledged_bytes(&connection.socket);
+                    connection.closed_with_open_queries(acknowledged)
+                }
             },
         };
         if connection.is_open {

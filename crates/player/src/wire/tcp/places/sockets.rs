@@ -1,15 +1,19 @@
-//! What the I/O models do in ways of their own: how the sockets of connections are connected, watched, read and
+//! What the I/O models do in ways of their own: how connections begin and end, and how they are watched, read and
 //! written. The places are compiled for each model, so that none pays for another.
 
 use std::io;
 use std::net::SocketAddr;
-
-use kqps_kernel::tcp_client::TcpClient;
+use std::ops::Range;
 
 use super::Places;
+use crate::connections::ConnectionCounts;
+use crate::plan::{Close, Plan};
 use crate::state::ThreadState;
 use crate::thread::PlayerThread;
+use crate::wire::tcp::kernel::Origin;
 use crate::wire::tcp::layer::Layer;
+use crate::wire::tcp::ports::Ports;
+use crate::wire::xdp::PastCounts;
 
 /// The sockets of a thread's connections, by one I/O model.
 pub(crate) trait Sockets: Sized {
@@ -19,36 +23,67 @@ pub(crate) trait Sockets: Sized {
     /// What a connection has of its socket.
     type Socket;
 
-    /// No sockets yet.
-    fn new() -> io::Result<Self>;
+    /// What was opened for the thread before the trial.
+    type Means;
 
-    /// Begins to connect a socket that has an address, unless [`Self::watch`] does it.
-    fn begin(socket: &TcpClient, to: SocketAddr) -> io::Result<()>;
+    /// No sockets yet, for this many places.
+    fn new(means: Self::Means, places: usize) -> io::Result<Self>;
 
-    /// Takes the socket of a place, which then connects.
-    fn watch(&mut self, socket: TcpClient, to: SocketAddr, flow: usize) -> io::Result<Self::Socket>;
+    /// The pairs from which all connections of these flows come; `None` if the kernel can choose ports.
+    fn ports(&self, plan: &Plan, flows: Range<usize>) -> Option<Ports> {
+        let _ = (plan, flows);
+        None
+    }
 
-    /// The socket of a connection.
-    fn client<'s>(&'s self, socket: &'s Self::Socket) -> &'s TcpClient;
+    /// Begins to connect a place to its target, whose number follows its address. `None` if the pair is in use.
+    fn connect(
+        &mut self,
+        from: Origin,
+        to: (SocketAddr, usize),
+        flow: usize,
+    ) -> io::Result<Option<Self::Socket>>;
 
-    /// Hands bytes to the kernel, and takes those that it took out of the vector. Returns their number. An error ends
-    /// the connection.
+    /// Segments of a connection that were sent again, unless [`Self::finish`] counts those of all.
+    fn retransmitted(&self, socket: &Self::Socket) -> u64;
+
+    /// Whether the SYN of an attempt that took this long was sent again.
+    fn has_lost_syn(&self, socket: &Self::Socket, took_ns: u64) -> bool;
+
+    /// Bytes that the peer acknowledged, with one for the SYN.
+    fn acknowledged_bytes(&self, socket: &Self::Socket) -> u64;
+
+    /// Hands bytes to the connection, and takes those that it took out of the vector. Returns their number. An error
+    /// ends the connection.
     fn write(&mut self, socket: &mut Self::Socket, bytes: &mut Vec<u8>) -> io::Result<usize>;
 
-    /// How many bytes that were handed to the kernel it may not have written.
+    /// How many bytes that were handed to the connection it may not have written.
     fn unsent(&self, socket: &Self::Socket) -> usize;
 
-    /// Notes whether bytes of a place wait for the kernel.
+    /// Notes whether bytes of a place wait for room.
     fn await_room(&mut self, socket: &Self::Socket, flow: usize, awaits: bool) -> io::Result<()>;
 
     /// Writes the last bytes of a connection, if no others wait before them.
-    fn write_last(&self, socket: &Self::Socket, bytes: &[u8]);
+    fn write_last(&mut self, socket: &Self::Socket, bytes: &[u8]);
 
-    /// Whether closing now overtakes nothing that the kernel was just handed.
-    fn may_close(&self, socket: &Self::Socket) -> bool;
+    /// Whether closing in this way now overtakes nothing that the connection was just handed.
+    fn may_close(&self, socket: &Self::Socket, how: Close) -> bool;
 
-    /// Closes a socket.
+    /// Makes closing reset the connection.
+    fn close_by_reset(&self, socket: &mut Self::Socket) -> io::Result<()>;
+
+    /// Closes a connection.
     fn end(&mut self, socket: Self::Socket);
+
+    /// Ends the thread's part, with the connections that are left. Adds what only the sockets know to the counts.
+    fn finish(
+        &mut self,
+        left: Vec<Self::Socket>,
+        counts: &mut ConnectionCounts,
+    ) -> io::Result<Option<PastCounts>> {
+        let _ = counts;
+        drop(left);
+        Ok(None)
+    }
 
     /// Reads what has arrived at a place, unless looks return it.
     fn read<L: Layer>(

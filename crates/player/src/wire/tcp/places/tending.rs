@@ -43,7 +43,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Whether a place has an open connection that can be closed now.
     pub(super) fn may_close(&self, flow: usize) -> bool {
         let connection = self.places[flow].connection.as_ref();
-        connection.is_some_and(|one| one.is_open && self.sockets.may_close(&one.socket))
+        connection.is_some_and(|one| one.is_open && self.sockets.may_close(&one.socket, self.close))
     }
 
     /// Does what comes before the closing of a connection: writes the last bytes of its layer, or makes it end by a
@@ -51,9 +51,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     pub(super) fn part_with(&mut self, flow: usize) -> io::Result<()> {
         let Some(connection) = &mut self.places[flow].connection else { return Ok(()) };
         match self.close {
-            Close::Rst => self.sockets.client(&connection.socket).close_by_reset(),
+            Close::Rst => self.sockets.close_by_reset(&mut connection.socket),
             Close::Fin => {
-                part(connection, &self.sockets, false);
+                part(connection, &mut self.sockets, false);
                 Ok(())
             }
         }

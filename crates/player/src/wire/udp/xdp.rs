@@ -1,0 +1,291 @@
+//! Past the kernel's network stack: the loop writes whole frames into the memory that it shares with the kernel, and
+//! reads replies from there (`AF_XDP`). A call hands a burst to the device, and says what the device took. A query is
+//! sent once it was taken. What the device refused was not sent. The rest waits in the ring. While it does, the loop
+//! sends nothing else, unless the device reads the ring itself.
+//!
+//! Replies carry the time at which the program on the device selected them.
+
+pub(in crate::wire) mod flows;
+
+use std::collections::VecDeque;
+use std::io;
+use std::slice;
+
+use super::thread::{WOULD_BLOCK, taken_up_ns};
+use crate::books::Due;
+use crate::error::PlayError;
+use crate::plan::{BURST_MOST, Plan};
+use crate::record::ThreadResult;
+use crate::state::ThreadState;
+use crate::thread::{NAP_LONGEST_NS, PlayerThread, Signals, TICK_NS};
+use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS};
+use flows::{Flows, Numbers};
+
+/// Frames that one look reads from a queue between ticks, so that due queries do not wait for long.
+const LOOK_MOST: usize = 256;
+
+/// The error numbers of a query that is longer than a frame, and of a frame that the device refused (`EMSGSIZE`,
+/// `EBUSY`).
+const TOO_LONG: i32 = 90;
+const REFUSED: i32 = 16;
+
+type XdpThread<'a> = PlayerThread<'a, XdpWire>;
+
+/// The queues and flows of one thread.
+struct XdpWire {
+    past: PastPart,
+    flows: Flows,
+    /// Queries whose frames were put and that the device has neither taken nor refused, in that order.
+    waiting: VecDeque<Waiting>,
+    /// What the first of them is known by; the others have the numbers after it.
+    first_token: u64,
+    /// What the device refused in one call.
+    refused: Vec<u64>,
+    next_tick_ns: u64,
+    /// The next look is the last one.
+    is_last: bool,
+}
+
+/// A query that waits for the device.
+struct Waiting {
+    flow: u32,
+    due: Due,
+}
+
+/// Plays a thread's part of a trial on `count` flows, of which `first` is the number of the first among all. Returns
+/// `None` if the trial was called off.
+pub(in crate::wire) fn play(
+    (mut past, numbers): (PastPart, Numbers),
+    (first, count): (usize, usize),
+    plan: &Plan,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: IO, error };
+    let flows = Flows::new(plan, &past, numbers, first, count);
+    let burst_most = plan.burst.min(past.sender().room()).max(1);
+    let wire = XdpWire {
+        past,
+        flows,
+        waiting: VecDeque::with_capacity(BURST_MOST),
+        first_token: 0,
+        refused: Vec::new(),
+        next_tick_ns: 0,
+        is_last: false,
+    };
+    let mut thread = PlayerThread::new(plan, burst_most, wire, state, signals).map_err(failed)?;
+    play_all(&mut thread).map_err(failed)?;
+    let past = close(&mut thread).map_err(failed)?;
+    Ok(thread.into_result().map(|result| ThreadResult { drops: past.lost(), past: Some(past), ..result }))
+}
+
+fn play_all(thread: &mut XdpThread<'_>) -> io::Result<()> {
+    let mut burst = Vec::with_capacity(BURST_MOST);
+    if !thread.begin()? {
+        return Ok(());
+    }
+    loop {
+        let (now_ns, more) = thread.turn();
+        let sent_first = thread.sends_first() && send_due(thread, &mut burst)?;
+        let received = receive(thread, now_ns)?;
+        if !more {
+            break;
+        }
+        if !send_due(thread, &mut burst)? && !sent_first {
+            rest(thread, now_ns, received)?;
+        }
+    }
+    thread.drain_with(receive, |thread, most_ns| thread.wire.past.wait(most_ns), |wire| wire.is_last = true)
+}
+
+/// Sends the due queries. Returns whether it sent any.
+#[inline]
+fn send_due(thread: &mut XdpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool> {
+    let mut sent = false;
+    while has_room(thread) {
+        let Some((flow, now_ns)) = thread.take_burst(burst) else { break };
+        thread.state.books.tally.send_began(now_ns);
+        put(thread, flow, burst);
+        settle(thread)?;
+        sent = true;
+    }
+    Ok(sent)
+}
+
+/// Whether a whole burst can be put now.
+#[inline]
+fn has_room(thread: &mut XdpThread<'_>) -> bool {
+    let burst_most = thread.burst_most;
+    let XdpWire { past, waiting, .. } = &mut thread.wire;
+    let socket = past.sender();
+    (waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+}
+
+/// Writes the frames of a burst.
+#[inline]
+fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
+    let PlayerThread { state, wire: XdpWire { past, flows, waiting, first_token, .. }, .. } = thread;
+    let socket = past.sender();
+    for due in burst {
+        let query = state.supply.query(due.query).message;
+        if !flows.has_room(flow, query.len()) {
+            state.books.refused(flow, TOO_LONG, slice::from_ref(due));
+            continue;
+        }
+        let token = *first_token + waiting.len() as u64;
+        if socket.put(|frame| flows.write(flow, frame, query, due.key), token) {
+            waiting.push_back(Waiting { flow: flow as u32, due: *due });
+        } else {
+            state.books.refused(flow, WOULD_BLOCK, slice::from_ref(due));
+        }
+    }
+}
+
+/// Hands what was put to the device, and books what it took and what it refused.
+#[inline]
+fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
+    let PlayerThread { state, wire: XdpWire { past, waiting, first_token, refused, .. }, .. } = thread;
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let socket = past.sender();
+    refused.clear();
+    let began_ns = state.now_ns();
+    let taken = socket.flush(|token| refused.push(token))?;
+    // Frames are taken and refused in the order in which they were put.
+    let count = taken + refused.len();
+    if count == 0 {
+        return Ok(());
+    }
+    // A device that reads the ring itself took them at some time since the last look.
+    let ended_ns = if socket.is_zero_copy() { began_ns } else { state.now_ns() };
+    let call_ns = began_ns..ended_ns;
+    state.books.tally.messages_sent += taken as u64;
+    for (index, Waiting { flow, due }) in waiting.drain(..count).enumerate() {
+        let at_ns = taken_up_ns(&call_ns, index, count);
+        if !refused.is_empty() && refused.contains(&(*first_token + index as u64)) {
+            state.books.never_sent(flow as usize, REFUSED, &due, at_ns);
+        } else {
+            state.sent(flow as usize, at_ns, slice::from_ref(&due));
+        }
+    }
+    *first_token += count as u64;
+    Ok(())
+}
+
+/// Reads what has arrived. At a tick this is all of it, and queries are settled by time afterwards. Returns whether
+/// anything had arrived.
+fn receive(thread: &mut XdpThread<'_>, now_ns: u64) -> io::Result<bool> {
+    settle(thread)?;
+    let PlayerThread { state, wire, .. } = thread;
+    let XdpWire { past, flows, next_tick_ns, .. } = wire;
+    let is_tick = now_ns >= *next_tick_ns || wire.is_last;
+    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST), now_ns);
+    if !is_tick {
+        received |= read_post(past, flows, state, now_ns);
+        return Ok(received);
+    }
+    let all_read_ns = past.all_read(state.clock.clock_ns(now_ns));
+    received |= read_post(past, flows, state, now_ns);
+    let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
+    *next_tick_ns = now_ns + TICK_NS;
+    state.tick(since_ns);
+    state.books.expire(state.clock.since_start_ns(all_read_ns));
+    if wire.is_last {
+        give_up(thread);
+    }
+    Ok(received)
+}
+
+/// Reads up to `most` frames of each queue, or all that were there. Returns whether there were any.
+#[inline]
+fn read_queues(
+    past: &mut PastPart,
+    flows: &mut Flows,
+    state: &mut ThreadState<'_>,
+    most: Option<usize>,
+    now_ns: u64,
+) -> bool {
+    let PastPart { sockets, post, read, .. } = past;
+    let mut frames = 0;
+    for socket in sockets {
+        let most = most.unwrap_or(socket.receives());
+        frames += socket.receive(most, |frame, bytes, arrived_ns| {
+            let at_ns = arrival_ns(state, arrived_ns, now_ns);
+            flows.arrived(state, post.as_mut(), &frame[..bytes], (arrived_ns, at_ns));
+            None
+        });
+    }
+    if let Some(post) = post {
+        post.deliver();
+    }
+    *read += frames as u64;
+    state.books.tally.messages_received += frames as u64;
+    frames > 0
+}
+
+/// Reads what other threads handed over. Returns whether it was anything.
+#[inline]
+fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>, now_ns: u64) -> bool {
+    past.post.as_mut().is_some_and(|post| {
+        post.each(|frame, arrived_ns| {
+            let at_ns = arrival_ns(state, arrived_ns, now_ns);
+            flows.arrived(state, None, frame, (arrived_ns, at_ns));
+        })
+    })
+}
+
+/// When a frame arrived, since the start: by the program's clock, if the device had room for that.
+#[inline]
+fn arrival_ns(state: &ThreadState<'_>, arrived_ns: u64, now_ns: u64) -> u64 {
+    if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) }
+}
+
+/// Books what the device never took as not sent, at the end.
+#[cold]
+fn give_up(thread: &mut XdpThread<'_>) {
+    let PlayerThread { state, wire, .. } = thread;
+    let now_ns = state.now_ns();
+    for Waiting { flow, due } in wire.waiting.drain(..) {
+        state.books.never_sent(flow as usize, WOULD_BLOCK, &due, now_ns);
+    }
+}
+
+/// Sleeps until there is probably something to do.
+fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<()> {
+    let leaves = thread.state.supply.leaves_ns(thread.burst_most);
+    if !thread.wire.waiting.is_empty() {
+        let soon_ns = now_ns + ROOM_NAP_NS;
+        let is_zero_copy = thread.wire.past.sender().is_zero_copy();
+        let leaves_ns = leaves.filter(|_| is_zero_copy).map_or(soon_ns, |leaves| *leaves.end());
+        thread.state.clock.sleep_until_ns(soon_ns.min(leaves_ns));
+        return Ok(());
+    }
+    if thread.state.is_held_back() {
+        return thread.wire.past.wait(NAP_LONGEST_NS.min(thread.state.supply.nap_most_ns()));
+    }
+    if let (Some(wait), Some(leaves)) = (&mut thread.wait, leaves) {
+        wait.withheld.runs_first = thread.precedence.runs_first();
+        return wait.until(&mut thread.state, leaves, thread.burst_most, now_ns + NAP_LONGEST_NS);
+    }
+    match thread.nap_ns(received) {
+        Some(nap_ns) => {
+            thread.state.clock.sleep_until_ns(now_ns + nap_ns);
+            Ok(())
+        }
+        None => thread.wire.past.wait(NAP_LONGEST_NS),
+    }
+}
+
+/// Ends the thread's part: the program leaves the device once all threads are here, and the last frames are read.
+fn close(thread: &mut XdpThread<'_>) -> io::Result<PastCounts> {
+    let PlayerThread { state, wire: XdpWire { past, flows, .. }, .. } = thread;
+    let mut counts = past.close(|past| {
+        let now_ns = state.now_ns();
+        read_queues(past, flows, state, None, now_ns);
+        read_post(past, flows, state, now_ns);
+        Ok(())
+    })?;
+    counts.bad_checksums = flows.bad_checksums;
+    Ok(counts)
+}

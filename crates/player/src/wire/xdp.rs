@@ -1,0 +1,152 @@
+//! Past the kernel's network stack (`AF_XDP`): what UDP and connections have in common there. A program on the device
+//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several in turn, and sends by
+//! the first of them. The devices spread frames over their queues as they like, so threads hand each other the frames
+//! that are not their own.
+
+mod counts;
+mod opening;
+mod ports;
+mod post;
+mod shared;
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use kqps_kernel::clock;
+use kqps_kernel::poll::wait_any;
+use kqps_kernel::xdp::XdpSocket;
+use kqps_stack::Path;
+
+pub(crate) use counts::{PastCounts, check, notes};
+pub(crate) use opening::{Asked, in_memory, open};
+pub(crate) use ports::quiet;
+pub(crate) use post::Post;
+use shared::Shared;
+
+/// The name of the I/O model in records.
+pub(crate) const IO: &str = "xdp";
+
+/// The pause before a device is asked again that did not take all frames.
+pub(crate) const ROOM_NAP_NS: u64 = 50_000;
+
+/// The longest wait of a thread to which others may hand frames, since they do not wake it.
+const POST_NAP_NS: u64 = 200_000;
+
+/// The pause between looks at the queues while others finish.
+const CLOSE_NAP_NS: u64 = 1_000_000;
+
+/// How long the last frames may take from the program to their sockets.
+const LAST_FRAMES_NS: u64 = 100_000_000;
+
+/// How frames get to a target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) path: Path,
+    /// The address of this host from which the kernel would send.
+    pub(crate) source: IpAddr,
+    /// The length of the longest IP packet, bytes.
+    pub(crate) mtu: usize,
+}
+
+/// A thread's part of what was opened.
+pub(crate) struct PastPart {
+    /// The thread's number, and how many there are.
+    pub(in crate::wire) number: usize,
+    pub(in crate::wire) threads: usize,
+    /// The sockets of the thread's queues, of which the first one sends.
+    pub(in crate::wire) sockets: Vec<XdpSocket>,
+    /// The ways to the targets, in their order.
+    pub(in crate::wire) ways: Arc<[Way]>,
+    /// What hands frames to other threads; `None` if there are none.
+    pub(in crate::wire) post: Option<Post>,
+    /// The destination ports that the program selects.
+    pub(in crate::wire) ports: RangeInclusive<u16>,
+    /// Whether checksums are whole when frames arrive. On veth they are left to a device that does not exist.
+    pub(in crate::wire) verifies: bool,
+    /// Frames that were read from the sockets.
+    pub(in crate::wire) read: u64,
+    has_opened: bool,
+    has_finished: bool,
+    shared: Arc<Shared>,
+}
+
+impl PastPart {
+    /// The socket that sends.
+    #[inline]
+    pub(crate) fn sender(&mut self) -> &mut XdpSocket {
+        &mut self.sockets[0]
+    }
+
+    /// Notes that the thread has read, and handed over, all that had arrived at its queues at this time. Returns the
+    /// time for which that holds at the queues of all threads. Times are nanoseconds of the monotonic clock.
+    pub(crate) fn all_read(&self, clock_ns: u64) -> u64 {
+        if self.post.is_none() { clock_ns } else { self.shared.all_read(self.number, clock_ns) }
+    }
+
+    /// Waits until a frame can be read, for `most_ns` nanoseconds at most. Does not wait for long while frames wait to
+    /// be sent.
+    pub(crate) fn wait(&self, most_ns: u64) -> io::Result<()> {
+        if self.sockets.iter().any(|socket| socket.waiting() > 0) {
+            clock::sleep_until_ns(clock::now_ns() + most_ns.min(ROOM_NAP_NS));
+            return Ok(());
+        }
+        let most_ns = if self.post.is_some() { most_ns.min(POST_NAP_NS) } else { most_ns };
+        match &self.sockets[..] {
+            [socket] => socket.wait(most_ns).map(drop),
+            sockets => wait_any(&sockets.iter().collect::<Vec<_>>(), most_ns).map(drop),
+        }
+    }
+
+    /// Notes that the thread has opened what it opens before the start. Returns whether all threads have.
+    pub(crate) fn have_all_opened(&mut self) -> bool {
+        if !self.has_opened {
+            self.has_opened = true;
+            self.shared.opened();
+        }
+        self.shared.have_all_opened()
+    }
+
+    /// Waits until all threads have come to their end, takes the program off the device, and has the last frames read.
+    /// `read` reads what has arrived.
+    pub(crate) fn close(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> io::Result<()>,
+    ) -> io::Result<PastCounts> {
+        self.finish();
+        while !self.shared.have_all_finished() {
+            read(self)?;
+            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+        }
+        let matched = self.shared.detach()?;
+        let end_ns = clock::now_ns() + LAST_FRAMES_NS;
+        loop {
+            read(self)?;
+            let mut counts = PastCounts { matched, read: self.read, ..PastCounts::default() };
+            for socket in &self.sockets {
+                counts.dropped(&socket.statistics()?);
+            }
+            let accounted = self.shared.accounted(self.number, counts.accounted());
+            if matched.is_none_or(|matched| accounted >= matched) || clock::now_ns() >= end_ns {
+                return Ok(counts);
+            }
+            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.have_all_opened();
+        if !self.has_finished {
+            self.has_finished = true;
+            self.shared.finished();
+        }
+    }
+}
+
+impl Drop for PastPart {
+    /// The other threads do not wait for one that failed.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
