@@ -160,10 +160,19 @@ impl UdpSocket {
     /// Forbids fragmentation (RFC 9715, section 3). A datagram that is longer than the MTU of its link, or than the
     /// known MTU of its path, fails with `EMSGSIZE`. Over IPv4 the kernel then need not assign IDs to packets.
     pub fn never_fragment(&self) -> io::Result<()> {
+        self.discover_mtu(libc::IP_PMTUDISC_DO, libc::IPV6_PMTUDISC_DO)
+    }
+
+    /// Allows fragmentation again, as it is at first.
+    pub fn may_fragment(&self) -> io::Result<()> {
+        self.discover_mtu(libc::IP_PMTUDISC_WANT, libc::IPV6_PMTUDISC_WANT)
+    }
+
+    fn discover_mtu(&self, v4: libc::c_int, v6: libc::c_int) -> io::Result<()> {
         let (level, name, value, words) = if self.v6 {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER")
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, v6, "IPV6_MTU_DISCOVER")
         } else {
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO, "IP_MTU_DISCOVER")
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4, "IP_MTU_DISCOVER")
         };
         set_option(self.as_raw_fd(), level, name, value)
             .map_err(|error| io::Error::new(error.kind(), format!("{words}: {error}")))

@@ -194,13 +194,18 @@ fn what_the_ring_has_no_room_for_is_counted() {
     let plan = Plan { stop: Stop { after: None, passes: Some(10) }, ..plan(load, udp) };
     let replies = AtomicU64::new(0);
     let trial = against(&networks, &plan, &Queries::of("a.test A\n", Format::Text), |socket, stop| {
-        serve(socket, stop, || (), |mut reply, from| {
-            reply[2] |= 0x80;
-            for _ in 0..COPIES {
-                socket.send_to(&reply, from).unwrap();
-                replies.fetch_add(1, Relaxed);
-            }
-        });
+        serve(
+            socket,
+            stop,
+            || (),
+            |mut reply, from| {
+                reply[2] |= 0x80;
+                for _ in 0..COPIES {
+                    socket.send_to(&reply, from).unwrap();
+                    replies.fetch_add(1, Relaxed);
+                }
+            },
+        );
     });
     // The trial itself checks that all frames were read or dropped.
     let trial = trial.unwrap();
@@ -245,11 +250,16 @@ fn sources_are_those_of_a_prefix() {
     let plan = Plan { stop, local, ..plan(load, udp(8)) };
     let seen = std::sync::Mutex::new(BTreeSet::new());
     let trial = against(&networks, &plan, &Queries::of("a.test A\n", Format::Text), |socket, stop| {
-        serve(socket, stop, || (), |mut reply, from| {
-            seen.lock().unwrap().insert(from);
-            reply[2] |= 0x80;
-            socket.send_to(&reply, from).unwrap();
-        });
+        serve(
+            socket,
+            stop,
+            || (),
+            |mut reply, from| {
+                seen.lock().unwrap().insert(from);
+                reply[2] |= 0x80;
+                socket.send_to(&reply, from).unwrap();
+            },
+        );
     });
     assert_eq!(trial.unwrap().accounts.correct, 200);
     let seen = seen.into_inner().unwrap();
@@ -280,9 +290,8 @@ fn what_cannot_be_played_says_why() {
     assert!(said.contains("no address 198.18.0.77"), "{said}");
     let said = error(Plan { local: Some("::1".parse().unwrap()), ..usual() });
     assert!(said.contains("different families"), "{said}");
-    let named = |device: &str| {
-        Plan { wire: Wire::Udp(UdpPlan { device: Some(device.into()), ..udp(4) }), ..usual() }
-    };
+    let named =
+        |device: &str| Plan { wire: Wire::Udp(UdpPlan { device: Some(device.into()), ..udp(4) }), ..usual() };
     let said = error(named("lo"));
     assert!(said.contains("--device lo") && said.contains("kqps0"), "{said}");
     let named = named("kqps0");

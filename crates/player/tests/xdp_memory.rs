@@ -65,7 +65,11 @@ fn every_query_is_accounted_for() {
         let accounts = trial.accounts;
         assert_eq!(accounts.intended, 2 * QUERIES, "{accounts:?}");
         assert_eq!((accounts.unsent, accounts.send_failed, accounts.wrong), (0, 0, 0), "{accounts:?}");
-        assert_eq!((accounts.lost, accounts.correct), (2 * QUERIES / 10, 2 * QUERIES / 10 * 9), "{accounts:?}");
+        assert_eq!(
+            (accounts.lost, accounts.correct),
+            (2 * QUERIES / 10, 2 * QUERIES / 10 * 9),
+            "{accounts:?}"
+        );
         assert_eq!((accounts.duplicate, accounts.unsolicited), (0, 0), "{accounts:?}");
         assert_eq!(trial.players.first.io, "xdp");
     }

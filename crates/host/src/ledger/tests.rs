@@ -348,10 +348,8 @@ fn past_the_players_kernel_its_counters_say_nothing() {
     counted.host.network.ip4 = IpFacts::default();
     counted.host.network.udp4 = UdpFacts::default();
     let ledger = ledger(&Evidence { past_kernel: true, ..counted.evidence() });
-    let wanted = [
-        by_passages(Place::SubjectUnanswered, 20, false),
-        by_drops(Place::PlayerSocketBuffer, 7, false),
-    ];
+    let wanted =
+        [by_passages(Place::SubjectUnanswered, 20, false), by_drops(Place::PlayerSocketBuffer, 7, false)];
     assert_eq!((&ledger.places[..], ledger.unexplained), (&wanted[..], 0));
     assert!(ledger.merged[0].reason.contains("pass its kernel"), "{:?}", ledger.merged);
 }

@@ -100,11 +100,8 @@ impl MemoryDevice {
             stamp.copy_from_slice(&arrived_ns.to_ne_bytes());
             match answer(self.frame(&sent), room) {
                 Some(length) => {
-                    let frame = libc::xdp_desc {
-                        addr: (at + RECEIVED_AT) as u64,
-                        len: length as u32,
-                        options: 0,
-                    };
+                    let frame =
+                        libc::xdp_desc { addr: (at + RECEIVED_AT) as u64, len: length as u32, options: 0 };
                     assert!(self.received.push(frame), "more frames arrive than the socket has");
                 }
                 None => self.spare = Some(empty),

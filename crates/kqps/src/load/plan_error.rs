@@ -31,7 +31,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")
         }
-        PlanError::Device(device) => format!("--device {device} is for --io xdp; leave it out with other I/O"),
+        PlanError::Device(device) => {
+            format!("--device {device} is for --io xdp; leave it out with other I/O")
+        }
         PlanError::WindowBeyondCapture { at, capture } => {
             format!("--window: {at:?} is beyond the capture, which ends {capture:?} after its first query")
         }

@@ -294,8 +294,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
     use crate::plan::TcpPlan;
+    use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {

@@ -51,7 +51,10 @@ impl UdpIo {
                 return Err(PlayError::Io { io: asked.name(), reason: "it is for connections".into() });
             }
             Io::Xdp => {
-                return Err(PlayError::Io { io: asked.name(), reason: "it has no sockets of the kernel".into() });
+                return Err(PlayError::Io {
+                    io: asked.name(),
+                    reason: "it has no sockets of the kernel".into(),
+                });
             }
             Io::Plain => Self::Plain,
             Io::Gso => Self::Gso,

@@ -18,10 +18,7 @@ impl Server {
     }
 
     /// A server that accepts at a socket which listens.
-    pub(crate) fn on(
-        listener: TcpListener,
-        serve: impl Fn(u64, TcpStream) + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn on(listener: TcpListener, serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
         let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
         let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
         std::thread::spawn(move || {

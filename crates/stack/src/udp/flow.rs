@@ -108,8 +108,7 @@ impl Flow {
         }
         let ip_sum = if places.is_ipv4 { Sum::of(&header[ip..udp]) } else { Sum::default() };
         let addresses = &header[places.addresses..places.addresses + 2 * places.address_bytes];
-        let sum =
-            Sum::of(addresses).and_word(Protocol::Udp.number().into()).and(&header[udp..udp + 4]);
+        let sum = Sum::of(addresses).and_word(Protocol::Udp.number().into()).and(&header[udp..udp + 4]);
         Self { header, places, ip_sum, sum }
     }
 

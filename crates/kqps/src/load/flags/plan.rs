@@ -11,9 +11,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{
-    Io, LoadPlan, Plan, PlanError, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
-};
+use kqps_player::{Io, LoadPlan, Plan, PlanError, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};

@@ -342,11 +342,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 }
 
 /// Writes the last bytes of a connection's layer. `has_failed` is whether the layer failed.
-fn part<L: Layer, S: Sockets>(
-    connection: &mut Connection<L, S::Socket>,
-    sockets: &mut S,
-    has_failed: bool,
-) {
+fn part<L: Layer, S: Sockets>(connection: &mut Connection<L, S::Socket>, sockets: &mut S, has_failed: bool) {
     let bytes = connection.layer.last_bytes(has_failed);
     if !bytes.is_empty() {
         sockets.write_last(&connection.socket, bytes);

@@ -57,12 +57,7 @@ impl Ports {
 
     /// The pairs of a thread that has these ports of every address for itself. `of_each_address` is how many all
     /// threads together have.
-    pub(super) fn of_thread(
-        own: Vec<u16>,
-        of_each_address: usize,
-        plan: &Plan,
-        flows: Range<usize>,
-    ) -> Self {
+    pub(super) fn of_thread(own: Vec<u16>, of_each_address: usize, plan: &Plan, flows: Range<usize>) -> Self {
         let sources = sources(plan, flows, |_| 0..own.len());
         Self { all: own.into(), sources, of_each_address }
     }

@@ -6,7 +6,7 @@ use std::io;
 
 use kqps_kernel::address::{Address, LocalAddress};
 use kqps_kernel::batch::{Received, RecvBatch, SendBatch};
-use kqps_kernel::udp::DATAGRAM_BYTES;
+use kqps_kernel::udp::{DATAGRAM_BYTES, UdpSocket};
 use kqps_message::header;
 
 use super::polling::unsettled;
@@ -16,6 +16,9 @@ use crate::books::Due;
 use crate::plan::BURST_MOST;
 use crate::replay::crowd::Crowd;
 use crate::sources::Sources;
+
+/// `EMSGSIZE`: the message is too long.
+const TOO_LONG: i32 = 90;
 
 /// The clients of a thread's sockets.
 pub(super) struct Clients<'a> {
@@ -124,7 +127,7 @@ fn send_due(
         thread.send_all(
             socket,
             burst.len(),
-            |socket, first| queries.send(socket, first),
+            |socket, first| send(socket, queries, first),
             |thread, message, outcome| {
                 let flow = thread.state.books.origins()[message].flow;
                 let query = &burst[message..=message];
@@ -140,6 +143,19 @@ fn send_due(
         sent = true;
     }
     sent
+}
+
+/// Sends the queries of a burst from `first` on. A socket that forbids fragments allows them once a query is longer than
+/// the way takes.
+#[inline]
+fn send(socket: &UdpSocket, queries: &mut SendBatch, first: usize) -> io::Result<usize> {
+    match queries.send(socket, first) {
+        Err(error) if error.raw_os_error() == Some(TOO_LONG) => {
+            socket.may_fragment()?;
+            queries.send(socket, first)
+        }
+        sent => sent,
+    }
 }
 
 /// Reads what has arrived on the sockets that are due for a look. Returns whether anything did.

@@ -50,8 +50,14 @@ impl Sockets {
         let bind = |number: usize| {
             let port = udp.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);
-            UdpSocket::bind(address, &options)
-                .map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
+            let socket = UdpSocket::bind(address, &options).and_then(|socket| {
+                // Then the kernel need not number the packets of many addresses, which takes long.
+                if replay.is_some() {
+                    socket.never_fragment()?;
+                }
+                Ok(socket)
+            });
+            socket.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
         };
         let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
         let notes = all[0].short_buffers(bytes);

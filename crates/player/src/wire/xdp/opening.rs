@@ -10,9 +10,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::xdp::devices::{Device, devices};
 use kqps_kernel::xdp::route::{self, Route};
-use kqps_kernel::xdp::{
-    Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSettings, XdpSocket,
-};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSettings, XdpSocket};
 use kqps_stack::Path;
 
 use super::post::Post;
@@ -51,7 +49,8 @@ pub(crate) struct Asked<'a> {
 /// Opens what a plan asks for: the part of each thread. From then on the kernel sees no reply to the ports.
 pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, PlayError> {
     let own = own_addresses(plan)?;
-    let routes: Vec<Route> = plan.targets.iter().map(|target| way_to(target.ip())).collect::<Result<_, _>>()?;
+    let routes: Vec<Route> =
+        plan.targets.iter().map(|target| way_to(target.ip())).collect::<Result<_, _>>()?;
     let device = device(&routes, asked.device)?;
     let vlan = routes[0].vlan;
     if routes.iter().any(|route| route.vlan != vlan) {
@@ -144,7 +143,9 @@ fn refused(reason: String) -> PlayError {
 fn failed(error: &std::io::Error) -> PlayError {
     match probe_one("af-xdp") {
         Ok(()) => refused(error.to_string()),
-        Err(reason) => PlayError::Io { io: IO, reason: format!("{error} ({reason}); `kqps probe` shows more") },
+        Err(reason) => {
+            PlayError::Io { io: IO, reason: format!("{error} ({reason}); `kqps probe` shows more") }
+        }
     }
 }
 
@@ -178,10 +179,9 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
         None if routes.iter().any(|route| route.device != first) => {
             Err("the targets are behind several devices; play at those of one".to_owned())
         }
-        None => all
-            .iter()
-            .find(|device| device.index == first)
-            .ok_or_else(|| format!("the route's device {first} has no Ethernet frames; there are: {}", names())),
+        None => all.iter().find(|device| device.index == first).ok_or_else(|| {
+            format!("the route's device {first} has no Ethernet frames; there are: {}", names())
+        }),
     };
     found.cloned().map_err(refused)
 }
@@ -256,6 +256,9 @@ mod tests {
     #[test]
     fn buffers_are_powers_of_two_frames() {
         assert_eq!((frames(None, 1), frames(None, 64), frames(None, 3)), (1 << 14, 256, 8192));
-        assert_eq!((frames(Some(8 * 2048), 1), frames(Some(1), 1), frames(Some(usize::MAX), 1)), (16, 16, 1 << 20));
+        assert_eq!(
+            (frames(Some(8 * 2048), 1), frames(Some(1), 1), frames(Some(usize::MAX), 1)),
+            (16, 16, 1 << 20)
+        );
     }
 }

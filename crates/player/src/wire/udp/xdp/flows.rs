@@ -41,7 +41,8 @@ impl Numbers {
         };
         let numbers = Self { first_port, first_address, addresses, flows };
         if usize::from(first_port) + ports > 1 << 16 {
-            let what = format!("{flows} sockets need {ports} ports in a row, and there are fewer; use fewer (-c)");
+            let what =
+                format!("{flows} sockets need {ports} ports in a row, and there are fewer; use fewer (-c)");
             return Err(PlayError::Past(what));
         }
         Ok(numbers)
@@ -228,13 +229,8 @@ mod tests {
     #[test]
     fn ports_that_do_not_exist_are_an_error() {
         let plan = plan("198.18.0.2:53".parse().unwrap());
-        let wire = UdpPlan {
-            io: Io::Xdp,
-            sockets: 10,
-            buffer_bytes: None,
-            local_port: Some(65_530),
-            device: None,
-        };
+        let wire =
+            UdpPlan { io: Io::Xdp, sockets: 10, buffer_bytes: None, local_port: Some(65_530), device: None };
         let plan = Plan { wire: Wire::Udp(wire.clone()), ..plan };
         assert!(matches!(Numbers::new(&plan, &wire), Err(PlayError::Past(_))));
     }
