@@ -26,6 +26,7 @@ mod message;
 mod packets;
 mod reader;
 mod settings;
+mod table;
 mod tcp;
 mod window;
 pub mod write;

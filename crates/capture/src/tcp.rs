@@ -15,19 +15,17 @@ mod ends;
 mod framing;
 mod half;
 mod ready;
-mod table;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
 
 use crate::counts::Why;
+use crate::table::Table;
 use connection::Connection;
 use ends::Ends;
 use half::GAP_NS;
 use ready::Ready;
-
-pub(crate) use table::Table;
 
 /// Bounds of the memory for connections. At a bound the connection that was used least recently goes first.
 #[derive(Clone, Copy, Debug)]

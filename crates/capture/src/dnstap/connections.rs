@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use crate::message::Transport;
-use crate::tcp::Table;
+use crate::table::Table;
 
 /// How long a connection lasts after its last message, ns: as long as clients usually keep one.
 pub(super) const IDLE_NS: u64 = 10_000_000_000;
