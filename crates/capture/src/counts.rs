@@ -37,7 +37,7 @@ pub enum Why {
     BadMessage,
     /// A message with an opcode other than QUERY.
     NotAQuery,
-    /// A frame of dnstap from another side of the server.
+    /// A frame of dnstap about what the server asked of others, or about an update or a tool.
     OtherTap,
     /// A frame of dnstap that cannot be read, or without a message.
     BadTap,

@@ -1,8 +1,8 @@
 //! dnstap over Frame Streams: what a server logged of its queries and responses (<https://dnstap.info>).
 //!
-//! For: files, and what was recorded of a socket. One side of the server is taken: its clients' queries and its
-//! responses to them (`CLIENT_*`), or those of an authoritative server (`AUTH_*`). The first frame of either decides.
-//! Not for: what a resolver asks of others.
+//! For: files, and what was recorded of a socket. Taken is what the server received from its clients, and what it
+//! responded: `CLIENT_*` and `AUTH_*` alike. BIND writes either for each message, by its flags, so that a query may be
+//! of one kind and its response of the other. Not for: what a resolver asks of others.
 //!
 //! Invariant: each data frame counts as one packet, and memory is bounded by the longest frame and the connections.
 
@@ -23,12 +23,11 @@ use crate::message::{Event, Message, Transport};
 use crate::settings::Settings;
 use connections::{Closed, Connections};
 use frames::Frames;
-use tap::{Side, Tapped};
+use tap::Tapped;
 
 pub(crate) struct Taps {
     frames: Frames,
     servers: Vec<IpAddr>,
-    side: Option<Side>,
     connections: Connections,
     /// Connections that ended, for the next calls.
     closed: VecDeque<Closed>,
@@ -44,7 +43,6 @@ impl Taps {
         Self {
             frames: Frames::new(),
             servers: settings.servers.clone(),
-            side: None,
             connections: Connections::new(),
             closed: VecDeque::new(),
             tapped: None,
@@ -82,7 +80,7 @@ impl Taps {
 
     /// Reads the message in the current frame, and notes what its time ends.
     fn read(&mut self) -> Result<(), Why> {
-        let tapped = tap::read(self.frames.current(), &mut self.side, &self.servers)?;
+        let tapped = tap::read(self.frames.current(), &self.servers)?;
         self.connections.pass(tapped.at_ns, &mut self.closed);
         let ends = (tapped.client, tapped.server, tapped.transport);
         let connection = match tapped.transport {

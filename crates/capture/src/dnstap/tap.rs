@@ -11,15 +11,6 @@ use crate::message::{Kind, Transport};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The side of a server that is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Clients of a resolver.
-    Client,
-    /// Clients of an authoritative server.
-    Authoritative,
-}
-
 /// A message of a frame.
 #[derive(Debug)]
 pub(super) struct Tapped {
@@ -31,22 +22,17 @@ pub(super) struct Tapped {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a frame. The first one of either side decides which side is taken. Returns why the frame is skipped, if it is.
-pub(super) fn read(frame: &[u8], side: &mut Option<Side>, servers: &[IpAddr]) -> Result<Tapped, Why> {
+/// Reads a frame. Returns why the frame is skipped, if it is.
+pub(super) fn read(frame: &[u8], servers: &[IpAddr]) -> Result<Tapped, Why> {
     let Ok(Dnstap { message: Some(tap), kind: Some(proto::MESSAGE) }) = Dnstap::decode(frame) else {
         return Err(Why::BadTap);
     };
-    let (its_side, kind) = match tap.kind {
-        Some(proto::CLIENT_QUERY) => (Side::Client, Kind::Query),
-        Some(proto::CLIENT_RESPONSE) => (Side::Client, Kind::Response),
-        Some(proto::AUTH_QUERY) => (Side::Authoritative, Kind::Query),
-        Some(proto::AUTH_RESPONSE) => (Side::Authoritative, Kind::Response),
+    let kind = match tap.kind {
+        Some(proto::CLIENT_QUERY | proto::AUTH_QUERY) => Kind::Query,
+        Some(proto::CLIENT_RESPONSE | proto::AUTH_RESPONSE) => Kind::Response,
         Some(_) => return Err(Why::OtherTap),
         None => return Err(Why::BadTap),
     };
-    if *side.get_or_insert(its_side) != its_side {
-        return Err(Why::OtherTap);
-    }
     let transport = transport(&tap)?;
     let (client, server) = ends(&tap, transport)?;
     if tap.response_address.is_some() && !servers.is_empty() && !servers.contains(&server.ip()) {
