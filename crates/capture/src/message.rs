@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Event<'a> {
     /// A query or a response.
     Message(Message<'a>),
-    /// A connection ended, by FIN or RST.
+    /// A connection ended: by FIN or RST, after a long silence, or for lack of memory. It had at least one message.
     Closed {
         /// When, in nanoseconds of Unix time.
         at_ns: u64,
