@@ -4,8 +4,11 @@
 //! responded: `CLIENT_*` and `AUTH_*` alike. BIND writes either for each message, by its flags, so that a query may be
 //! of one kind and its response of the other. Not for: what a resolver asks of others.
 //!
+//! A response's frame may have its query too. If that had no frame of its own, the frame brings both (`further`).
+//!
 //! Invariant: each data frame counts as one packet, and memory is bounded by the longest frame and the connections.
 
+mod asked;
 mod connections;
 mod frames;
 mod proto;
@@ -19,11 +22,12 @@ use std::net::IpAddr;
 
 use crate::counts::{Counts, Why};
 use crate::error::CaptureError;
-use crate::message::{Event, Message, Transport};
+use crate::message::{Event, Kind, Message, Transport};
 use crate::settings::Settings;
+use asked::Asked;
 use connections::{Closed, Connections};
 use frames::Frames;
-use tap::Tapped;
+use tap::{Frame, Tapped};
 
 pub(crate) struct Taps {
     frames: Frames,
@@ -31,8 +35,9 @@ pub(crate) struct Taps {
     connections: Connections,
     /// Connections that ended, for the next calls.
     closed: VecDeque<Closed>,
-    /// The message that comes after them, and its connection.
-    tapped: Option<(Tapped, Option<u64>)>,
+    /// The messages that come after them, with their connections: those of one frame.
+    tapped: VecDeque<(Tapped, Option<u64>)>,
+    asked: Asked,
     /// The message that was returned last.
     bytes: Vec<u8>,
 }
@@ -45,7 +50,8 @@ impl Taps {
             servers: settings.servers.clone(),
             connections: Connections::new(),
             closed: VecDeque::new(),
-            tapped: None,
+            tapped: VecDeque::new(),
+            asked: Asked::new(),
             bytes: Vec::new(),
         }
     }
@@ -60,14 +66,14 @@ impl Taps {
             if let Some(Closed { at_ns, connection }) = self.closed.pop_front() {
                 return Ok(Some(Event::Closed { at_ns, connection }));
             }
-            if let Some(tapped) = self.tapped.take() {
+            if let Some(tapped) = self.tapped.pop_front() {
                 break tapped;
             }
             if !self.frames.next(source)? {
                 return Ok(None);
             }
             counts.packets += 1;
-            if let Err(why) = self.read() {
+            if let Err(why) = self.read(counts) {
                 counts.skip(why);
             }
         };
@@ -78,18 +84,25 @@ impl Taps {
         Ok(Some(Event::Message(Message { at_ns, kind, client, server, transport, connection, bytes })))
     }
 
-    /// Reads the message in the current frame, and notes what its time ends.
-    fn read(&mut self) -> Result<(), Why> {
-        let tapped = tap::read(self.frames.current(), &self.servers)?;
-        self.connections.pass(tapped.at_ns, &mut self.closed);
-        let ends = (tapped.client, tapped.server, tapped.transport);
-        let connection = match tapped.transport {
+    /// Reads the messages in the current frame, and notes what its time ends.
+    fn read(&mut self, counts: &mut Counts) -> Result<(), Why> {
+        let Frame { message, query } = tap::read(self.frames.current(), &self.servers)?;
+        self.connections.pass(message.at_ns, &mut self.closed);
+        let ends = (message.client, message.server, message.transport);
+        let connection = match message.transport {
             Transport::Udp => None,
             Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
                 Some(self.connections.meet(ends, &mut self.closed))
             }
         };
-        self.tapped = Some((tapped, connection));
+        if message.kind == Kind::Query {
+            self.asked.remember(&message);
+        }
+        if let Some(query) = query.filter(|query| !self.asked.forget(query)) {
+            counts.further += 1;
+            self.tapped.push_back((query, connection));
+        }
+        self.tapped.push_back((message, connection));
         Ok(())
     }
 }
