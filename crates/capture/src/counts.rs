@@ -107,6 +107,11 @@ pub struct Counts {
     pub responses: u64,
     /// Messages beyond the first that one packet completed.
     pub further: u64,
+    /// How often the clock that stamped the packets was set back by more than 5 s, or an earlier capture follows on a
+    /// later one. Times go on from the latest one then, with the gaps of the stamps.
+    pub steps: u64,
+    /// Packets with a stamp more than 5 s away from those around it. They have the time of the packet before them.
+    pub strays: u64,
     skipped: [u64; Why::ALL.len()],
 }
 

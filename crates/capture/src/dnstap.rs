@@ -20,10 +20,11 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 use std::net::IpAddr;
 
-use crate::counts::{Counts, Why};
+use crate::counts::Counts;
 use crate::error::CaptureError;
 use crate::message::{Event, Kind, Message, Transport};
 use crate::settings::Settings;
+use crate::timeline::Timeline;
 use asked::Asked;
 use connections::{Closed, Connections};
 use frames::Frames;
@@ -32,12 +33,15 @@ use tap::{Frame, Tapped};
 pub(crate) struct Taps {
     frames: Frames,
     servers: Vec<IpAddr>,
+    timeline: Timeline<Frame>,
     connections: Connections,
     /// Connections that ended, for the next calls.
     closed: VecDeque<Closed>,
     /// The messages that come after them, with their connections: those of one frame.
     tapped: VecDeque<(Tapped, Option<u64>)>,
     asked: Asked,
+    /// How the stream ended, until what was held is taken.
+    end: Option<Result<(), CaptureError>>,
     /// The message that was returned last.
     bytes: Vec<u8>,
 }
@@ -48,10 +52,12 @@ impl Taps {
         Self {
             frames: Frames::new(),
             servers: settings.servers.clone(),
+            timeline: Timeline::new(),
             connections: Connections::new(),
             closed: VecDeque::new(),
             tapped: VecDeque::new(),
             asked: Asked::new(),
+            end: None,
             bytes: Vec::new(),
         }
     }
@@ -69,12 +75,19 @@ impl Taps {
             if let Some(tapped) = self.tapped.pop_front() {
                 break tapped;
             }
-            if !self.frames.next(source)? {
-                return Ok(None);
+            if let Some((at_ns, frame)) = self.timeline.next() {
+                self.take(at_ns, frame, counts);
+                continue;
             }
-            counts.packets += 1;
-            if let Err(why) = self.read(counts) {
-                counts.skip(why);
+            if let Some(end) = self.end.take() {
+                return end.map(|()| None);
+            }
+            match self.frames.next(source) {
+                Ok(true) => self.read(counts),
+                ended => {
+                    self.timeline.finish(counts);
+                    self.end = Some(ended.map(|_| ()));
+                }
             }
         };
         counts.found(tapped.kind);
@@ -84,10 +97,25 @@ impl Taps {
         Ok(Some(Event::Message(Message { at_ns, kind, client, server, transport, connection, bytes })))
     }
 
-    /// Reads the messages in the current frame, and notes what its time ends.
-    fn read(&mut self, counts: &mut Counts) -> Result<(), Why> {
-        let Frame { message, query } = tap::read(self.frames.current(), &self.servers)?;
-        self.connections.pass(message.at_ns, &mut self.closed);
+    /// Reads the current frame, which is held if later ones decide its time.
+    fn read(&mut self, counts: &mut Counts) {
+        counts.packets += 1;
+        let frame = match tap::read(self.frames.current(), &self.servers) {
+            Ok(frame) => frame,
+            Err(why) => return counts.skip(why),
+        };
+        let stamp_ns = frame.message.at_ns;
+        match self.timeline.time_of(stamp_ns) {
+            Some(at_ns) => self.take(at_ns, frame, counts),
+            None => self.timeline.hold(stamp_ns, frame, counts),
+        }
+    }
+
+    /// Takes the messages of a frame, whose time is known, and notes what that time ends.
+    fn take(&mut self, at_ns: u64, frame: Frame, counts: &mut Counts) {
+        let Frame { mut message, query } = frame;
+        let stamp_ns = std::mem::replace(&mut message.at_ns, at_ns);
+        self.connections.pass(at_ns, &mut self.closed);
         let ends = (message.client, message.server, message.transport);
         let connection = match message.transport {
             Transport::Udp => None,
@@ -98,11 +126,11 @@ impl Taps {
         if message.kind == Kind::Query {
             self.asked.remember(&message);
         }
-        if let Some(query) = query.filter(|query| !self.asked.forget(query)) {
+        if let Some(mut query) = query.filter(|query| !self.asked.forget(query)) {
             counts.further += 1;
+            query.at_ns = at_ns.saturating_sub(stamp_ns - query.at_ns);
             self.tapped.push_back((query, connection));
         }
         self.tapped.push_back((message, connection));
-        Ok(())
     }
 }

@@ -28,6 +28,7 @@ mod reader;
 mod settings;
 mod table;
 mod tcp;
+mod timeline;
 mod window;
 pub mod write;
 

@@ -189,8 +189,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
-    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs. So a
-    /// time far from all others, as a damaged capture may have, ends the wait of those in the room and of no others.
+    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs.
     fn make_room(&mut self, at_ns: u64, message_bytes: usize) -> Result<(), CompileError> {
         let limit_ns = at_ns.saturating_sub(STAY_NS);
         while self.room.first_ns().is_some_and(|first_ns| first_ns < limit_ns)
@@ -282,6 +281,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         facts.queries = counts.queries;
         facts.responses = counts.responses;
         facts.further = counts.further;
+        (facts.steps, facts.strays) = (counts.steps, counts.strays);
         facts.skipped = counts.skipped().map(|(why, packets)| (why.name().to_owned(), packets)).collect();
         facts.duration_ns = self.clock.last_due_ns();
         facts.first_unix_ns = self.clock.first_unix_ns();

@@ -37,6 +37,11 @@ pub struct CaptureFacts {
     pub sorted: u64,
     /// The queries among them that came too late to be sorted. They are due with the query before them.
     pub late: u64,
+    /// How often the clock that stamped the packets was set back by more than 5 s, or an earlier capture follows on a
+    /// later one. Due times go on with the gaps of the stamps.
+    pub steps: u64,
+    /// The packets with a stamp more than 5 s away from those around it. They have the time of the packet before them.
+    pub strays: u64,
     /// The queries over TCP that followed a truncated response over UDP. The dataset has them.
     pub retried: u64,
     /// The queries from which a COOKIE option was removed.

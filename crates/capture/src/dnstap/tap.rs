@@ -47,7 +47,7 @@ pub(super) fn read(frame: &[u8], servers: &[IpAddr]) -> Result<Frame, Why> {
         return Err(Why::OtherServer);
     }
     let asked_ns = time(tap.query_time_sec, tap.query_time_nsec);
-    let message = |kind, at_ns: Option<u64>, bytes: Option<Vec<u8>>| {
+    let message = |kind: Kind, at_ns: Option<u64>, bytes: Option<Vec<u8>>| -> Result<Tapped, Why> {
         let (at_ns, bytes) = (at_ns.ok_or(Why::BadTap)?, bytes.ok_or(Why::BadTap)?);
         check(kind, &bytes)?;
         Ok(Tapped { at_ns, kind, client, server, transport, bytes })
