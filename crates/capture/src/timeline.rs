@@ -64,7 +64,7 @@ impl<T> Timeline<T> {
 
     /// Holds a packet until later ones decide its time. [`Self::next`] may return it, and others, afterwards.
     pub(crate) fn hold(&mut self, stamp_ns: u64, packet: T, counts: &mut Counts) {
-        let is_ahead = !self.held.is_empty() && self.far == self.held.len() && self.back == 0;
+        let is_ahead = self.far > 1 && self.far == self.held.len() && self.back == 0;
         if is_ahead && is_behind(stamp_ns, self.before_ns) {
             // A silence, and then a clock that was set back.
             self.decide(true, counts);
