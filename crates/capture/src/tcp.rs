@@ -59,7 +59,8 @@ enum List {
     Open,
     /// Bytes of a message that is not whole.
     Holding,
-    /// Bytes are missing before those that came, or before the FINs of both ends.
+    /// Bytes are missing before those that came, or before the FINs of both ends; or one end sent its FIN, and the
+    /// capture has nothing of the other one so far.
     Waiting,
 }
 

@@ -11,6 +11,8 @@ pub(super) struct Connection {
     number: u64,
     /// The direction to the client, and that to the server.
     halves: [Half; 2],
+    /// Whether the capture has any segment of each direction.
+    seen: [bool; 2],
     has_payload: bool,
     is_closed: bool,
 }
@@ -24,9 +26,10 @@ impl Connection {
         self.is_closed
     }
 
-    /// Whether FINs of both ends were seen, though perhaps not all bytes before them.
+    /// Whether FINs of both ends were seen, though perhaps not all bytes before them. If the capture has nothing of one
+    /// direction, the FIN of the other one is enough.
     pub(super) fn is_finishing(&self) -> bool {
-        self.halves.iter().all(Half::has_fin)
+        self.halves.iter().zip(self.seen).all(|(half, is_seen)| half.has_fin() || !is_seen)
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -78,6 +81,7 @@ impl Connection {
     /// Takes a segment. Returns why it completes no message, if it does not.
     pub(super) fn take(&mut self, ends: &Ends, segment: &Segment<'_>, ready: &mut Ready) -> Why {
         let at_ns = segment.at_ns;
+        self.seen[usize::from(segment.to_server)] = true;
         self.skip_gaps(ends, ready, |half| half.is_overdue(at_ns));
         let half = &mut self.halves[usize::from(segment.to_server)];
         if segment.rst {

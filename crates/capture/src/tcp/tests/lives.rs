@@ -37,6 +37,23 @@ fn a_fin_does_not_wait_for_ever() {
 }
 
 #[test]
+fn a_capture_of_one_direction_ends_a_connection_with_its_fin() {
+    for is_seen in [false, true] {
+        let mut wire = Wire::new();
+        assert_eq!(wire.syn(0), Err(Why::TcpControl));
+        assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
+        if is_seen {
+            assert_eq!(wire.take(wire.reply(1001, &[])), Err(Why::TcpControl), "an ACK");
+        }
+        assert_eq!(wire.take(Segment { fin: true, ..wire.query(33, &[]) }), Err(Why::TcpControl));
+        let at_ns = wire.now_ns;
+        assert_eq!(wire.seen().len(), 1);
+        wait(&mut wire, GAP_NS);
+        assert_eq!(wire.closed(), if is_seen { vec![] } else { vec![(0, at_ns)] });
+    }
+}
+
+#[test]
 fn a_client_that_has_sent_its_fin_still_gets_replies() {
     let mut wire = Wire::new();
     wire.connect();
