@@ -111,7 +111,9 @@ impl Flow {
                 Done::Message { connection, to_server, client, server, at_ns, bytes } => {
                     (connection, to_server, client, server, at_ns, bytes)
                 }
-                Done::Closed { connection, at_ns } => return Some(Brought::End { at_ns, connection }),
+                // A flood of SYNs has a connection for each, of which no message knows.
+                Done::Closed { has_message: false, .. } => continue,
+                Done::Closed { connection, at_ns, .. } => return Some(Brought::End { at_ns, connection }),
             };
             let direction = if to_server { Direction::ToServer } else { Direction::ToClient };
             match ends::kind(direction, bytes) {

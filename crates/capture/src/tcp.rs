@@ -27,7 +27,8 @@ use ends::Ends;
 use half::GAP_NS;
 use ready::Ready;
 
-/// Bounds of the memory for connections. At a bound the connection that was used least recently goes first.
+/// Bounds of the memory for connections. At a bound the connection that was used least recently goes first: of those
+/// that ended, then of those without payload, as a flood of SYNs leaves them, then of the others.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Connections held, with those that ended lately. A connection takes about 250 bytes.
@@ -96,7 +97,12 @@ pub(crate) enum Done<'a> {
     },
     /// The end of a connection: RST, FIN from both ends, a SYN that begins another connection between the same ends,
     /// silence, or a limit of memory.
-    Closed { connection: u64, at_ns: u64 },
+    Closed {
+        connection: u64,
+        at_ns: u64,
+        /// Whether it had a message.
+        has_message: bool,
+    },
 }
 
 /// All connections of a capture.
@@ -139,7 +145,7 @@ impl Streams {
         let why = self.place(segment);
         while self.held_bytes > self.limits.held_bytes {
             let Some(place) = self.oldest_of(&[List::Holding, List::Waiting]) else { break };
-            self.remove(place, segment.at_ns);
+            self.remove(place, self.now_ns);
         }
         match self.ready.messages() {
             0 => Err(why),
@@ -158,13 +164,13 @@ impl Streams {
         let ends = Ends::of(segment);
         let mut found = self.table.find(&ends);
         if let Some(place) = found.filter(|&place| self.table.get(place).is_before(segment)) {
-            self.remove(place, segment.at_ns);
+            self.remove(place, self.now_ns);
             found = None;
         }
         let begins = !segment.rst && (segment.syn || !segment.payload.is_empty());
         let place = match found {
             Some(place) => place,
-            None if begins => self.open(ends, segment.at_ns),
+            None if begins => self.open(ends),
             None => return Why::TcpControl,
         };
         let connection = self.table.get_mut(place);
@@ -179,12 +185,12 @@ impl Streams {
         why
     }
 
-    fn open(&mut self, ends: Ends, at_ns: u64) -> u32 {
+    fn open(&mut self, ends: Ends) -> u32 {
+        const IN_USE: &[List] = &[List::Open, List::Holding, List::Waiting];
         while self.table.len() >= self.limits.connections {
-            let closed = self.oldest_of(&[List::Closed]);
-            let others = [List::Fresh, List::Open, List::Holding, List::Waiting];
-            let Some(place) = closed.or_else(|| self.oldest_of(&others)) else { break };
-            self.remove(place, at_ns);
+            let orders = [&[List::Closed][..], &[List::Fresh], IN_USE];
+            let Some(place) = orders.iter().find_map(|lists| self.oldest_of(lists)) else { break };
+            self.remove(place, self.now_ns);
         }
         let number = self.connections;
         self.connections += 1;

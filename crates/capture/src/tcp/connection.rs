@@ -14,6 +14,7 @@ pub(super) struct Connection {
     /// Whether the capture has any segment of each direction.
     seen: [bool; 2],
     has_payload: bool,
+    has_message: bool,
     is_closed: bool,
 }
 
@@ -100,7 +101,9 @@ impl Connection {
             self.has_payload = true;
             let (connection, to_server) = (self.number, segment.to_server);
             let mut sink = Sink { ready: &mut *ready, ends, connection, to_server };
+            let before = sink.ready.messages();
             why = half.take(sequence, at_ns, segment.payload, &mut sink);
+            self.has_message |= ready.messages() > before;
         }
         if segment.fin {
             half.finish(sequence.wrapping_add(segment.payload.len() as u32));
@@ -113,11 +116,13 @@ impl Connection {
 
     /// Skips the missing bytes of these directions.
     pub(super) fn skip_gaps(&mut self, ends: &Ends, ready: &mut Ready, which: impl Fn(&Half) -> bool) {
+        let before = ready.messages();
         for (half, to_server) in self.halves.iter_mut().zip([false, true]) {
             if which(half) {
                 half.skip_gaps(&mut Sink { ready: &mut *ready, ends, connection: self.number, to_server });
             }
         }
+        self.has_message |= ready.messages() > before;
     }
 
     /// Ends the connection: skips what is missing, and frees what is not whole.
@@ -125,6 +130,6 @@ impl Connection {
         self.skip_gaps(ends, ready, |_| true);
         self.halves.iter_mut().for_each(Half::release);
         self.is_closed = true;
-        ready.closed(self.number, at_ns);
+        ready.closed(self.number, at_ns, self.has_message);
     }
 }

@@ -62,7 +62,7 @@ impl Wire {
         let mut messages = 0;
         while let Some(done) = self.streams.next() {
             self.seen.push(match done {
-                Done::Closed { connection, at_ns } => Seen::Closed { connection, at_ns },
+                Done::Closed { connection, at_ns, .. } => Seen::Closed { connection, at_ns },
                 Done::Message { connection, to_server, client, server, at_ns, bytes } => {
                     assert_eq!((client.ip(), server), (CLIENT.ip(), SERVER));
                     messages += 1;
