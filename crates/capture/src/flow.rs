@@ -72,12 +72,27 @@ impl Flow {
         Ok(Way { from, to, direction, is_tcp })
     }
 
+    /// Takes a whole packet.
     #[inline]
     pub(crate) fn take(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
-        if way.is_tcp { self.segment(at_ns, way, payload) } else { datagram(at_ns, way, payload) }
+        if way.is_tcp { self.segment(at_ns, way, payload, 0) } else { datagram(at_ns, way, payload) }
     }
 
-    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+    /// Takes a packet whose last bytes, `missing` of them, were not captured. It may end a message that began before.
+    pub(crate) fn take_cut(
+        &mut self,
+        at_ns: u64,
+        way: &Way,
+        payload: &[u8],
+        missing: usize,
+    ) -> Result<Taken, Why> {
+        if !way.is_tcp || missing == 0 {
+            return Err(Why::Cut);
+        }
+        self.segment(at_ns, way, payload, missing).map_err(|_| Why::Cut)
+    }
+
+    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8], missing: usize) -> Result<Taken, Why> {
         let header = TcpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
         let to_server = match way.direction {
             Direction::ToServer => true,
@@ -96,6 +111,7 @@ impl Flow {
             fin: header.fin(),
             rst: header.rst(),
             payload: &payload[header.slice().len()..],
+            missing,
         })?;
         if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
     }

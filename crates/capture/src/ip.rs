@@ -33,6 +33,8 @@ pub(crate) struct Ip {
     pub(crate) payload: Range<usize>,
     /// Whether the end of the payload was not captured.
     pub(crate) is_cut: bool,
+    /// How many bytes of it were not; 0 if that is unknown as well.
+    pub(crate) missing: usize,
     pub(crate) part: Option<Part>,
     /// The packet's number and place in its datagram over IPv4, and its flow over IPv6.
     number: u32,
@@ -72,7 +74,8 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         Ipv4Error::Content(_) => Why::BadHeader,
     })?;
     let header_bytes = header.slice().len();
-    let (end, is_cut) = end(usize::from(header.total_len()), header_bytes, packet.len(), is_cut)?;
+    let stated = usize::from(header.total_len());
+    let (end, is_cut) = end(stated, header_bytes, packet.len(), is_cut)?;
     let (offset, is_last) = (header.fragments_offset(), !header.more_fragments());
     let part = (offset.value() != 0 || !is_last).then(|| Part {
         identification: u32::from(header.identification()),
@@ -93,6 +96,7 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         protocol,
         payload: start..end,
         is_cut,
+        missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]),
         addresses_at: IPV4_ADDRESSES,
@@ -117,6 +121,7 @@ fn v6(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         protocol,
         payload: start..end,
         is_cut,
+        missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([0, packet[1] & 0x0f, packet[2], packet[3]]),
         addresses_at: IPV6_ADDRESSES,

@@ -128,13 +128,15 @@ impl Layers {
         }
         let payload = &packet[ip.payload.clone()];
         let way = self.flow.way(ip.protocol, (ip.from, ip.to), payload, ip.is_cut)?;
-        if ip.is_cut {
-            return Err(Why::Cut);
-        }
         if self.duplicates.has(ip.identity(packet), at_ns) {
-            return Err(Why::Duplicate);
+            return Err(if ip.is_cut { Why::Cut } else { Why::Duplicate });
         }
-        Ok(match self.flow.take(at_ns, &way, payload)? {
+        let taken = if ip.is_cut {
+            self.flow.take_cut(at_ns, &way, payload, ip.missing)?
+        } else {
+            self.flow.take(at_ns, &way, payload)?
+        };
+        Ok(match taken {
             Taken::Message(head, place) => Found::InPacket(head, moved(place, start + ip.payload.start)),
             Taken::Messages(completed) => Found::Messages(completed),
         })

@@ -80,6 +80,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) fin: bool,
     pub(crate) rst: bool,
     pub(crate) payload: &'a [u8],
+    /// The bytes behind the payload that the capture left out.
+    pub(crate) missing: usize,
 }
 
 /// What a segment completed or ended.
@@ -167,7 +169,7 @@ impl Streams {
             self.remove(place, self.now_ns);
             found = None;
         }
-        let begins = !segment.rst && (segment.syn || !segment.payload.is_empty());
+        let begins = !segment.rst && (segment.syn || !segment.payload.is_empty() || segment.missing > 0);
         let place = match found {
             Some(place) => place,
             None if begins => self.open(ends),

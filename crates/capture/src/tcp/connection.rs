@@ -97,16 +97,19 @@ impl Connection {
             sequence = sequence.wrapping_add(1);
         }
         let mut why = Why::TcpControl;
-        if !segment.payload.is_empty() {
+        if !segment.payload.is_empty() || segment.missing > 0 {
             self.has_payload = true;
             let (connection, to_server) = (self.number, segment.to_server);
             let mut sink = Sink { ready: &mut *ready, ends, connection, to_server };
             let before = sink.ready.messages();
-            why = half.take(sequence, at_ns, segment.payload, &mut sink);
+            why = match segment.missing {
+                0 => half.take(sequence, at_ns, segment.payload, &mut sink),
+                missing => half.take_cut(sequence, at_ns, segment.payload, missing, &mut sink),
+            };
             self.has_message |= ready.messages() > before;
         }
         if segment.fin {
-            half.finish(sequence.wrapping_add(segment.payload.len() as u32));
+            half.finish(sequence.wrapping_add((segment.payload.len() + segment.missing) as u32));
         }
         if self.halves.iter().all(Half::is_over) {
             self.end(ends, at_ns, ready);

@@ -78,6 +78,7 @@ mod tests {
                 fin: false,
                 rst: false,
                 payload: &[],
+                missing: 0,
             };
             let back = Segment { from: to, to: from, to_server: false, ..there };
             assert_eq!(Ends::of(&there), Ends::of(&back));

@@ -148,6 +148,28 @@ impl Half {
         }
     }
 
+    /// Takes a segment whose last bytes, `missing` of them, were not captured. The next segment may begin with a
+    /// message; nothing waits for the bytes. Returns why it completes no message, if it does not.
+    pub(super) fn take_cut(
+        &mut self,
+        sequence: u32,
+        at_ns: u64,
+        bytes: &[u8],
+        missing: usize,
+        sink: &mut Sink<'_>,
+    ) -> Why {
+        if !bytes.is_empty() {
+            self.take(sequence, at_ns, bytes, sink);
+        }
+        self.skip_gaps(sink);
+        let end = sequence.wrapping_add((bytes.len() + missing) as u32);
+        if self.is_far(end) || self.next.is_none_or(|next| distance(end, next) > 0) {
+            self.next = Some(end);
+            self.framing.lose();
+        }
+        Why::Cut
+    }
+
     /// Skips all missing bytes.
     pub(super) fn skip_gaps(&mut self, sink: &mut Sink<'_>) {
         while self.has_gap() {

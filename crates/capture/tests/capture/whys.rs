@@ -72,6 +72,24 @@ fn packets_that_the_capture_cut_are_counted() {
 }
 
 #[test]
+fn what_a_capture_cut_of_a_connection_does_not_stop_it() {
+    let whole = |number, id| {
+        let payload = [&[0_u8, 19][..], &query(id)].concat();
+        let sequence = 1001 + 21 * u32::from(number);
+        ip(client(), server(), TCP, number, &tcp(client(), server(), sequence, ACK, &payload))
+    };
+    let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
+    for number in 0..6_u16 {
+        let packet = whole(number, number);
+        // The second one is cut within its header, the third one behind it, the fourth one within its message.
+        let bytes = [packet.len(), 39, 40, 50, packet.len(), packet.len()][usize::from(number)];
+        capture.extend(pcap_packet(1_700_000_000, u32::from(number) * 1000, &packet[..bytes], packet.len()));
+    }
+    let outcome = read(capture);
+    assert_eq!((outcome.ids(), outcome.skipped()), (vec![0, 4, 5], vec![(Why::Cut, 3)]));
+}
+
+#[test]
 fn bad_headers_are_counted() {
     let changed = |change: fn(&mut Vec<u8>)| {
         let mut packet = asked(1);
