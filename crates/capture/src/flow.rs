@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use etherparse::{IpNumber, TcpHeaderSlice, UdpHeaderSlice, ip_number};
+use kqps_message::header::QR;
 
 use crate::counts::{Counts, Why};
 use crate::ends::{self, Direction, Ends};
@@ -97,8 +98,7 @@ impl Flow {
         let to_server = match way.direction {
             Direction::ToServer => true,
             Direction::ToClient => false,
-            // Neither end is known to be the client: both directions must agree on one.
-            Direction::Either => way.to < way.from,
+            Direction::Either => self.is_to_server(way, &header, &payload[header.slice().len()..]),
         };
         self.is_waiting = true;
         let completed = self.streams.take(&Segment {
@@ -114,6 +114,22 @@ impl Flow {
             missing,
         })?;
         if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
+    }
+
+    /// Whether a segment between the ports of two servers goes to the one that was asked: by the flags of a handshake, by
+    /// the connection that it belongs to, or else by its first message.
+    fn is_to_server(&self, way: &Way, header: &TcpHeaderSlice<'_>, payload: &[u8]) -> bool {
+        /// Where a message after its length has the bit.
+        const QR_AT: usize = 4;
+        if header.syn() {
+            return !header.ack();
+        }
+        let is_known = self.streams.has(way.from, way.to);
+        if is_known || self.streams.has(way.to, way.from) {
+            return is_known;
+        }
+        // Without a message both directions must agree on one.
+        payload.get(QR_AT).map_or(way.to < way.from, |bits| bits & QR == 0)
     }
 
     /// What connections brought since it was asked last: the next message, which is counted, or the next end.

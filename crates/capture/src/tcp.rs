@@ -155,6 +155,11 @@ impl Streams {
         }
     }
 
+    /// Whether there is a connection between this client and this server.
+    pub(crate) fn has(&self, client: SocketAddr, server: SocketAddr) -> bool {
+        self.table.find(&Ends::between(client, server)).is_some()
+    }
+
     /// The next message that the last segment completed, or the next connection that ended with it; `None` if there is
     /// no other.
     pub(crate) fn next(&mut self) -> Option<Done<'_>> {

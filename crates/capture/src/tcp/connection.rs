@@ -60,7 +60,8 @@ impl Connection {
             let other = &self.halves[usize::from(!segment.to_server)];
             // The first SYN of this direction belongs to this connection only if the other direction began with one.
             let is_first = !self.is_closed && !half.is_known() && other.syn().is_some();
-            half.syn() != Some(segment.sequence) && !is_first
+            let is_its = half.syn() == Some(segment.sequence) || half.begins_with(segment.sequence);
+            !is_its && !is_first
         } else {
             self.is_closed && !segment.payload.is_empty() && half.is_far(segment.sequence)
         }

@@ -141,6 +141,33 @@ fn between_two_servers_the_message_says_what_it_is() {
 }
 
 #[test]
+fn between_two_servers_a_handshake_or_a_message_says_which_one_is_asked() {
+    let framed = |message: Vec<u8>| [vec![0, 19], message].concat();
+    for other in [[192, 0, 2, 1], [192, 0, 2, 99]] {
+        let other = SocketAddr::from((other, 53));
+        let segment = |number: u16, is_reply: bool, sequence, flags, payload: &[u8]| {
+            let (from, to) = if is_reply { (server(), other) } else { (other, server()) };
+            ip(from, to, TCP, number, &tcp(from, to, sequence, flags, payload))
+        };
+        let packets = [
+            segment(1, false, 1000, SYN, &[]),
+            segment(2, true, 5000, SYN | ACK, &[]),
+            segment(3, false, 1001, ACK, &[]),
+            segment(4, false, 1001, ACK, &framed(query(1))),
+            segment(5, true, 5001, ACK, &framed(reply(1))),
+        ];
+        for packets in [&packets[..], &packets[3..], &packets[4..]] {
+            let outcome = read(pcap(RAW, packets));
+            assert_eq!(outcome.messages.len(), packets.len().min(2));
+            assert_eq!(outcome.counts.skipped_by(Why::BadMessage), 0);
+            for message in outcome.messages {
+                assert_eq!((message.client, message.server, message.connection), (other, server(), Some(0)));
+            }
+        }
+    }
+}
+
+#[test]
 fn mirrored_packets_are_counted_once() {
     let at = |after_us: u32, packet: &[u8]| pcap_packet(1_700_000_000, after_us * 1000, packet, packet.len());
     let mut hopped = asked(1);

@@ -146,6 +146,18 @@ fn a_syn_begins_another_connection_after_one_seen_from_the_middle_or_closed() {
 }
 
 #[test]
+fn a_syn_that_comes_after_its_first_bytes_belongs_to_them() {
+    let mut wire = Wire::new();
+    assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
+    assert_eq!(wire.syn(0), Err(Why::TcpControl));
+    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.syn_ack(1000), Err(Why::TcpControl));
+    assert_eq!(wire.take(wire.query(33, &asked(2))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1033, &told(2))), Ok(1));
+    assert_eq!((wire.ids(), wire.streams.connections), (vec![1, 1, 2, 2], 1));
+}
+
+#[test]
 fn a_syn_may_carry_a_query() {
     let mut wire = Wire::new();
     let bytes = asked(1);
