@@ -25,7 +25,7 @@ pub enum Why {
     Duplicate,
     /// A segment of TCP without payload.
     TcpControl,
-    /// A segment of TCP with a part of a message, which another segment completes.
+    /// A segment of TCP with a part of a message that another segment completes, or that is never whole.
     TcpPart,
     /// A segment of TCP whose bytes an earlier one brought.
     TcpRepeated,
@@ -44,7 +44,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// All causes, in the order of the checks.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Self; 18] = [
         Self::NotIp,
         Self::OtherProtocol,
@@ -105,7 +105,7 @@ pub struct Counts {
     pub queries: u64,
     /// Responses returned.
     pub responses: u64,
-    /// Messages beyond the first that one packet completed.
+    /// Messages beyond the first that one packet completed, and those that came out when the capture ended.
     pub further: u64,
     /// How often the clock that stamped the packets was set back by more than 5 s, or an earlier capture follows on a
     /// later one. Times go on from the latest one then, with the gaps of the stamps.

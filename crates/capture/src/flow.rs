@@ -132,6 +132,14 @@ impl Flow {
         payload.get(QR_AT).map_or(way.to < way.from, |bits| bits & QR == 0)
     }
 
+    /// Gives up what a connection waits for, at the end of the capture. Returns how many messages that completed, for
+    /// [`Self::brought`]; `None` if no connection waits.
+    pub(crate) fn finish(&mut self) -> Option<usize> {
+        let completed = self.streams.finish()?;
+        self.is_waiting = true;
+        Some(completed)
+    }
+
     /// What connections brought since it was asked last: the next message, which is counted, or the next end.
     pub(crate) fn brought(&mut self, counts: &mut Counts) -> Option<Brought> {
         while self.is_waiting {

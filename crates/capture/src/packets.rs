@@ -56,7 +56,11 @@ impl Packets {
                 self.held = held;
                 self.layers.take(at_ns, self.held.link, self.held.is_cut, &self.held.frame)
             } else if let Some(end) = self.end.take() {
-                return end.map(|()| None);
+                // What waited for missing bytes comes out, without a packet of its own.
+                let Some(completed) = self.layers.flow.finish() else { return end.map(|()| None) };
+                counts.further += completed as u64;
+                self.end = Some(end);
+                continue;
             } else {
                 let record = match self.container.next(&mut self.window) {
                     Ok(Some(record)) => record,

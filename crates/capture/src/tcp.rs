@@ -155,6 +155,15 @@ impl Streams {
         }
     }
 
+    /// Gives up what one connection waits for, at the end of the capture. Returns how many messages that completed;
+    /// `None` if no connection waits. [`Self::next`] returns the messages.
+    pub(crate) fn finish(&mut self) -> Option<usize> {
+        let (place, last_ns) = self.table.oldest(List::Waiting as usize)?;
+        self.ready.clear();
+        self.give_up(place, last_ns);
+        Some(self.ready.messages())
+    }
+
     /// Whether there is a connection between this client and this server.
     pub(crate) fn has(&self, client: SocketAddr, server: SocketAddr) -> bool {
         self.table.find(&Ends::between(client, server)).is_some()
@@ -212,11 +221,16 @@ impl Streams {
             }
         }
         while let Some((place, last_ns)) = self.idle(List::Waiting, GAP_NS) {
-            if self.table.get(place).is_finishing() {
-                self.remove(place, last_ns);
-            } else {
-                self.settle(place);
-            }
+            self.give_up(place, last_ns);
+        }
+    }
+
+    /// Ends the wait of a connection for bytes, or for the other end.
+    fn give_up(&mut self, place: u32, last_ns: u64) {
+        if self.table.get(place).is_finishing() {
+            self.remove(place, last_ns);
+        } else {
+            self.settle(place);
         }
     }
 
@@ -234,7 +248,8 @@ impl Streams {
         oldest.min_by_key(|&(_, last_ns)| last_ns).map(|(place, _)| place)
     }
 
-    /// Skips the missing bytes of a connection, which stays open.
+    /// Skips the missing bytes of a connection, which stays open. It counts as used now, since lists are in the order of
+    /// use.
     fn settle(&mut self, place: u32) {
         let ends = *self.table.key(place);
         let connection = self.table.get_mut(place);

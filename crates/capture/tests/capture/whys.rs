@@ -208,6 +208,24 @@ fn segments_that_complete_no_message_are_counted() {
 }
 
 #[test]
+fn what_waits_for_missing_bytes_comes_out_at_the_end() {
+    let payload = |id| [&[0_u8, 19][..], &query(id)].concat();
+    let segment = |number, sequence, payload: &[u8]| {
+        ip(client(), server(), TCP, number, &tcp(client(), server(), sequence, ACK, payload))
+    };
+    // The bytes from 1022 to 1042 are missing.
+    let packets = [
+        segment(1, 1001, &payload(1)),
+        segment(2, 1043, &payload(3)),
+        segment(3, 1064, &[payload(4), payload(5)].concat()),
+    ];
+    let outcome = read(pcap(RAW, &packets));
+    assert_eq!((outcome.ids(), outcome.counts.further), (vec![1, 3, 4, 5], 3));
+    assert_eq!(outcome.skipped(), [(Why::TcpPart, 2)]);
+    assert!(outcome.closed.is_empty(), "the connection is open when the capture ends");
+}
+
+#[test]
 fn messages_of_one_segment_are_counted_each() {
     let mut update = query(2);
     update[2] |= 5 << 3;
