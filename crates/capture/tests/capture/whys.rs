@@ -171,9 +171,10 @@ fn between_two_servers_a_handshake_or_a_message_says_which_one_is_asked() {
 fn mirrored_packets_are_counted_once() {
     let at = |after_us: u32, packet: &[u8]| pcap_packet(1_700_000_000, after_us * 1000, packet, packet.len());
     let mut hopped = asked(1);
-    // One hop later, with other checksums.
+    // One hop later, with other checksums, of which the device computed that of UDP.
     hopped[8] -= 1;
     hopped[10] = 0xaa;
+    hopped[26..28].copy_from_slice(&[0x12, 0x34]);
     let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
     capture.extend(at(100_000, &asked(1)));
     capture.extend(at(100_010, &hopped));
@@ -183,6 +184,16 @@ fn mirrored_packets_are_counted_once() {
     capture.extend(at(102_001, &asked(1)));
     let outcome = read(capture);
     assert_eq!((outcome.ids(), outcome.skipped()), (vec![1, 1, 1], vec![(Why::Duplicate, 1)]));
+}
+
+#[test]
+fn a_flood_of_equal_packets_is_not_taken_for_copies_alone() {
+    let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
+    for number in 0..100 {
+        capture.extend(pcap_packet(1_700_000_000, number * 1000, &asked(0), asked(0).len()));
+    }
+    let outcome = read(capture);
+    assert_eq!((outcome.counts.queries, outcome.skipped()), (50, vec![(Why::Duplicate, 50)]));
 }
 
 #[test]
