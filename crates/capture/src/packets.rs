@@ -156,7 +156,15 @@ impl Layers {
         if self.duplicates.has(ip.identity(packet), at_ns) {
             return Err(Why::Duplicate);
         }
-        let protocol = self.fragments.take(ip, part, &packet[ip.payload.clone()], at_ns)?;
+        let payload = &packet[ip.payload.clone()];
+        if part.offset.value() == 0
+            && fragments::has_ports(ip.protocol)
+            && let Err(why) = self.flow.way(ip.protocol, (ip.from, ip.to), payload, false)
+        {
+            self.fragments.refuse(ip, part, at_ns, why);
+            return Err(why);
+        }
+        let protocol = self.fragments.take(ip, part, payload, at_ns)?;
         let whole = self.fragments.whole();
         let (protocol, start, part) = ip::pass_extensions(whole, 0, protocol, false)?;
         if part.is_some() {
