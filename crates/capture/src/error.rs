@@ -27,6 +27,14 @@ pub enum CaptureError {
     },
 }
 
+impl CaptureError {
+    /// The capture ends too soon, within what begins at this place, as if its writer was killed.
+    pub(crate) fn cut(offset: u64, what: &str) -> Self {
+        let remedy = format!("`head -c {offset}` of the uncompressed capture keeps what is whole");
+        Self::Damaged { offset, what: format!("{what}; {remedy}") }
+    }
+}
+
 /// What a decompressor reports, on its way through [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("the {packing} data cannot be decompressed after byte {offset}: {error}")]

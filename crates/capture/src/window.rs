@@ -69,6 +69,11 @@ impl Window {
         CaptureError::Damaged { offset: self.offset, what: what.into() }
     }
 
+    /// An error at the window's place: the stream ends within what begins there.
+    pub(crate) fn cut(&self, what: &str) -> CaptureError {
+        CaptureError::cut(self.offset, what)
+    }
+
     /// Reads once, after what is in the window.
     fn fill(&mut self) -> io::Result<()> {
         if self.start > 0 {
