@@ -1,12 +1,13 @@
 //! Captures that are compressed.
 
-use std::io::Write as _;
+use std::io::{self, Cursor, Read, Write as _};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kqps_capture::Settings;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::bytes::{asked, pcap, read};
+use super::bytes::{asked, pcap, read, read_from};
 
 const RAW: u32 = 101;
 
@@ -56,6 +57,25 @@ fn damage_has_its_place_in_what_was_compressed() {
         let offset: u64 = offset.parse().expect("a number");
         assert!((0..capture().len() as u64).contains(&offset), "{said}");
         assert!(cut.messages.len() < 10_000);
+    }
+}
+
+/// A device that cannot be read.
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(5))
+    }
+}
+
+#[test]
+fn an_error_of_the_source_is_no_damage() {
+    for packed in [capture(), gzip(&capture()), zstd(&capture())] {
+        let half = packed[..packed.len() / 2].to_vec();
+        let outcome = read_from(Cursor::new(half).chain(Broken), &Settings::default());
+        let said = outcome.error.expect("an error");
+        assert!(said.starts_with("cannot read the capture: ") && said.contains("os error 5"), "{said}");
     }
 }
 
