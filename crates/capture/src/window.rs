@@ -30,6 +30,11 @@ impl Window {
         &self.room[self.start..self.end]
     }
 
+    /// The compression of the source, if it is a decompressor.
+    pub(crate) fn packing(&self) -> Option<&'static str> {
+        self.packing
+    }
+
     /// The place of the window in the stream, in bytes from its beginning.
     pub(crate) fn offset(&self) -> u64 {
         self.offset

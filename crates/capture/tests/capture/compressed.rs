@@ -90,9 +90,11 @@ fn changed_bytes_do_not_pass_for_the_capture() {
 
 #[test]
 fn compressed_text_is_no_capture() {
-    for packed in [gzip(b"a.example. A\n"), zstd(b"a.example. A\n")] {
+    for (name, packed) in [("gzip", gzip(b"a.example. A\n")), ("zstd", zstd(b"a.example. A\n"))] {
         let said = read(packed).error.expect("an error");
         assert!(said.starts_with("not a capture: it begins with the bytes 61 2e 65 78;"), "{said}");
+        let remedy = format!("Only captures may be compressed: unpack other files first, by `{name} -d`");
+        assert!(said.ends_with(&remedy), "{said}");
     }
     let said = read(gzip(b"")).error.expect("an error");
     assert!(said.starts_with("not a capture: it is empty;"), "{said}");
