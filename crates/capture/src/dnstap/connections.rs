@@ -14,7 +14,7 @@ use crate::table::Table;
 pub(super) const IDLE_NS: u64 = 10_000_000_000;
 
 /// Connections held at most. Beyond that the one that was used least recently counts as closed.
-pub(super) const CONNECTIONS_MOST: usize = 50_000;
+pub(super) const CONNECTIONS_MOST: usize = 20_000;
 
 type Ends = (SocketAddr, SocketAddr, Transport);
 
