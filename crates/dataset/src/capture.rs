@@ -7,17 +7,19 @@
 //! 15   queries that wait, to be sorted and to meet their responses (`room`)
 //! 25   clients: 18 bytes each, and 8 in the table of their numbers (`numbers`); 26 bytes for each one more
 //!  3   connections (`connections`)
+//!  3   queries that left without a response (`slow`)
 //!  1   responses that came before their queries, and truncated responses (`recent`)
 //!  3   buffers of source and encoded form, and 4 bytes for 1024 queries of the table: 0.4 MiB for 100 M
 //! ```
 //!
-//! That is 47 MiB. The reader of the capture adds less than 2 MiB for a plain capture of whole datagrams, and more for
-//! zstd, fragments and open connections, within bounds of its own. Networks are numbered when the queries that waited
+//! That is 50 MiB. The reader of the capture adds 2 MiB for a plain capture of whole datagrams, up to 11 MiB for open
+//! connections, and more for zstd and fragments, within bounds of its own. Networks are numbered when the queries that waited
 //! have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the clients'
 //! numbers.
 //!
 //! No message costs an allocation. A packet costs its part of the reader, about 100 bytes to hash in the source and as
-//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early.
+//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early. A query
+//! that leaves without a response takes a place in a fourth one.
 
 mod blocks;
 mod clients;
@@ -29,6 +31,7 @@ mod numbers;
 mod order;
 mod recent;
 mod room;
+mod slow;
 mod strip;
 
 use std::io::{self, Read, Seek, Write};
@@ -53,8 +56,9 @@ use expectation::Expectation;
 use numbers::Numbers;
 use recent::Recent;
 use room::{Connection, Room, State, Waiting};
+use slow::Slow;
 
-/// How long a query waits for its response and for earlier queries, in captured time.
+/// How long a query waits for earlier queries, and how late its response may be, in captured time.
 const STAY_NS: u64 = 5_000_000_000;
 /// How long after a truncated response the same question over TCP is a retry.
 const RETRY_NS: u64 = 5_000_000_000;
@@ -96,6 +100,8 @@ struct Compiler<'a, W> {
     room: Room,
     /// Responses that came before their queries, as the packets of two interfaces may.
     early: Recent<Expectation>,
+    /// The records of queries that left the room without a response.
+    slow: Slow,
     /// Truncated responses over UDP, after which the same question may come over TCP.
     truncated: Recent<()>,
     clients: Numbers<18>,
@@ -116,6 +122,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             writer,
             room: Room::new(),
             early: Recent::new(EARLY),
+            slow: Slow::new(),
             truncated: Recent::new(TRUNCATED),
             clients: Numbers::new(),
             connections: Connections::default(),
@@ -132,7 +139,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         match (message.kind, question_of(message.bytes)) {
             (Kind::Query, Some(question)) => return self.query(message, question),
             (Kind::Query, None) => self.skipped.message(),
-            (Kind::Response, Some(question)) => self.response(message, question),
+            (Kind::Response, Some(question)) => return self.response(message, question),
             (Kind::Response, None) => {}
         }
         Ok(())
@@ -161,16 +168,31 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
-    fn response(&mut self, message: &Message<'_>, question: &[u8]) {
-        let Some(header) = MessageHeader::of(message.bytes) else { return };
+    fn response(&mut self, message: &Message<'_>, question: &[u8]) -> Result<(), CompileError> {
+        let Some(header) = MessageHeader::of(message.bytes) else { return Ok(()) };
         if header.is_truncated() && message.transport == Carried::Udp {
             let retry = exchange::retry_of(message, question, &mut self.scratch);
             self.truncated.put(retry, message.at_ns, ());
         }
         let exchange = exchange::of(message, question, &mut self.scratch);
         let expectation = Expectation::of(header, message.bytes, &mut self.scratch);
-        if !self.room.answer(exchange, expectation) {
-            self.early.put(exchange, message.at_ns, expectation);
+        let at_ns = message.at_ns;
+        if self.room.answer(exchange, at_ns, expectation) {
+            return Ok(());
+        }
+        if let Some(connection) = message.connection {
+            self.connections.replied(connection, self.clock.since_first(at_ns));
+        }
+        let Some(record) = self.slow.take(exchange, at_ns.saturating_sub(STAY_NS)..=at_ns) else {
+            self.early.put(exchange, at_ns, expectation);
+            return Ok(());
+        };
+        self.facts.answered += 1;
+        match expectation.rcode() {
+            Some(rcode) => {
+                self.writer.expect(record, rcode, expectation.answer()).map_err(CompileError::Output)
+            }
+            None => Ok(()),
         }
     }
 
@@ -221,8 +243,8 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             self.skipped.message();
             return Ok(());
         };
-        let expectation =
-            if stripped.signature { waiting.expectation.unsigned() } else { waiting.expectation };
+        // A server answers a signed query as it would not answer others.
+        let expectation = if stripped.signature { Expectation::NONE } else { waiting.expectation };
         let facts =
             Facts { expected_rcode: expectation.rcode(), expected_answer: expectation.answer(), ..facts };
         let due_ns = self.clock.due(waiting.at_ns);
@@ -239,7 +261,14 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         let written = self.writer.push(&self.message, facts, Some(captured));
         let record = written.map_err(|error| CompileError::unwritable(self.path, error))?;
         if let Some(connection) = waiting.connection.map(Connection::number) {
-            self.connections.wrote(connection, Last { record, captured });
+            let replied_ns = match waiting.expectation.after_ns() {
+                0 => 0,
+                after_ns => due_ns.saturating_add(after_ns),
+            };
+            self.connections.wrote(connection, Last { record, captured, replied_ns });
+        }
+        if waiting.state == State::Open && !stripped.signature {
+            self.slow.put(waiting.exchange, waiting.at_ns, record);
         }
         *self.facts.by_transport.entry(carried).or_default() += 1;
         self.facts.answered += u64::from(waiting.state == State::Answered);

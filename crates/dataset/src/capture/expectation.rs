@@ -7,21 +7,19 @@ use crate::encoded::NO_RCODE;
 
 /// The rcode of a response to a COOKIE option, which is removed from queries (RFC 7873, section 8).
 const BADCOOKIE: u16 = 23;
-/// The rcode of a response to a TSIG record that the server does not accept, which is removed too (RFC 8945, section
-/// 5.2).
-const NOTAUTH: u16 = 9;
 
-/// An rcode and the digest of an answer, in 16 bytes.
+/// An rcode and the digest of an answer, and how long after its query the response came, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expectation {
     digest: u64,
+    after_us: u32,
     rcode: u16,
     has_digest: bool,
 }
 
 impl Expectation {
     /// Nothing is expected.
-    pub(super) const NONE: Self = Self { digest: 0, rcode: NO_RCODE, has_digest: false };
+    pub(super) const NONE: Self = Self { digest: 0, after_us: 0, rcode: NO_RCODE, has_digest: false };
 
     /// What a response with this header says. A truncated one need not hold the whole answer, so its rcode alone is
     /// expected. `scratch` is a buffer to reuse, with any content.
@@ -32,13 +30,19 @@ impl Expectation {
         }
         let is_whole = !header.is_truncated();
         let digest = if is_whole { Digest::of_reply(response, rcode, scratch) } else { None };
-        Self { digest: digest.map(Digest::number).unwrap_or_default(), rcode, has_digest: digest.is_some() }
+        let (number, has_digest) = (digest.map(Digest::number).unwrap_or_default(), digest.is_some());
+        Self { digest: number, after_us: 0, rcode, has_digest }
     }
 
-    /// What is left of the expectation for a query that has lost its signature.
+    /// The same from a response that came so long after its query, ns.
     #[must_use]
-    pub(super) fn unsigned(self) -> Self {
-        if self.rcode == NOTAUTH { Self::NONE } else { self }
+    pub(super) fn after(self, ns: u64) -> Self {
+        Self { after_us: u32::try_from(ns / 1000).unwrap_or(u32::MAX), ..self }
+    }
+
+    /// How long after its query the response came, ns; 0 if there was none.
+    pub(super) fn after_ns(self) -> u64 {
+        u64::from(self.after_us) * 1000
     }
 
     pub(super) fn rcode(self) -> Option<u16> {
@@ -78,13 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_a_removed_part_says_nothing() {
+    fn what_answers_a_removed_cookie_says_nothing() {
         // The OPT record holds the upper bits of the rcode: 1 × 16 + 7.
         assert_eq!(of([0x80, 7], b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00", 1), Expectation::NONE);
-        let not_authorised = of([0x80, 9], b"", 0);
-        assert_eq!(not_authorised.rcode(), Some(9));
-        assert_eq!(not_authorised.unsigned(), Expectation::NONE);
-        assert_eq!(of([0x80, 5], b"", 0).unsigned(), of([0x80, 5], b"", 0));
     }
 
     #[test]
