@@ -52,7 +52,7 @@ use crate::source::{Hashing, Shared};
 use crate::writer::Writer;
 use clock::Clock;
 use connections::{Connections, Last};
-use expectation::Expectation;
+use expectation::{Expectation, is_transfer};
 use numbers::Numbers;
 use recent::Recent;
 use room::{Connection, Room, State, Waiting};
@@ -175,7 +175,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             self.truncated.put(retry, message.at_ns, ());
         }
         let exchange = exchange::of(message, question, &mut self.scratch);
-        let expectation = Expectation::of(header, message.bytes, &mut self.scratch);
+        let expectation = Expectation::of(header, message.bytes, question, &mut self.scratch);
         let at_ns = message.at_ns;
         if self.room.answer(exchange, at_ns, expectation) {
             return Ok(());
@@ -272,9 +272,15 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         }
         *self.facts.by_transport.entry(carried).or_default() += 1;
         self.facts.answered += u64::from(waiting.state == State::Answered);
+        self.facts.transfers += u64::from(is_transfer(self.question(facts.question_bytes)));
         self.facts.signatures += u64::from(stripped.signature);
         self.facts.cookies += u64::from(stripped.cookie);
         Ok(())
+    }
+
+    /// The question of so many bytes in `self.message`.
+    fn question(&self, bytes: u16) -> &[u8] {
+        self.message.get(HEADER_BYTES..HEADER_BYTES + usize::from(bytes)).unwrap_or_default()
     }
 
     fn amend(&mut self, last: Last) -> Result<(), CompileError> {

@@ -48,6 +48,8 @@ pub struct CaptureFacts {
     pub cookies: u64,
     /// The queries from which a TSIG record was removed.
     pub signatures: u64,
+    /// The queries for the transfer of a zone. Of their answers, the rcode alone is expected.
+    pub transfers: u64,
     /// The queries with a response in the capture.
     pub answered: u64,
     /// The time of the first query, in nanoseconds since 1970.

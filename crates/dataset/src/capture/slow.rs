@@ -42,21 +42,33 @@ impl Slow {
     pub(super) fn take(&mut self, exchange: u64, times_ns: RangeInclusive<u64>) -> Option<u64> {
         let bucket = bucket_of(exchange);
         let mut number = self.buckets[bucket];
-        while number > 0 && number + MOST as u64 > self.latest {
+        while self.is_kept(number) {
             let entry = &mut self.entries[number as usize % MOST];
             if entry.exchange == exchange && entry.record != TAKEN {
                 if !times_ns.contains(&entry.at_ns) {
                     return None;
                 }
                 let record = mem::replace(&mut entry.record, TAKEN);
-                if self.buckets[bucket] == number {
-                    self.buckets[bucket] = entry.older;
-                }
+                self.trim(bucket);
                 return Some(record);
             }
             number = entry.older;
         }
         None
+    }
+
+    /// Takes out of a bucket the latest ones that have met their responses, so that no search passes over them.
+    fn trim(&mut self, bucket: usize) {
+        let mut number = self.buckets[bucket];
+        while self.is_kept(number) && self.entries[number as usize % MOST].record == TAKEN {
+            number = self.entries[number as usize % MOST].older;
+        }
+        self.buckets[bucket] = number;
+    }
+
+    /// Whether the entry with this number is still in the ring.
+    fn is_kept(&self, number: u64) -> bool {
+        number > 0 && number + MOST as u64 > self.latest
     }
 }
 

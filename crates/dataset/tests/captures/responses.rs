@@ -125,6 +125,18 @@ fn a_response_that_is_too_late_says_nothing() {
 }
 
 #[test]
+fn of_a_zone_transfer_the_rcode_alone_is_expected() {
+    let mut transfer = query(1, "zone");
+    let qtype = transfer.len() - 3;
+    transfer[qtype] = 252;
+    let first = response(&transfer, NOERROR, 3);
+    let dataset = Bench::new().open(&exchanged(&[(0, false, transfer), (1, true, first)]));
+    let dataset = dataset.expect("a capture");
+    assert_eq!((facts(&dataset).transfers, facts(&dataset).answered, dataset.answers()), (1, 1, 0));
+    assert_eq!(expected(dataset), [(Some(0), None)]);
+}
+
+#[test]
 fn a_slow_response_reaches_a_record_that_was_written_before() {
     let slow = [query(1, "slow"), query(2, "refused"), query(3, "cut")];
     let flags = [NXDOMAIN, [0x84, 5], [0x86, 0]];
