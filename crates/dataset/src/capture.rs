@@ -275,6 +275,8 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         self.facts.transfers += u64::from(is_transfer(self.question(facts.question_bytes)));
         self.facts.signatures += u64::from(stripped.signature);
         self.facts.cookies += u64::from(stripped.cookie);
+        self.facts.subnets += u64::from(stripped.subnet);
+        self.facts.identities += u64::from(stripped.identity);
         Ok(())
     }
 

@@ -46,6 +46,10 @@ pub struct CaptureFacts {
     pub retried: u64,
     /// The queries from which a COOKIE option was removed.
     pub cookies: u64,
+    /// The queries with a client subnet that was shortened to the client's network: /24 of IPv4, /48 of IPv6.
+    pub subnets: u64,
+    /// The queries from which an option was removed that names the client's device, such as its MAC address.
+    pub identities: u64,
     /// The queries from which a TSIG record was removed.
     pub signatures: u64,
     /// The queries for the transfer of a zone. Of their answers, the rcode alone is expected.
