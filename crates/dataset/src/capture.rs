@@ -31,6 +31,7 @@ mod numbers;
 mod order;
 mod recent;
 mod room;
+mod servers;
 mod slow;
 mod strip;
 
@@ -56,6 +57,7 @@ use expectation::{Expectation, is_transfer};
 use numbers::Numbers;
 use recent::Recent;
 use room::{Connection, Room, State, Waiting};
+use servers::Servers;
 use slow::Slow;
 
 /// How long a query waits for earlier queries, and how late its response may be, in captured time.
@@ -105,6 +107,7 @@ struct Compiler<'a, W> {
     /// Truncated responses over UDP, after which the same question may come over TCP.
     truncated: Recent<()>,
     clients: Numbers<18>,
+    servers: Servers,
     connections: Connections,
     clock: Clock,
     facts: CaptureFacts,
@@ -125,6 +128,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             slow: Slow::new(),
             truncated: Recent::new(TRUNCATED),
             clients: Numbers::new(),
+            servers: Servers::default(),
             connections: Connections::default(),
             clock: Clock::default(),
             facts: CaptureFacts::default(),
@@ -147,6 +151,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
 
     fn query(&mut self, message: &Message<'_>, question: &[u8]) -> Result<(), CompileError> {
         self.make_room(message.at_ns, message.bytes.len())?;
+        self.servers.see(message.server.ip());
         let at_ns = message.at_ns;
         if message.transport == Carried::Tcp {
             let retry = exchange::retry_of(message, question, &mut self.scratch);
@@ -325,6 +330,8 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         facts.sorted = self.clock.sorted;
         facts.late = self.clock.late;
         facts.clients = self.clients.len() as u32;
+        facts.servers = self.servers.len() as u32;
+        facts.servers_asking = self.servers.asking(self.clients.keys()) as u32;
         facts.places = self.connections.places();
         facts.connections = self.connections.begun();
     }

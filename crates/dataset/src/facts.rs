@@ -25,6 +25,10 @@ pub struct CaptureFacts {
     pub duration_ns: u64,
     /// The clients that asked.
     pub clients: u32,
+    /// The servers' addresses that were asked. 64 stands for 64 or more.
+    pub servers: u32,
+    /// The servers among them that are clients as well, as a resolver is that asks others.
+    pub servers_asking: u32,
     /// The networks of the clients: /24 of IPv4 and /48 of IPv6.
     pub networks: u32,
     /// The connections with queries that were open at the same time, at most.
