@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! 15   queries that wait, to be sorted and to meet their responses (`room`)
-//! 25   clients: 18 bytes each, and 8 in the table of their numbers (`numbers`); 26 bytes for each one more
+//! 25   clients: 18 bytes each, and 8 in the table of their numbers (`numbers`); 26 bytes for each one more, up to
+//!      8 Mi clients
 //!  3   connections (`connections`)
 //!  3   queries that left without a response (`slow`)
 //!  1   responses that came before their queries, and truncated responses (`recent`)
@@ -51,6 +52,7 @@ use crate::options::{Client, Options};
 use crate::skipped::Skipped;
 use crate::source::{Hashing, Shared};
 use crate::writer::Writer;
+use clients::ClientKey;
 use clock::Clock;
 use connections::{Connections, Last};
 use expectation::{Expectation, is_transfer};
@@ -62,6 +64,8 @@ use slow::Slow;
 
 /// How long a query waits for earlier queries, and how late its response may be, in captured time.
 const STAY_NS: u64 = 5_000_000_000;
+/// The most clients: 208 MiB.
+const CLIENTS_MOST: usize = 8 << 20;
 /// How long after a truncated response the same question over TCP is a retry.
 const RETRY_NS: u64 = 5_000_000_000;
 const EARLY: usize = 1 << 12;
@@ -98,6 +102,7 @@ struct Compiler<'a, W> {
     path: &'a Path,
     edns: Option<Edns>,
     by: Client,
+    clients_most: usize,
     writer: Writer<W>,
     room: Room,
     /// Responses that came before their queries, as the packets of two interfaces may.
@@ -122,6 +127,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             path,
             edns: options.every_query(),
             by: options.capture.client,
+            clients_most: CLIENTS_MOST,
             writer,
             room: Room::new(),
             early: Recent::new(EARLY),
@@ -253,7 +259,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         let facts =
             Facts { expected_rcode: expectation.rcode(), expected_answer: expectation.answer(), ..facts };
         let due_ns = self.clock.due(waiting.at_ns);
-        let client = self.clients.of(&waiting.client);
+        let client = self.client(&waiting.client)?;
         let carried = waiting.carried;
         let mut captured =
             Captured { due_ns, client, carried, place: 0, begins: false, ends: false, idle_ms: 0 };
@@ -285,6 +291,16 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
+    /// The number of a client. The error says that there are too many.
+    fn client(&mut self, key: &ClientKey) -> Result<u32, CompileError> {
+        let client = self.clients.of(key);
+        if self.clients.len() <= self.clients_most {
+            return Ok(client);
+        }
+        let (path, most, by) = (self.path.to_owned(), self.clients_most, self.by);
+        Err(CompileError::Source(DatasetError::TooManyClients { path, most, by }))
+    }
+
     /// The question of so many bytes in `self.message`.
     fn question(&self, bytes: u16) -> &[u8] {
         self.message.get(HEADER_BYTES..HEADER_BYTES + usize::from(bytes)).unwrap_or_default()
@@ -302,11 +318,12 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         self.count(counts);
         if self.facts.by_transport.is_empty() {
             let CaptureFacts { packets, responses, skipped, .. } = self.facts;
-            let path = self.path.to_owned();
+            let (path, bad) = (self.path.to_owned(), self.skipped.bad());
             return Err(CompileError::Source(DatasetError::EmptyCapture {
                 path,
                 packets,
                 responses,
+                bad,
                 skipped,
             }));
         }
@@ -367,4 +384,40 @@ fn question_of(message: &[u8]) -> Option<&[u8]> {
         return None;
     }
     message.get(HEADER_BYTES..question::end(message)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn too_many_clients_end_in_one_error_with_the_way_out() {
+        for (by, way_out) in [(Client::Address, "--captured-server"), (Client::AddressAndPort, "--client address")]
+        {
+            let mut options = Options::default();
+            options.capture.client = by;
+            let writer = Writer::new(Cursor::new(Vec::new())).expect("memory takes all");
+            let mut compiler = Compiler::new(Path::new("a.pcap"), &options, writer);
+            compiler.clients_most = 2;
+            for last in [1, 2, 1, 3] {
+                let message = Message {
+                    at_ns: 1,
+                    kind: Kind::Query,
+                    client: SocketAddr::from(([192, 0, 2, last], 1000)),
+                    server: SocketAddr::from(([198, 51, 100, 1], 53)),
+                    transport: Carried::Udp,
+                    connection: None,
+                    bytes: b"\x01\x02\x01\0\0\x01\0\0\0\0\0\0\x04test\0\x00\x01\x00\x01",
+                };
+                compiler.message(&message).expect("it waits");
+            }
+            let error = compiler.finish([0; 32], &Counts::default()).expect_err("three clients");
+            let CompileError::Source(error) = error else { panic!("{error:?}") };
+            let said = error.to_string();
+            assert!(said.starts_with("a.pcap has more than 2 clients") && said.contains(way_out), "{said}");
+        }
+    }
 }
