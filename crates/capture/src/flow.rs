@@ -116,8 +116,8 @@ impl Flow {
         if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
     }
 
-    /// Whether a segment between the ports of two servers goes to the one that was asked: by the flags of a handshake, by
-    /// the connection that it belongs to, or else by its first message.
+    /// Whether a segment between the ports of two servers goes to the one that was asked: by the flags of a handshake,
+    /// by the connection that it belongs to, or else by its first message.
     fn is_to_server(&self, way: &Way, header: &TcpHeaderSlice<'_>, payload: &[u8]) -> bool {
         /// Where a message after its length has the bit.
         const QR_AT: usize = 4;

@@ -92,8 +92,8 @@ impl Fragments {
         protocol.ok_or(Why::BadHeader)
     }
 
-    /// Forgets a datagram whose first fragment shows that it is not DNS, so that it takes no room from others. Its other
-    /// fragments have the same cause.
+    /// Forgets a datagram whose first fragment shows that it is not DNS, so that it takes no room from others. Its
+    /// other fragments have the same cause.
     pub(crate) fn refuse(&mut self, ip: &Ip, part: Part, at_ns: u64, why: Why) {
         let key = Key::of(ip, part);
         self.held.retain(|held| held.key != key);

@@ -17,8 +17,8 @@ use crate::window::Window;
 /// Reads a capture, message by message, in the order of its packets.
 ///
 /// Its memory does not grow with the capture: 2 MiB for what was read, for copies and for packets with doubtful times;
-/// 11 MiB for connections of TCP, of which 4 MiB are bytes that wait; up to 16 MiB to decompress zstd; and, if fragments
-/// of very many long datagrams wait for each other, up to 24 MiB for these.
+/// 11 MiB for connections of TCP, of which 4 MiB are bytes that wait; up to 16 MiB to decompress zstd; and, if
+/// fragments of very many long datagrams wait for each other, up to 24 MiB for these.
 pub struct Reader {
     source: Source,
     counts: Counts,

@@ -249,8 +249,8 @@ impl Streams {
         oldest.min_by_key(|&(_, last_ns)| last_ns).map(|(place, _)| place)
     }
 
-    /// Skips the missing bytes of a connection, which stays open. It counts as used now, since lists are in the order of
-    /// use.
+    /// Skips the missing bytes of a connection, which stays open. It counts as used now, since lists are in the order
+    /// of use.
     fn settle(&mut self, place: u32) {
         let ends = *self.table.key(place);
         let connection = self.table.get_mut(place);

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use crate::counts::Counts;
 
 /// How far from the latest stamp packets may be out of order, ns.
-pub(crate) const NEAR_NS: u64 = 5_000_000_000;
+const NEAR_NS: u64 = 5_000_000_000;
 
 /// As many stamps decide.
 const ROW: usize = 8;

@@ -14,13 +14,13 @@
 //! ```
 //!
 //! That is 50 MiB. The reader of the capture adds 2 MiB for a plain capture of whole datagrams, up to 11 MiB for open
-//! connections, and more for zstd and fragments, within bounds of its own. Networks are numbered when the queries that waited
-//! have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the clients'
-//! numbers.
+//! connections, and more for zstd and fragments, within bounds of its own. Networks are numbered when the queries that
+//! waited have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the
+//! clients' numbers.
 //!
 //! No message costs an allocation. A packet costs its part of the reader, about 100 bytes to hash in the source and as
-//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early. A query
-//! that leaves without a response takes a place in a fourth one.
+//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early. A
+//! query that leaves without a response takes a place in a fourth one.
 
 mod blocks;
 mod clients;

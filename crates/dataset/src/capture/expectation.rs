@@ -23,7 +23,8 @@ impl Expectation {
     pub(super) const NONE: Self = Self { digest: 0, after_us: 0, rcode: NO_RCODE, has_digest: false };
 
     /// What a response with this header says to this question. A truncated one need not hold the whole answer, nor does
-    /// the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to reuse, with any content.
+    /// the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to reuse, with any
+    /// content.
     pub(super) fn of(header: Header<'_>, response: &[u8], question: &[u8], scratch: &mut Vec<u8>) -> Self {
         let rcode = edns::rcode(header, response);
         if rcode == BADCOOKIE {

@@ -1,6 +1,6 @@
 //! Removes from a captured query what is worth nothing when it is sent again: its TSIG record, whose signature covers
 //! time and ID (RFC 8945), and COOKIE options, which belong to a client's address (RFC 7873). And what names a client:
-//! options with addresses of its device, and of its subnet what is longer than the networks that clients are counted by.
+//! options with addresses of its device, and the bits of its subnet behind /24 or /48.
 
 use std::ops::Range;
 
