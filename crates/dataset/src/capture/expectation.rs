@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_transfer_says_the_rcode_alone() {
         for (qtype, is_it) in [(1, false), (250, false), (251, true), (252, true), (253, false)] {
-            let question = [b"\x04test\0\x00", &[qtype][..], b"\x00\x01"].concat();
+            let question = [&b"\x04test\0\x00"[..], &[qtype], b"\x00\x01"].concat();
             let response = [&[7, 7, 0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &question].concat();
             let header = Header::of(&response).expect("a header");
             let expected = Expectation::of(header, &response, &question, &mut Vec::new());
