@@ -20,6 +20,7 @@ const SUBNET_BYTES: usize = 4;
 
 /// What a query had and has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is counted on its own")]
 pub(super) struct Stripped {
     pub(super) signature: bool,
     pub(super) cookie: bool,
