@@ -45,7 +45,8 @@ pub fn dnstap(bytes: &[u8]) {
     };
     let counts = reader.counts();
     assert_eq!(counts.check(), Ok(()));
-    assert_eq!((counts.queries + counts.responses, counts.further), (messages, 0));
+    assert_eq!(counts.queries + counts.responses, messages);
+    assert!(counts.further <= counts.responses, "only a response brings its query");
     if let Some(error) = failed {
         let said = error.to_string();
         assert!(!said.contains(char::is_control), "{said}");

@@ -1,5 +1,6 @@
 //! Decompression of captures: gzip with several members, and zstd with several frames.
 
+use std::error::Error;
 use std::io::{self, Read};
 
 use flate2::bufread::MultiGzDecoder;
@@ -14,9 +15,9 @@ const MAGIC_BYTES: usize = 4;
 /// The longest header of a zstd frame (RFC 8878, section 3.1.1), bytes.
 const FRAME_HEADER_BYTES_MOST: usize = 18;
 
-/// The largest window of a zstd frame, bytes, and so about the most memory that decompressing takes. `zstd -22` makes
-/// frames with windows of 128 MiB, and levels up to 19 of at most 8 MiB.
-const FRAME_WINDOW_BYTES_MOST: u64 = 32 << 20;
+/// The largest window of a zstd frame, bytes. Decompressing takes up to twice as much memory. Levels of `zstd` up to 19
+/// make windows of at most 8 MiB; `--ultra` and `--long` make larger ones.
+const FRAME_WINDOW_BYTES_MOST: u64 = 8 << 20;
 
 /// How a capture is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,25 +51,48 @@ pub(crate) fn open(source: Box<dyn Read + Send>) -> Result<Window, CaptureError>
 
 /// The content of the zstd frames of a stream, one after the other.
 struct Frames {
-    source: Window,
+    source: Source,
     decoder: FrameDecoder,
 }
 
+/// The compressed stream. The decoder wraps its errors in others, so they are kept.
+struct Source {
+    window: Window,
+    failure: Option<io::Error>,
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.window.read(into).map_err(|error| {
+            let kind = error.kind();
+            self.failure = Some(error);
+            kind.into()
+        })
+    }
+}
+
+impl Source {
+    /// The error of the stream if it has failed, and else the decoder's.
+    fn explained(&mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+        self.failure.take().unwrap_or_else(|| io::Error::other(error))
+    }
+}
+
 impl Frames {
-    fn new(source: Window) -> Self {
-        Self { source, decoder: FrameDecoder::new() }
+    fn new(window: Window) -> Self {
+        Self { source: Source { window, failure: None }, decoder: FrameDecoder::new() }
     }
 
     /// Begins the next frame. Returns false if there is none.
     fn begin(&mut self) -> io::Result<bool> {
         loop {
-            self.source.have(FRAME_HEADER_BYTES_MOST)?;
-            let header = self.source.here();
+            self.source.window.have(FRAME_HEADER_BYTES_MOST)?;
+            let header = self.source.window.here();
             if header.is_empty() {
                 return Ok(false);
             }
             if let Some(bytes) = skipped_bytes(header) {
-                if !self.source.pass(bytes)? {
+                if !self.source.window.pass(bytes)? {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 continue;
@@ -81,8 +105,8 @@ impl Frames {
                      decompress it before, by `zstd -d --long=31`"
                 )));
             }
-            self.decoder.reset(&mut self.source).map_err(io::Error::other)?;
-            return Ok(true);
+            let begun = self.decoder.reset(&mut self.source);
+            return begun.map(|()| true).map_err(|error| self.source.explained(error));
         }
     }
 
@@ -109,7 +133,8 @@ impl Read for Frames {
                 }
             } else {
                 let blocks = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, blocks).map_err(io::Error::other)?;
+                let decoded = self.decoder.decode_blocks(&mut self.source, blocks);
+                decoded.map_err(|error| self.source.explained(error))?;
             }
         }
     }
@@ -162,6 +187,6 @@ mod tests {
         let mut window = open(Box::new(io::Cursor::new(huge))).expect("known by its first bytes");
         let said = CaptureError::from(window.have(1).expect_err("a window beyond the limit")).to_string();
         assert!(said.starts_with("the capture is damaged at byte 0: the zstd data"), "{said}");
-        assert!(said.contains("33554432 are the most"), "{said}");
+        assert!(said.contains("8388608 are the most"), "{said}");
     }
 }

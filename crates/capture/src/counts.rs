@@ -25,7 +25,7 @@ pub enum Why {
     Duplicate,
     /// A segment of TCP without payload.
     TcpControl,
-    /// A segment of TCP with a part of a message, which another segment completes.
+    /// A segment of TCP with a part of a message that another segment completes, or that is never whole.
     TcpPart,
     /// A segment of TCP whose bytes an earlier one brought.
     TcpRepeated,
@@ -37,14 +37,14 @@ pub enum Why {
     BadMessage,
     /// A message with an opcode other than QUERY.
     NotAQuery,
-    /// A frame of dnstap from another side of the server.
+    /// A frame of dnstap about what the server asked of others, or about an update or a tool.
     OtherTap,
     /// A frame of dnstap that cannot be read, or without a message.
     BadTap,
 }
 
 impl Why {
-    /// All causes, in the order of the checks.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Self; 18] = [
         Self::NotIp,
         Self::OtherProtocol,
@@ -105,8 +105,13 @@ pub struct Counts {
     pub queries: u64,
     /// Responses returned.
     pub responses: u64,
-    /// Messages beyond the first that one packet completed.
+    /// Messages beyond the first that one packet completed, and those that came out when the capture ended.
     pub further: u64,
+    /// How often the clock that stamped the packets was set back by more than 5 s, or an earlier capture follows on a
+    /// later one. Times go on from the latest one then, with the gaps of the stamps.
+    pub steps: u64,
+    /// Packets with a stamp more than 5 s away from those around it. They have the time of the packet before them.
+    pub strays: u64,
     skipped: [u64; Why::ALL.len()],
 }
 

@@ -1,11 +1,14 @@
 //! dnstap over Frame Streams: what a server logged of its queries and responses (<https://dnstap.info>).
 //!
-//! For: files, and what was recorded of a socket. One side of the server is taken: its clients' queries and its
-//! responses to them (`CLIENT_*`), or those of an authoritative server (`AUTH_*`). The first frame of either decides.
-//! Not for: what a resolver asks of others.
+//! For: files, and what was recorded of a socket. Taken is what the server received from its clients, and what it
+//! responded: `CLIENT_*` and `AUTH_*` alike. BIND writes either for each message, by its flags, so that a query may be
+//! of one kind and its response of the other. Not for: what a resolver asks of others.
+//!
+//! A response's frame may have its query too. If that had no frame of its own, the frame brings both (`further`).
 //!
 //! Invariant: each data frame counts as one packet, and memory is bounded by the longest frame and the connections.
 
+mod asked;
 mod connections;
 mod frames;
 mod proto;
@@ -17,23 +20,28 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 use std::net::IpAddr;
 
-use crate::counts::{Counts, Why};
+use crate::counts::Counts;
 use crate::error::CaptureError;
-use crate::message::{Event, Message, Transport};
+use crate::message::{Event, Kind, Message, Transport};
 use crate::settings::Settings;
+use crate::timeline::Timeline;
+use asked::Asked;
 use connections::{Closed, Connections};
 use frames::Frames;
-use tap::{Side, Tapped};
+use tap::{Frame, Tapped};
 
 pub(crate) struct Taps {
     frames: Frames,
     servers: Vec<IpAddr>,
-    side: Option<Side>,
+    timeline: Timeline<Frame>,
     connections: Connections,
     /// Connections that ended, for the next calls.
     closed: VecDeque<Closed>,
-    /// The message that comes after them, and its connection.
-    tapped: Option<(Tapped, Option<u64>)>,
+    /// The messages that come after them, with their connections: those of one frame.
+    tapped: VecDeque<(Tapped, Option<u64>)>,
+    asked: Asked,
+    /// How the stream ended, until what was held is taken.
+    end: Option<Result<(), CaptureError>>,
     /// The message that was returned last.
     bytes: Vec<u8>,
 }
@@ -44,10 +52,12 @@ impl Taps {
         Self {
             frames: Frames::new(),
             servers: settings.servers.clone(),
-            side: None,
+            timeline: Timeline::new(),
             connections: Connections::new(),
             closed: VecDeque::new(),
-            tapped: None,
+            tapped: VecDeque::new(),
+            asked: Asked::new(),
+            end: None,
             bytes: Vec::new(),
         }
     }
@@ -62,15 +72,22 @@ impl Taps {
             if let Some(Closed { at_ns, connection }) = self.closed.pop_front() {
                 return Ok(Some(Event::Closed { at_ns, connection }));
             }
-            if let Some(tapped) = self.tapped.take() {
+            if let Some(tapped) = self.tapped.pop_front() {
                 break tapped;
             }
-            if !self.frames.next(source)? {
-                return Ok(None);
+            if let Some((at_ns, frame)) = self.timeline.next() {
+                self.take(at_ns, frame, counts);
+                continue;
             }
-            counts.packets += 1;
-            if let Err(why) = self.read() {
-                counts.skip(why);
+            if let Some(end) = self.end.take() {
+                return end.map(|()| None);
+            }
+            match self.frames.next(source) {
+                Ok(true) => self.read(counts),
+                ended => {
+                    self.timeline.finish(counts);
+                    self.end = Some(ended.map(|_| ()));
+                }
             }
         };
         counts.found(tapped.kind);
@@ -80,18 +97,40 @@ impl Taps {
         Ok(Some(Event::Message(Message { at_ns, kind, client, server, transport, connection, bytes })))
     }
 
-    /// Reads the message in the current frame, and notes what its time ends.
-    fn read(&mut self) -> Result<(), Why> {
-        let tapped = tap::read(self.frames.current(), &mut self.side, &self.servers)?;
-        self.connections.pass(tapped.at_ns, &mut self.closed);
-        let ends = (tapped.client, tapped.server, tapped.transport);
-        let connection = match tapped.transport {
+    /// Reads the current frame, which is held if later ones decide its time.
+    fn read(&mut self, counts: &mut Counts) {
+        counts.packets += 1;
+        let frame = match tap::read(self.frames.current(), &self.servers) {
+            Ok(frame) => frame,
+            Err(why) => return counts.skip(why),
+        };
+        let stamp_ns = frame.message.at_ns;
+        match self.timeline.time_of(stamp_ns) {
+            Some(at_ns) => self.take(at_ns, frame, counts),
+            None => self.timeline.hold(stamp_ns, frame, counts),
+        }
+    }
+
+    /// Takes the messages of a frame, whose time is known, and notes what that time ends.
+    fn take(&mut self, at_ns: u64, frame: Frame, counts: &mut Counts) {
+        let Frame { mut message, query } = frame;
+        let stamp_ns = std::mem::replace(&mut message.at_ns, at_ns);
+        self.connections.pass(at_ns, &mut self.closed);
+        let ends = (message.client, message.server, message.transport);
+        let connection = match message.transport {
             Transport::Udp => None,
             Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
                 Some(self.connections.meet(ends, &mut self.closed))
             }
         };
-        self.tapped = Some((tapped, connection));
-        Ok(())
+        if message.kind == Kind::Query {
+            self.asked.remember(&message);
+        }
+        if let Some(mut query) = query.filter(|query| !self.asked.forget(query)) {
+            counts.further += 1;
+            query.at_ns = at_ns.saturating_sub(stamp_ns - query.at_ns);
+            self.tapped.push_back((query, connection));
+        }
+        self.tapped.push_back((message, connection));
     }
 }

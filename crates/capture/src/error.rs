@@ -1,5 +1,6 @@
 //! The errors of a capture, with the place in it.
 
+use std::fmt;
 use std::io;
 
 /// The reason why a capture, or the rest of it, could not be read.
@@ -11,11 +12,14 @@ pub enum CaptureError {
     /// The first bytes are of no known format.
     #[error(
         "not a capture: {first}; expected pcap, pcapng, or dnstap in Frame Streams, plain or compressed by \
-         gzip or zstd"
+         gzip or zstd{}",
+        Unpack(*.packing)
     )]
     NotACapture {
-        /// The first bytes, in words.
+        /// The first bytes, in words; after decompression if they are compressed.
         first: String,
+        /// The compression, if there is one.
+        packing: Option<&'static str>,
     },
     /// The bytes contradict their format.
     #[error("the capture is damaged at byte {offset}: {what}")]
@@ -25,6 +29,25 @@ pub enum CaptureError {
         /// What is wrong there.
         what: String,
     },
+}
+
+/// The remedy for a compressed file of something else.
+struct Unpack(Option<&'static str>);
+
+impl fmt::Display for Unpack {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |packing| {
+            write!(out, ". Only captures may be compressed: unpack other files first, by `{packing} -d`")
+        })
+    }
+}
+
+impl CaptureError {
+    /// The capture ends too soon, within what begins at this place, as if its writer was killed.
+    pub(crate) fn cut(offset: u64, what: &str) -> Self {
+        let remedy = format!("`head -c {offset}` of the uncompressed capture keeps what is whole");
+        Self::Damaged { offset, what: format!("{what}; {remedy}") }
+    }
 }
 
 /// What a decompressor reports, on its way through [`io::Error`].

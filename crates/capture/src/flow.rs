@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use etherparse::{IpNumber, TcpHeaderSlice, UdpHeaderSlice, ip_number};
+use kqps_message::header::QR;
 
 use crate::counts::{Counts, Why};
 use crate::ends::{self, Direction, Ends};
@@ -72,18 +73,32 @@ impl Flow {
         Ok(Way { from, to, direction, is_tcp })
     }
 
+    /// Takes a whole packet.
     #[inline]
     pub(crate) fn take(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
-        if way.is_tcp { self.segment(at_ns, way, payload) } else { datagram(at_ns, way, payload) }
+        if way.is_tcp { self.segment(at_ns, way, payload, 0) } else { datagram(at_ns, way, payload) }
     }
 
-    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+    /// Takes a packet whose last bytes, `missing` of them, were not captured. It may end a message that began before.
+    pub(crate) fn take_cut(
+        &mut self,
+        at_ns: u64,
+        way: &Way,
+        payload: &[u8],
+        missing: usize,
+    ) -> Result<Taken, Why> {
+        if !way.is_tcp || missing == 0 {
+            return Err(Why::Cut);
+        }
+        self.segment(at_ns, way, payload, missing).map_err(|_| Why::Cut)
+    }
+
+    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8], missing: usize) -> Result<Taken, Why> {
         let header = TcpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
         let to_server = match way.direction {
             Direction::ToServer => true,
             Direction::ToClient => false,
-            // Neither end is known to be the client: both directions must agree on one.
-            Direction::Either => way.to < way.from,
+            Direction::Either => self.is_to_server(way, &header, &payload[header.slice().len()..]),
         };
         self.is_waiting = true;
         let completed = self.streams.take(&Segment {
@@ -96,8 +111,33 @@ impl Flow {
             fin: header.fin(),
             rst: header.rst(),
             payload: &payload[header.slice().len()..],
+            missing,
         })?;
         if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
+    }
+
+    /// Whether a segment between the ports of two servers goes to the one that was asked: by the flags of a handshake,
+    /// by the connection that it belongs to, or else by its first message.
+    fn is_to_server(&self, way: &Way, header: &TcpHeaderSlice<'_>, payload: &[u8]) -> bool {
+        /// Where a message after its length has the bit.
+        const QR_AT: usize = 4;
+        if header.syn() {
+            return !header.ack();
+        }
+        let is_known = self.streams.has(way.from, way.to);
+        if is_known || self.streams.has(way.to, way.from) {
+            return is_known;
+        }
+        // Without a message both directions must agree on one.
+        payload.get(QR_AT).map_or(way.to < way.from, |bits| bits & QR == 0)
+    }
+
+    /// Gives up what a connection waits for, at the end of the capture. Returns how many messages that completed, for
+    /// [`Self::brought`]; `None` if no connection waits.
+    pub(crate) fn finish(&mut self) -> Option<usize> {
+        let completed = self.streams.finish()?;
+        self.is_waiting = true;
+        Some(completed)
     }
 
     /// What connections brought since it was asked last: the next message, which is counted, or the next end.
@@ -111,7 +151,9 @@ impl Flow {
                 Done::Message { connection, to_server, client, server, at_ns, bytes } => {
                     (connection, to_server, client, server, at_ns, bytes)
                 }
-                Done::Closed { connection, at_ns } => return Some(Brought::End { at_ns, connection }),
+                // A flood of SYNs has a connection for each, of which no message knows.
+                Done::Closed { has_message: false, .. } => continue,
+                Done::Closed { connection, at_ns, .. } => return Some(Brought::End { at_ns, connection }),
             };
             let direction = if to_server { Direction::ToServer } else { Direction::ToClient };
             match ends::kind(direction, bytes) {

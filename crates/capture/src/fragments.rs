@@ -1,5 +1,6 @@
 //! Datagrams that came in fragments, put together again.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use etherparse::defrag::IpDefragBuf;
@@ -15,8 +16,13 @@ const DATAGRAMS_MOST: usize = 256;
 /// How long fragments wait for each other, as hosts have it (RFC 8200, section 4.5: 60 s; Linux: 30 s).
 const WAIT_NS: u64 = 30_000_000_000;
 
+/// The most datagrams that are known to be something else. If there are more, the oldest is forgotten.
+const REFUSED_MOST: usize = 256;
+
 pub(crate) struct Fragments {
     held: Vec<Held>,
+    /// Datagrams whose first fragments show that they are not DNS.
+    refused: VecDeque<Refused>,
     /// The payload of the datagram that was completed last.
     whole: Vec<u8>,
 }
@@ -29,6 +35,12 @@ struct Held {
     protocol: Option<IpNumber>,
 }
 
+struct Refused {
+    key: Key,
+    at_ns: u64,
+    why: Why,
+}
+
 /// What the fragments of a datagram have in common (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
@@ -39,20 +51,30 @@ struct Key {
     protocol: Option<IpNumber>,
 }
 
+impl Key {
+    fn of(ip: &Ip, part: Part) -> Self {
+        Self {
+            from: ip.from,
+            to: ip.to,
+            identification: part.identification,
+            protocol: ip.from.is_ipv4().then_some(ip.protocol),
+        }
+    }
+}
+
 impl Fragments {
     pub(crate) fn new() -> Self {
-        Self { held: Vec::new(), whole: Vec::new() }
+        Self { held: Vec::new(), refused: VecDeque::new(), whole: Vec::new() }
     }
 
     /// Takes a fragment. Returns the protocol of the datagram that it completed, which [`Self::whole`] then holds, or
     /// why there is none.
     pub(crate) fn take(&mut self, ip: &Ip, part: Part, payload: &[u8], at_ns: u64) -> Result<IpNumber, Why> {
-        let key = Key {
-            from: ip.from,
-            to: ip.to,
-            identification: part.identification,
-            protocol: ip.from.is_ipv4().then_some(ip.protocol),
-        };
+        let key = Key::of(ip, part);
+        let refused = self.refused.iter().find(|refused| refused.key == key);
+        if let Some(refused) = refused.filter(|refused| refused.at_ns.abs_diff(at_ns) <= WAIT_NS) {
+            return Err(refused.why);
+        }
         let place = self.place(key, ip.protocol, at_ns);
         let held = &mut self.held[place];
         if held.buffer.add(part.offset, !part.is_last, payload).is_err() {
@@ -68,6 +90,18 @@ impl Fragments {
         let Held { buffer, protocol, .. } = self.held.swap_remove(place);
         (self.whole, _) = buffer.take_bufs();
         protocol.ok_or(Why::BadHeader)
+    }
+
+    /// Forgets a datagram whose first fragment shows that it is not DNS, so that it takes no room from others. Its
+    /// other fragments have the same cause.
+    pub(crate) fn refuse(&mut self, ip: &Ip, part: Part, at_ns: u64, why: Why) {
+        let key = Key::of(ip, part);
+        self.held.retain(|held| held.key != key);
+        self.refused.retain(|refused| refused.key != key);
+        if self.refused.len() == REFUSED_MOST {
+            self.refused.pop_front();
+        }
+        self.refused.push_back(Refused { key, at_ns, why });
     }
 
     /// The payload of the datagram that was completed last.
@@ -93,6 +127,11 @@ impl Fragments {
         self.held.push(Held { key, at_ns, buffer, protocol: None });
         self.held.len() - 1
     }
+}
+
+/// Whether the payload of a first fragment with this next header begins with ports.
+pub(crate) fn has_ports(next: IpNumber) -> bool {
+    matches!(next, ip_number::UDP | ip_number::TCP)
 }
 
 /// Whether a fragment with this next header can belong to UDP or TCP.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use etherparse::err::ipv4::HeaderSliceError as Ipv4Error;
 use etherparse::err::ipv6::HeaderSliceError as Ipv6Error;
 use etherparse::ip_number::{
-    AUTH, HIP, IPV6_DEST_OPTIONS, IPV6_FRAG, IPV6_HOP_BY_HOP, IPV6_ROUTE, MOBILITY, SHIM6,
+    AUTH, HIP, IPV6_DEST_OPTIONS, IPV6_FRAG, IPV6_HOP_BY_HOP, IPV6_ROUTE, MOBILITY, SHIM6, TCP, UDP,
 };
 use etherparse::{
     IpAuthHeaderSlice, IpFragOffset, IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6HeaderSlice,
@@ -19,6 +19,11 @@ use crate::counts::Why;
 /// Where addresses begin in the headers. The bytes before change on the way, but for those of [`Ip::number`].
 const IPV4_ADDRESSES: usize = 12;
 const IPV6_ADDRESSES: usize = 8;
+
+/// Where checksums are in the headers of UDP and TCP.
+const UDP_CHECKSUM_AT: usize = 6;
+const TCP_CHECKSUM_AT: usize = 16;
+const CHECKSUM_BYTES: usize = 2;
 
 const IPV6_HEADER_BYTES: usize = 40;
 const IPV6_FRAGMENT_HEADER_BYTES: usize = 8;
@@ -33,6 +38,8 @@ pub(crate) struct Ip {
     pub(crate) payload: Range<usize>,
     /// Whether the end of the payload was not captured.
     pub(crate) is_cut: bool,
+    /// How many bytes of it were not; 0 if that is unknown as well.
+    pub(crate) missing: usize,
     pub(crate) part: Option<Part>,
     /// The packet's number and place in its datagram over IPv4, and its flow over IPv6.
     number: u32,
@@ -59,10 +66,21 @@ impl Ip {
         }
     }
 
-    /// A hash of what two captures of the same packet have in common.
+    /// A hash of what two captures of the same packet have in common. A sender may leave the checksum of UDP or TCP to
+    /// the device, so a capture at its host may have another one than that of a mirrored port.
     #[inline]
     pub(crate) fn identity(&self, packet: &[u8]) -> u64 {
-        xxh3_64_with_seed(&packet[self.addresses_at..self.payload.end], u64::from(self.number))
+        let (bytes, seed) = (&packet[self.addresses_at..self.payload.end], u64::from(self.number));
+        let is_first = self.part.is_none_or(|part| part.offset.value() == 0);
+        let checksum_at = match self.protocol {
+            UDP if is_first => UDP_CHECKSUM_AT,
+            TCP if is_first => TCP_CHECKSUM_AT,
+            _ => return xxh3_64_with_seed(bytes, seed),
+        };
+        let (before, rest) =
+            bytes.split_at((self.payload.start - self.addresses_at + checksum_at).min(bytes.len()));
+        let seed = xxh3_64_with_seed(before, seed);
+        xxh3_64_with_seed(rest.get(CHECKSUM_BYTES..).unwrap_or_default(), seed)
     }
 }
 
@@ -72,7 +90,8 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         Ipv4Error::Content(_) => Why::BadHeader,
     })?;
     let header_bytes = header.slice().len();
-    let (end, is_cut) = end(usize::from(header.total_len()), header_bytes, packet.len(), is_cut)?;
+    let stated = usize::from(header.total_len());
+    let (end, is_cut) = end(stated, header_bytes, packet.len(), is_cut)?;
     let (offset, is_last) = (header.fragments_offset(), !header.more_fragments());
     let part = (offset.value() != 0 || !is_last).then(|| Part {
         identification: u32::from(header.identification()),
@@ -93,6 +112,7 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         protocol,
         payload: start..end,
         is_cut,
+        missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]),
         addresses_at: IPV4_ADDRESSES,
@@ -117,6 +137,7 @@ fn v6(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         protocol,
         payload: start..end,
         is_cut,
+        missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([0, packet[1] & 0x0f, packet[2], packet[3]]),
         addresses_at: IPV6_ADDRESSES,

@@ -26,7 +26,9 @@ mod message;
 mod packets;
 mod reader;
 mod settings;
+mod table;
 mod tcp;
+mod timeline;
 mod window;
 pub mod write;
 

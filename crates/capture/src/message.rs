@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Event<'a> {
     /// A query or a response.
     Message(Message<'a>),
-    /// A connection ended, by FIN or RST.
+    /// A connection ended: by FIN or RST, after a long silence, or for lack of memory. It had at least one message.
     Closed {
         /// When, in nanoseconds of Unix time.
         at_ns: u64,
@@ -21,8 +21,9 @@ pub enum Event<'a> {
 /// A query or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// When it was captured, in nanoseconds of Unix time. A message over TCP was captured with its last byte. A packet
-    /// without a time, which pcapng allows, has the time of the packet before it.
+    /// When it was captured, in nanoseconds of Unix time, unless [`Counts::steps`](crate::Counts::steps) or
+    /// [`Counts::strays`](crate::Counts::strays) say that the clock was wrong. A message over TCP was captured with its
+    /// last byte. A packet without a time, which pcapng allows, has the time of the packet before it.
     pub at_ns: u64,
     /// Whether it is a query or a response.
     pub kind: Kind,

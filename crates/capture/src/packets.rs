@@ -4,28 +4,44 @@ use std::io::BufRead as _;
 use std::mem;
 use std::ops::Range;
 
-use crate::container::{Container, Record};
+use crate::container::Container;
 use crate::counts::{Counts, Why};
 use crate::duplicates::Duplicates;
 use crate::error::CaptureError;
 use crate::flow::{Flow, Taken};
 use crate::fragments::{self, Fragments};
 use crate::ip::{self, Ip, Part};
+use crate::link::Link;
 use crate::message::{Event, Head};
 use crate::settings::Settings;
+use crate::timeline::Timeline;
 use crate::window::Window;
 
 pub(crate) struct Packets {
     window: Window,
     container: Container,
+    timeline: Timeline<Held>,
     layers: Layers,
     /// The bytes of the last record. Its message was lent to the caller, so that they are consumed by the next call.
     lent_bytes: usize,
+    /// The packet that was held and taken last. Its message was lent, too.
+    held: Held,
+    /// How the container ended, until what was held is taken.
+    end: Option<Result<(), CaptureError>>,
+}
+
+/// A packet that was copied, since later ones decide its time.
+struct Held {
+    link: Link,
+    is_cut: bool,
+    frame: Vec<u8>,
 }
 
 impl Packets {
     pub(crate) fn new(window: Window, container: Container, settings: &Settings) -> Self {
-        Self { window, container, layers: Layers::new(settings), lent_bytes: 0 }
+        let held = Held { link: Link::Unknown, is_cut: false, frame: Vec::new() };
+        let (timeline, layers) = (Timeline::new(), Layers::new(settings));
+        Self { window, container, timeline, layers, lent_bytes: 0, held, end: None }
     }
 
     pub(crate) fn next(&mut self, counts: &mut Counts) -> Result<Option<Event<'_>>, CaptureError> {
@@ -34,14 +50,45 @@ impl Packets {
                 return Ok(Some(self.layers.flow.event(&brought)));
             }
             self.window.consume(mem::take(&mut self.lent_bytes));
-            let Some(record) = self.container.next(&mut self.window)? else { return Ok(None) };
-            self.lent_bytes = record.bytes;
-            counts.packets += 1;
-            let frame = &self.window.here()[record.packet.clone()];
-            match self.layers.take(&record, frame) {
+            // The place of the packet in the window; `None` if it was held.
+            let mut in_window = None;
+            let found = if let Some((at_ns, held)) = self.timeline.next() {
+                self.held = held;
+                self.layers.take(at_ns, self.held.link, self.held.is_cut, &self.held.frame)
+            } else if let Some(end) = self.end.take() {
+                // What waited for missing bytes comes out, without a packet of its own.
+                let Some(completed) = self.layers.flow.finish() else { return end.map(|()| None) };
+                counts.further += completed as u64;
+                self.end = Some(end);
+                continue;
+            } else {
+                let record = match self.container.next(&mut self.window) {
+                    Ok(Some(record)) => record,
+                    ended => {
+                        self.timeline.finish(counts);
+                        self.end = Some(ended.map(|_| ()));
+                        continue;
+                    }
+                };
+                self.lent_bytes = record.bytes;
+                counts.packets += 1;
+                let frame = &self.window.here()[record.packet.clone()];
+                let Some(at_ns) = self.timeline.time_of(record.at_ns) else {
+                    let held = Held { link: record.link, is_cut: record.is_cut, frame: frame.to_vec() };
+                    self.timeline.hold(record.at_ns, held, counts);
+                    continue;
+                };
+                in_window = Some(record.packet);
+                self.layers.take(at_ns, record.link, record.is_cut, frame)
+            };
+            match found {
                 Ok(Found::InPacket(head, place)) => {
                     counts.found(head.kind);
-                    return Ok(Some(head.with(&self.window.here()[record.packet][place])));
+                    let packet = match in_window {
+                        Some(packet) => &self.window.here()[packet],
+                        None => &self.held.frame,
+                    };
+                    return Ok(Some(head.with(&packet[place])));
                 }
                 Ok(Found::InFragments(head, place)) => {
                     counts.found(head.kind);
@@ -76,22 +123,24 @@ impl Layers {
         Self { duplicates: Duplicates::new(), fragments: Fragments::new(), flow: Flow::new(settings) }
     }
 
-    fn take(&mut self, record: &Record, frame: &[u8]) -> Result<Found, Why> {
-        let start = record.link.pass(frame, record.is_cut)?;
+    fn take(&mut self, at_ns: u64, link: Link, is_cut: bool, frame: &[u8]) -> Result<Found, Why> {
+        let start = link.pass(frame, is_cut)?;
         let packet = &frame[start..];
-        let ip = Ip::read(packet, record.is_cut)?;
+        let ip = Ip::read(packet, is_cut)?;
         if let Some(part) = ip.part {
-            return self.fragment(record.at_ns, packet, &ip, part);
+            return self.fragment(at_ns, packet, &ip, part);
         }
         let payload = &packet[ip.payload.clone()];
         let way = self.flow.way(ip.protocol, (ip.from, ip.to), payload, ip.is_cut)?;
-        if ip.is_cut {
-            return Err(Why::Cut);
+        if self.duplicates.has(ip.identity(packet), at_ns) {
+            return Err(if ip.is_cut { Why::Cut } else { Why::Duplicate });
         }
-        if self.duplicates.has(ip.identity(packet), record.at_ns) {
-            return Err(Why::Duplicate);
-        }
-        Ok(match self.flow.take(record.at_ns, &way, payload)? {
+        let taken = if ip.is_cut {
+            self.flow.take_cut(at_ns, &way, payload, ip.missing)?
+        } else {
+            self.flow.take(at_ns, &way, payload)?
+        };
+        Ok(match taken {
             Taken::Message(head, place) => Found::InPacket(head, moved(place, start + ip.payload.start)),
             Taken::Messages(completed) => Found::Messages(completed),
         })
@@ -107,7 +156,15 @@ impl Layers {
         if self.duplicates.has(ip.identity(packet), at_ns) {
             return Err(Why::Duplicate);
         }
-        let protocol = self.fragments.take(ip, part, &packet[ip.payload.clone()], at_ns)?;
+        let payload = &packet[ip.payload.clone()];
+        if part.offset.value() == 0
+            && fragments::has_ports(ip.protocol)
+            && let Err(why) = self.flow.way(ip.protocol, (ip.from, ip.to), payload, false)
+        {
+            self.fragments.refuse(ip, part, at_ns, why);
+            return Err(why);
+        }
+        let protocol = self.fragments.take(ip, part, payload, at_ns)?;
         let whole = self.fragments.whole();
         let (protocol, start, part) = ip::pass_extensions(whole, 0, protocol, false)?;
         if part.is_some() {

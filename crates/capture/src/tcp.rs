@@ -15,30 +15,30 @@ mod ends;
 mod framing;
 mod half;
 mod ready;
-mod table;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
 
 use crate::counts::Why;
+use crate::table::Table;
 use connection::Connection;
 use ends::Ends;
 use half::GAP_NS;
 use ready::Ready;
 
-pub(crate) use table::Table;
-
-/// Bounds of the memory for connections. At a bound the connection that was used least recently goes first.
+/// Bounds of the memory for connections. At a bound the connection that was used least recently goes first: of those
+/// that ended, then of those without payload, as a flood of SYNs leaves them, then of the others.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Connections held, with those that ended lately. A connection takes about 250 bytes.
+    /// Connections held, with those that ended lately. A connection takes 290 bytes, and 75 in the table of ends: 7 MiB
+    /// for all.
     connections: usize,
     /// Bytes held for all connections: of messages that are not whole, and of segments that came too soon.
     held_bytes: usize,
 }
 
-const LIMITS: Limits = Limits { connections: 50_000, held_bytes: 8 << 20 };
+const LIMITS: Limits = Limits { connections: 20_000, held_bytes: 4 << 20 };
 
 /// The time in ns without a segment, captured time, after which a connection in a list is forgotten. It then counts as
 /// closed, unless it was closed before.
@@ -61,7 +61,8 @@ enum List {
     Open,
     /// Bytes of a message that is not whole.
     Holding,
-    /// Bytes are missing before those that came, or before the FINs of both ends.
+    /// Bytes are missing before those that came, or before the FINs of both ends; or one end sent its FIN, and the
+    /// capture has nothing of the other one so far.
     Waiting,
 }
 
@@ -80,6 +81,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) fin: bool,
     pub(crate) rst: bool,
     pub(crate) payload: &'a [u8],
+    /// The bytes behind the payload that the capture left out.
+    pub(crate) missing: usize,
 }
 
 /// What a segment completed or ended.
@@ -97,7 +100,12 @@ pub(crate) enum Done<'a> {
     },
     /// The end of a connection: RST, FIN from both ends, a SYN that begins another connection between the same ends,
     /// silence, or a limit of memory.
-    Closed { connection: u64, at_ns: u64 },
+    Closed {
+        connection: u64,
+        at_ns: u64,
+        /// Whether it had a message.
+        has_message: bool,
+    },
 }
 
 /// All connections of a capture.
@@ -140,12 +148,26 @@ impl Streams {
         let why = self.place(segment);
         while self.held_bytes > self.limits.held_bytes {
             let Some(place) = self.oldest_of(&[List::Holding, List::Waiting]) else { break };
-            self.remove(place, segment.at_ns);
+            self.remove(place, self.now_ns);
         }
         match self.ready.messages() {
             0 => Err(why),
             messages => Ok(messages),
         }
+    }
+
+    /// Gives up what one connection waits for, at the end of the capture. Returns how many messages that completed;
+    /// `None` if no connection waits. [`Self::next`] returns the messages.
+    pub(crate) fn finish(&mut self) -> Option<usize> {
+        let (place, last_ns) = self.table.oldest(List::Waiting as usize)?;
+        self.ready.clear();
+        self.give_up(place, last_ns);
+        Some(self.ready.messages())
+    }
+
+    /// Whether there is a connection between this client and this server.
+    pub(crate) fn has(&self, client: SocketAddr, server: SocketAddr) -> bool {
+        self.table.find(&Ends::between(client, server)).is_some()
     }
 
     /// The next message that the last segment completed, or the next connection that ended with it; `None` if there is
@@ -159,13 +181,13 @@ impl Streams {
         let ends = Ends::of(segment);
         let mut found = self.table.find(&ends);
         if let Some(place) = found.filter(|&place| self.table.get(place).is_before(segment)) {
-            self.remove(place, segment.at_ns);
+            self.remove(place, self.now_ns);
             found = None;
         }
-        let begins = !segment.rst && (segment.syn || !segment.payload.is_empty());
+        let begins = !segment.rst && (segment.syn || !segment.payload.is_empty() || segment.missing > 0);
         let place = match found {
             Some(place) => place,
-            None if begins => self.open(ends, segment.at_ns),
+            None if begins => self.open(ends),
             None => return Why::TcpControl,
         };
         let connection = self.table.get_mut(place);
@@ -180,12 +202,12 @@ impl Streams {
         why
     }
 
-    fn open(&mut self, ends: Ends, at_ns: u64) -> u32 {
+    fn open(&mut self, ends: Ends) -> u32 {
+        const IN_USE: &[List] = &[List::Open, List::Holding, List::Waiting];
         while self.table.len() >= self.limits.connections {
-            let closed = self.oldest_of(&[List::Closed]);
-            let others = [List::Fresh, List::Open, List::Holding, List::Waiting];
-            let Some(place) = closed.or_else(|| self.oldest_of(&others)) else { break };
-            self.remove(place, at_ns);
+            let orders = [&[List::Closed][..], &[List::Fresh], IN_USE];
+            let Some(place) = orders.iter().find_map(|lists| self.oldest_of(lists)) else { break };
+            self.remove(place, self.now_ns);
         }
         let number = self.connections;
         self.connections += 1;
@@ -200,11 +222,16 @@ impl Streams {
             }
         }
         while let Some((place, last_ns)) = self.idle(List::Waiting, GAP_NS) {
-            if self.table.get(place).is_finishing() {
-                self.remove(place, last_ns);
-            } else {
-                self.settle(place);
-            }
+            self.give_up(place, last_ns);
+        }
+    }
+
+    /// Ends the wait of a connection for bytes, or for the other end.
+    fn give_up(&mut self, place: u32, last_ns: u64) {
+        if self.table.get(place).is_finishing() {
+            self.remove(place, last_ns);
+        } else {
+            self.settle(place);
         }
     }
 
@@ -222,7 +249,8 @@ impl Streams {
         oldest.min_by_key(|&(_, last_ns)| last_ns).map(|(place, _)| place)
     }
 
-    /// Skips the missing bytes of a connection, which stays open.
+    /// Skips the missing bytes of a connection, which stays open. It counts as used now, since lists are in the order
+    /// of use.
     fn settle(&mut self, place: u32) {
         let ends = *self.table.key(place);
         let connection = self.table.get_mut(place);

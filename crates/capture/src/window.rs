@@ -30,6 +30,11 @@ impl Window {
         &self.room[self.start..self.end]
     }
 
+    /// The compression of the source, if it is a decompressor.
+    pub(crate) fn packing(&self) -> Option<&'static str> {
+        self.packing
+    }
+
     /// The place of the window in the stream, in bytes from its beginning.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
@@ -67,6 +72,11 @@ impl Window {
     /// An error at the window's place.
     pub(crate) fn damaged(&self, what: impl Into<String>) -> CaptureError {
         CaptureError::Damaged { offset: self.offset, what: what.into() }
+    }
+
+    /// An error at the window's place: the stream ends within what begins there.
+    pub(crate) fn cut(&self, what: &str) -> CaptureError {
+        CaptureError::cut(self.offset, what)
     }
 
     /// Reads once, after what is in the window.

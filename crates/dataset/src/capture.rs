@@ -5,19 +5,22 @@
 //!
 //! ```text
 //! 15   queries that wait, to be sorted and to meet their responses (`room`)
-//! 25   clients: 18 bytes each, and 8 in the table of their numbers (`numbers`); 26 bytes for each one more
+//! 25   clients: 18 bytes each, and 8 in the table of their numbers (`numbers`); 26 bytes for each one more, up to
+//!      8 Mi clients
 //!  3   connections (`connections`)
+//!  3   queries that left without a response (`slow`)
 //!  1   responses that came before their queries, and truncated responses (`recent`)
 //!  3   buffers of source and encoded form, and 4 bytes for 1024 queries of the table: 0.4 MiB for 100 M
 //! ```
 //!
-//! That is 47 MiB. The reader of the capture adds less than 2 MiB for a plain capture of whole datagrams, and more for
-//! zstd, fragments and open connections, within bounds of its own. Networks are numbered when the queries that waited
-//! have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the clients'
-//! numbers.
+//! That is 50 MiB. The reader of the capture adds 2 MiB for a plain capture of whole datagrams, up to 11 MiB for open
+//! connections, and more for zstd and fragments, within bounds of its own. Networks are numbered when the queries that
+//! waited have left: up to 20 MiB for as many networks as clients, in the place of the room and of the table of the
+//! clients' numbers.
 //!
 //! No message costs an allocation. A packet costs its part of the reader, about 100 bytes to hash in the source and as
-//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early.
+//! many in the encoded form, and a search in each of three tables: its exchange, its client and what came early. A
+//! query that leaves without a response takes a place in a fourth one.
 
 mod blocks;
 mod clients;
@@ -29,6 +32,8 @@ mod numbers;
 mod order;
 mod recent;
 mod room;
+mod servers;
+mod slow;
 mod strip;
 
 use std::io::{self, Read, Seek, Write};
@@ -47,15 +52,20 @@ use crate::options::{Client, Options};
 use crate::skipped::Skipped;
 use crate::source::{Hashing, Shared};
 use crate::writer::Writer;
+use clients::ClientKey;
 use clock::Clock;
 use connections::{Connections, Last};
-use expectation::Expectation;
+use expectation::{Expectation, is_transfer};
 use numbers::Numbers;
 use recent::Recent;
 use room::{Connection, Room, State, Waiting};
+use servers::Servers;
+use slow::Slow;
 
-/// How long a query waits for its response and for earlier queries, in captured time.
+/// How long a query waits for earlier queries, and how late its response may be, in captured time.
 const STAY_NS: u64 = 5_000_000_000;
+/// The most clients: 208 MiB.
+const CLIENTS_MOST: usize = 8 << 20;
 /// How long after a truncated response the same question over TCP is a retry.
 const RETRY_NS: u64 = 5_000_000_000;
 const EARLY: usize = 1 << 12;
@@ -92,13 +102,17 @@ struct Compiler<'a, W> {
     path: &'a Path,
     edns: Option<Edns>,
     by: Client,
+    clients_most: usize,
     writer: Writer<W>,
     room: Room,
     /// Responses that came before their queries, as the packets of two interfaces may.
     early: Recent<Expectation>,
+    /// The records of queries that left the room without a response.
+    slow: Slow,
     /// Truncated responses over UDP, after which the same question may come over TCP.
     truncated: Recent<()>,
     clients: Numbers<18>,
+    servers: Servers,
     connections: Connections,
     clock: Clock,
     facts: CaptureFacts,
@@ -113,11 +127,14 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             path,
             edns: options.every_query(),
             by: options.capture.client,
+            clients_most: CLIENTS_MOST,
             writer,
             room: Room::new(),
             early: Recent::new(EARLY),
+            slow: Slow::new(),
             truncated: Recent::new(TRUNCATED),
             clients: Numbers::new(),
+            servers: Servers::default(),
             connections: Connections::default(),
             clock: Clock::default(),
             facts: CaptureFacts::default(),
@@ -132,7 +149,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         match (message.kind, question_of(message.bytes)) {
             (Kind::Query, Some(question)) => return self.query(message, question),
             (Kind::Query, None) => self.skipped.message(),
-            (Kind::Response, Some(question)) => self.response(message, question),
+            (Kind::Response, Some(question)) => return self.response(message, question),
             (Kind::Response, None) => {}
         }
         Ok(())
@@ -140,6 +157,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
 
     fn query(&mut self, message: &Message<'_>, question: &[u8]) -> Result<(), CompileError> {
         self.make_room(message.at_ns, message.bytes.len())?;
+        self.servers.see(message.server.ip());
         let at_ns = message.at_ns;
         if message.transport == Carried::Tcp {
             let retry = exchange::retry_of(message, question, &mut self.scratch);
@@ -161,16 +179,31 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
-    fn response(&mut self, message: &Message<'_>, question: &[u8]) {
-        let Some(header) = MessageHeader::of(message.bytes) else { return };
+    fn response(&mut self, message: &Message<'_>, question: &[u8]) -> Result<(), CompileError> {
+        let Some(header) = MessageHeader::of(message.bytes) else { return Ok(()) };
         if header.is_truncated() && message.transport == Carried::Udp {
             let retry = exchange::retry_of(message, question, &mut self.scratch);
             self.truncated.put(retry, message.at_ns, ());
         }
         let exchange = exchange::of(message, question, &mut self.scratch);
-        let expectation = Expectation::of(header, message.bytes, &mut self.scratch);
-        if !self.room.answer(exchange, expectation) {
-            self.early.put(exchange, message.at_ns, expectation);
+        let expectation = Expectation::of(header, message.bytes, question, &mut self.scratch);
+        let at_ns = message.at_ns;
+        if self.room.answer(exchange, at_ns, expectation) {
+            return Ok(());
+        }
+        if let Some(connection) = message.connection {
+            self.connections.replied(connection, self.clock.since_first(at_ns));
+        }
+        let Some(record) = self.slow.take(exchange, at_ns.saturating_sub(STAY_NS)..=at_ns) else {
+            self.early.put(exchange, at_ns, expectation);
+            return Ok(());
+        };
+        self.facts.answered += 1;
+        match expectation.rcode() {
+            Some(rcode) => {
+                self.writer.expect(record, rcode, expectation.answer()).map_err(CompileError::Output)
+            }
+            None => Ok(()),
         }
     }
 
@@ -189,8 +222,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         Ok(())
     }
 
-    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs. So a
-    /// time far from all others, as a damaged capture may have, ends the wait of those in the room and of no others.
+    /// Has those leave the room that have waited long enough at this time, and as many more as the next one needs.
     fn make_room(&mut self, at_ns: u64, message_bytes: usize) -> Result<(), CompileError> {
         let limit_ns = at_ns.saturating_sub(STAY_NS);
         while self.room.first_ns().is_some_and(|first_ns| first_ns < limit_ns)
@@ -222,12 +254,12 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             self.skipped.message();
             return Ok(());
         };
-        let expectation =
-            if stripped.signature { waiting.expectation.unsigned() } else { waiting.expectation };
+        // A server answers a signed query as it would not answer others.
+        let expectation = if stripped.signature { Expectation::NONE } else { waiting.expectation };
         let facts =
             Facts { expected_rcode: expectation.rcode(), expected_answer: expectation.answer(), ..facts };
         let due_ns = self.clock.due(waiting.at_ns);
-        let client = self.clients.of(&waiting.client);
+        let client = self.client(&waiting.client)?;
         let carried = waiting.carried;
         let mut captured =
             Captured { due_ns, client, carried, place: 0, begins: false, ends: false, idle_ms: 0 };
@@ -240,13 +272,38 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         let written = self.writer.push(&self.message, facts, Some(captured));
         let record = written.map_err(|error| CompileError::unwritable(self.path, error))?;
         if let Some(connection) = waiting.connection.map(Connection::number) {
-            self.connections.wrote(connection, Last { record, captured });
+            let replied_ns = match waiting.expectation.after_ns() {
+                0 => 0,
+                after_ns => due_ns.saturating_add(after_ns),
+            };
+            self.connections.wrote(connection, Last { record, captured, replied_ns });
+        }
+        if waiting.state == State::Open && !stripped.signature {
+            self.slow.put(waiting.exchange, waiting.at_ns, record);
         }
         *self.facts.by_transport.entry(carried).or_default() += 1;
         self.facts.answered += u64::from(waiting.state == State::Answered);
+        self.facts.transfers += u64::from(is_transfer(self.question(facts.question_bytes)));
         self.facts.signatures += u64::from(stripped.signature);
         self.facts.cookies += u64::from(stripped.cookie);
+        self.facts.subnets += u64::from(stripped.subnet);
+        self.facts.identities += u64::from(stripped.identity);
         Ok(())
+    }
+
+    /// The number of a client. The error says that there are too many.
+    fn client(&mut self, key: &ClientKey) -> Result<u32, CompileError> {
+        let client = self.clients.of(key);
+        if self.clients.len() <= self.clients_most {
+            return Ok(client);
+        }
+        let (path, most, by) = (self.path.to_owned(), self.clients_most, self.by);
+        Err(CompileError::Source(DatasetError::TooManyClients { path, most, by }))
+    }
+
+    /// The question of so many bytes in `self.message`.
+    fn question(&self, bytes: u16) -> &[u8] {
+        self.message.get(HEADER_BYTES..HEADER_BYTES + usize::from(bytes)).unwrap_or_default()
     }
 
     fn amend(&mut self, last: Last) -> Result<(), CompileError> {
@@ -261,11 +318,12 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         self.count(counts);
         if self.facts.by_transport.is_empty() {
             let CaptureFacts { packets, responses, skipped, .. } = self.facts;
-            let path = self.path.to_owned();
+            let (path, bad) = (self.path.to_owned(), self.skipped.bad());
             return Err(CompileError::Source(DatasetError::EmptyCapture {
                 path,
                 packets,
                 responses,
+                bad,
                 skipped,
             }));
         }
@@ -282,12 +340,15 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         facts.queries = counts.queries;
         facts.responses = counts.responses;
         facts.further = counts.further;
+        (facts.steps, facts.strays) = (counts.steps, counts.strays);
         facts.skipped = counts.skipped().map(|(why, packets)| (why.name().to_owned(), packets)).collect();
         facts.duration_ns = self.clock.last_due_ns();
         facts.first_unix_ns = self.clock.first_unix_ns();
         facts.sorted = self.clock.sorted;
         facts.late = self.clock.late;
         facts.clients = self.clients.len() as u32;
+        facts.servers = self.servers.len() as u32;
+        facts.servers_asking = self.servers.asking(self.clients.keys()) as u32;
         facts.places = self.connections.places();
         facts.connections = self.connections.begun();
     }
@@ -323,4 +384,40 @@ fn question_of(message: &[u8]) -> Option<&[u8]> {
         return None;
     }
     message.get(HEADER_BYTES..question::end(message)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn too_many_clients_end_in_one_error_with_the_way_out() {
+        for (by, way_out) in [(Client::Address, "--captured-server"), (Client::AddressAndPort, "--client address")]
+        {
+            let mut options = Options::default();
+            options.capture.client = by;
+            let writer = Writer::new(Cursor::new(Vec::new())).expect("memory takes all");
+            let mut compiler = Compiler::new(Path::new("a.pcap"), &options, writer);
+            compiler.clients_most = 2;
+            for last in [1, 2, 1, 3] {
+                let message = Message {
+                    at_ns: 1,
+                    kind: Kind::Query,
+                    client: SocketAddr::from(([192, 0, 2, last], 1000)),
+                    server: SocketAddr::from(([198, 51, 100, 1], 53)),
+                    transport: Carried::Udp,
+                    connection: None,
+                    bytes: b"\x01\x02\x01\0\0\x01\0\0\0\0\0\0\x04test\0\x00\x01\x00\x01",
+                };
+                compiler.message(&message).expect("it waits");
+            }
+            let error = compiler.finish([0; 32], &Counts::default()).expect_err("three clients");
+            let CompileError::Source(error) = error else { panic!("{error:?}") };
+            let said = error.to_string();
+            assert!(said.starts_with("a.pcap has more than 2 clients") && said.contains(way_out), "{said}");
+        }
+    }
 }

@@ -26,8 +26,8 @@ pub struct Captured {
     pub begins: bool,
     /// Whether this is the last query of its connection. False over UDP.
     pub ends: bool,
-    /// How long the connection stayed open after its last query, in milliseconds. `u32::MAX` if it was still open when
-    /// the capture ended, and 0 for every other query.
+    /// How long the connection stayed open after its last query and the last response to any, in milliseconds.
+    /// `u32::MAX` if it was still open when the capture ended, and 0 for every other query.
     pub idle_ms: u32,
 }
 

@@ -24,20 +24,22 @@ pub fn compile(
     options: &Options,
     out: impl Read + Write + Seek,
 ) -> Result<u64, DatasetError> {
-    encode(source, path, options, out).map(|header| header.queries).map_err(|error| match error {
+    encode(source, path, options, out, None).map(|header| header.queries).map_err(|error| match error {
         CompileError::Source(error) => error,
         CompileError::Output(error) => DatasetError::io("write the encoded form of", path, error),
     })
 }
 
+/// The same for a source whose hash may be known.
 pub(crate) fn encode(
     source: impl Read + Send + 'static,
     path: &Path,
     options: &Options,
     out: impl Read + Write + Seek,
+    known: Option<[u8; 32]>,
 ) -> Result<Header, CompileError> {
     let writer = Writer::new(out).map_err(CompileError::Output)?;
-    let mut source = Hashing::new(source);
+    let mut source = Hashing::new(source, known);
     let first = source.first().map_err(|error| CompileError::unreadable(path, error))?;
     let is_binary = match format_of(first, options.format) {
         Format::Capture => return capture::compile(source, path, options, writer),

@@ -1,12 +1,13 @@
 //! The encoded form of a dataset: a header, the records one after another, and a table of the positions of every
-//! 1024th record. It is written in one pass and read through a memory map. Only the end of a connection is written
-//! later, into the record of its last query.
+//! 1024th record. It is written in one pass and read through a memory map. Of a capture, the end of a
+//! connection is written later, into the record of its last query, and so is the answer to a query if it came late.
 //!
 //! ```text
 //! header   248 bytes   magic, version, counts, hashes, and a hash of all these
 //! records  8-aligned   message length, question length, expected rcode, parts: u16 each; then, of a capture, 24 bytes:
 //!                      due time in ns, u64; client, place, idle time in ms, transport and flags, u32 each; then the
-//!                      digest of the expected answer, if there is one; then the message, padded
+//!                      digest of the expected answer, if there is one, and of a capture always the room for it; then
+//!                      the message, padded
 //! table    u32 each    the position of records 0, 1024, 2048 …
 //! clients  u32 twice   of a capture: the network of each client, and the client's number there
 //! networks u32 each    of a capture: the number of clients of each network
@@ -21,12 +22,14 @@ use crate::skipped::{NUMBERS, Skipped};
 
 /// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
 /// part of a file's name.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 pub(crate) const HEADER_BYTES: usize = 248;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
 /// The bytes of a record before its parts and its message.
 pub(crate) const PREFIX_BYTES: usize = 8;
+/// The position of the rcode in a record, with the parts after it.
+pub(crate) const RCODE_AT: usize = 4;
 /// The bytes that a record of a capture has after its prefix.
 pub(crate) const CAPTURED_BYTES: usize = 24;
 pub(crate) const DIGEST_BYTES: usize = 8;
@@ -49,10 +52,10 @@ pub(crate) fn digest_at(parts: u16) -> usize {
     PREFIX_BYTES + usize::from((parts & CAPTURED) >> 1) * CAPTURED_BYTES
 }
 
-/// The position of the message in a record with these parts.
+/// The position of the message in a record with these parts. A record of a capture has room for a digest in any case.
 #[inline]
 pub(crate) fn message_at(parts: u16) -> usize {
-    digest_at(parts) + usize::from(parts & DIGEST) * DIGEST_BYTES
+    digest_at(parts) + usize::from((parts | parts >> 1) & DIGEST) * DIGEST_BYTES
 }
 
 /// What is known about a query besides its bytes.

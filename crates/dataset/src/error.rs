@@ -5,10 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kqps_capture::CaptureError;
+use kqps_capture::{CaptureError, Why};
 use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
+
+use crate::options::Client;
 
 /// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
@@ -81,7 +83,7 @@ pub enum DatasetError {
         error: CaptureError,
     },
     /// The capture holds no query that can be sent.
-    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, skipped))]
+    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, *bad, skipped))]
     EmptyCapture {
         /// The path of the file.
         path: PathBuf,
@@ -89,8 +91,20 @@ pub enum DatasetError {
         packets: u64,
         /// The number of responses in them.
         responses: u64,
+        /// The number of queries that cannot be read.
+        bad: u64,
         /// The packets that were skipped, by cause.
         skipped: BTreeMap<String, u64>,
+    },
+    /// The capture has more clients than kqps can number.
+    #[error("{} has more than {most} clients; {}", path.display(), Fewer(*by))]
+    TooManyClients {
+        /// The path of the file.
+        path: PathBuf,
+        /// The most clients.
+        most: usize,
+        /// What makes a client.
+        by: Client,
     },
     /// The encoded queries would exceed the largest position, 32 GiB.
     #[error("{} is too large: its encoded queries exceed 32 GiB", path.display())]
@@ -202,15 +216,37 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The words for what a capture without queries holds: packets, responses, and what was skipped by cause.
-struct Passed<'a>(u64, u64, &'a BTreeMap<String, u64>);
+/// The words for how a capture has fewer clients.
+struct Fewer(Client);
+
+impl fmt::Display for Fewer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self.0 {
+            Client::AddressAndPort => "--client address makes one client of all ports of an address",
+            Client::Address => "take the queries to one server (--captured-server ADDR), or a part of the capture",
+        })
+    }
+}
+
+/// The words for what a capture without queries holds: packets, responses, queries that cannot be read, and what was
+/// skipped by cause.
+struct Passed<'a>(u64, u64, u64, &'a BTreeMap<String, u64>);
 
 impl fmt::Display for Passed<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(packets, responses, skipped) = self;
-        write!(out, ": {packets} packets, {responses} responses")?;
+        let Self(packets, responses, bad, skipped) = self;
+        let s = |count: u64| if count == 1 { "" } else { "s" };
+        write!(out, ": {packets} packet{}, {responses} response{}", s(*packets), s(*responses))?;
+        match bad {
+            0 => {}
+            1 => out.write_str(", 1 query that cannot be read")?,
+            bad => write!(out, ", {bad} queries that cannot be read")?,
+        }
         for (index, (cause, count)) in skipped.iter().enumerate() {
             write!(out, "{}{count} {cause}", if index == 0 { ", skipped: " } else { ", " })?;
+        }
+        if skipped.contains_key(Why::OtherPort.name()) {
+            out.write_str("; name the servers' port by --captured-port")?;
         }
         Ok(())
     }

@@ -25,6 +25,10 @@ pub struct CaptureFacts {
     pub duration_ns: u64,
     /// The clients that asked.
     pub clients: u32,
+    /// The servers' addresses that were asked. 64 stands for 64 or more.
+    pub servers: u32,
+    /// The servers among them that are clients as well, as a resolver is that asks others.
+    pub servers_asking: u32,
     /// The networks of the clients: /24 of IPv4 and /48 of IPv6.
     pub networks: u32,
     /// The connections with queries that were open at the same time, at most.
@@ -37,12 +41,23 @@ pub struct CaptureFacts {
     pub sorted: u64,
     /// The queries among them that came too late to be sorted. They are due with the query before them.
     pub late: u64,
+    /// How often the clock that stamped the packets was set back by more than 5 s, or an earlier capture follows on a
+    /// later one. Due times go on with the gaps of the stamps.
+    pub steps: u64,
+    /// The packets with a stamp more than 5 s away from those around it. They have the time of the packet before them.
+    pub strays: u64,
     /// The queries over TCP that followed a truncated response over UDP. The dataset has them.
     pub retried: u64,
     /// The queries from which a COOKIE option was removed.
     pub cookies: u64,
+    /// The queries with a client subnet that was shortened to the client's network: /24 of IPv4, /48 of IPv6.
+    pub subnets: u64,
+    /// The queries from which an option was removed that names the client's device, such as its MAC address.
+    pub identities: u64,
     /// The queries from which a TSIG record was removed.
     pub signatures: u64,
+    /// The queries for the transfer of a zone. Of their answers, the rcode alone is expected.
+    pub transfers: u64,
     /// The queries with a response in the capture.
     pub answered: u64,
     /// The time of the first query, in nanoseconds since 1970.

@@ -8,17 +8,19 @@ const FIRST_BYTES: u64 = 4;
 
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
-/// A reader that hashes the bytes that it reads.
+/// A reader that hashes the bytes that it reads, unless their hash is known.
 pub(crate) struct Hashing<R> {
     source: R,
+    known: Option<[u8; 32]>,
     hasher: blake3::Hasher,
     /// Bytes that were looked at and not yet read.
     first: Vec<u8>,
 }
 
 impl<R: Read> Hashing<R> {
-    pub(crate) fn new(source: R) -> Self {
-        Self { source, hasher: blake3::Hasher::new(), first: Vec::new() }
+    /// `known` is the hash of the whole source, if the caller has computed it before.
+    pub(crate) fn new(source: R, known: Option<[u8; 32]>) -> Self {
+        Self { source, known, hasher: blake3::Hasher::new(), first: Vec::new() }
     }
 
     /// The first four bytes, before anything is read; all bytes if the source has fewer.
@@ -28,9 +30,9 @@ impl<R: Read> Hashing<R> {
         Ok(&self.first)
     }
 
-    /// BLAKE3 of all bytes that were read.
+    /// BLAKE3 of all bytes that were read, or the hash that is known.
     pub(crate) fn hash(&self) -> [u8; 32] {
-        *self.hasher.finalize().as_bytes()
+        self.known.unwrap_or_else(|| *self.hasher.finalize().as_bytes())
     }
 }
 
@@ -45,7 +47,9 @@ impl<R: Read> Read for Hashing<R> {
             Err(_) if looked_at > 0 => looked_at,
             Err(error) => return Err(error),
         };
-        self.hasher.update(&into[..taken]);
+        if self.known.is_none() {
+            self.hasher.update(&into[..taken]);
+        }
         Ok(taken)
     }
 }
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn bytes_that_were_looked_at_are_read_and_hashed() {
         for content in [&b""[..], b"a", b"abcd", b"abcdefgh"] {
-            let mut source = Hashing::new(Slow(content));
+            let mut source = Hashing::new(Slow(content), None);
             let first = &content[..content.len().min(4)];
             assert_eq!(source.first().expect("bytes"), first);
             assert_eq!(source.first().expect("the same bytes"), first);
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_hash_covers_what_the_reader_left() {
-        let shared = Shared::new(Hashing::new(Slow(b"a capture and more")));
+        let shared = Shared::new(Hashing::new(Slow(b"a capture and more"), None));
         let mut taken = [0; 9];
         shared.clone().read_exact(&mut taken).expect("nine bytes");
         assert_eq!(&taken, b"a capture");

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use crate::answer::Digest;
 use crate::captured::Captured;
 use crate::encoded::{
-    CAPTURED, CAPTURED_BYTES, DIGEST, Facts, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, Sections,
-    UNIT_BYTES, body_hash, message_at,
+    CAPTURED, DIGEST, Facts, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, RCODE_AT, STRIDE, Sections,
+    UNIT_BYTES, body_hash, digest_at, message_at,
 };
 use crate::skipped::Skipped;
 
@@ -83,8 +84,9 @@ impl<W: Read + Write + Seek> Writer<W> {
         if let Some(captured) = captured {
             self.buffer.extend_from_slice(&captured.to_bytes());
         }
-        if let Some(digest) = facts.expected_answer {
-            self.buffer.extend_from_slice(&digest.number().to_le_bytes());
+        if facts.expected_answer.is_some() || captured.is_some() {
+            let digest = facts.expected_answer.map_or(0, Digest::number);
+            self.buffer.extend_from_slice(&digest.to_le_bytes());
         }
         self.buffer.extend_from_slice(message);
         self.buffer.resize(self.buffer.len().next_multiple_of(UNIT_BYTES), 0);
@@ -99,15 +101,29 @@ impl<W: Read + Write + Seek> Writer<W> {
     /// Replaces what the capture says in the record that begins at `record`. A record that has left the buffer costs a
     /// seek and a write.
     pub(crate) fn amend(&mut self, record: u64, captured: Captured) -> io::Result<()> {
-        let at = record + PREFIX_BYTES as u64;
+        self.replace(record + PREFIX_BYTES as u64, &captured.to_bytes())
+    }
+
+    /// Adds what is expected to the record of a captured query that expects nothing so far.
+    pub(crate) fn expect(&mut self, record: u64, rcode: u16, answer: Option<Digest>) -> io::Result<()> {
+        let parts = if answer.is_some() { CAPTURED | DIGEST } else { CAPTURED };
+        let words = (u32::from(parts) << 16 | u32::from(rcode)).to_le_bytes();
+        self.replace(record + RCODE_AT as u64, &words)?;
+        let Some(answer) = answer else { return Ok(()) };
+        self.answers += 1;
+        self.replace(record + digest_at(parts) as u64, &answer.number().to_le_bytes())
+    }
+
+    /// Replaces bytes of a record.
+    fn replace(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(within) = at.checked_sub(self.written) {
             let within = within as usize;
-            self.buffer[within..within + CAPTURED_BYTES].copy_from_slice(&captured.to_bytes());
+            self.buffer[within..within + bytes.len()].copy_from_slice(bytes);
             return Ok(());
         }
         (self.is_amended, self.is_displaced) = (true, true);
         self.out.seek(SeekFrom::Start(at))?;
-        self.out.write_all(&captured.to_bytes())
+        self.out.write_all(bytes)
     }
 
     /// Writes the table, after the last query.

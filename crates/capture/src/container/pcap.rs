@@ -53,7 +53,7 @@ impl Pcap {
             if window.here().is_empty() {
                 return Ok(None);
             }
-            return Err(window.damaged("the capture ends within the header of a packet"));
+            return Err(window.cut("the capture ends within the header of a packet"));
         }
         let captured = self.captured_bytes(window.here());
         if captured > PACKET_BYTES_MOST {
@@ -62,7 +62,7 @@ impl Pcap {
             );
         }
         if !window.have(PACKET_HEADER_BYTES + captured)? {
-            return Err(window.damaged(format!("the capture ends within a packet of {captured} bytes")));
+            return Err(window.cut(&format!("the capture ends within a packet of {captured} bytes")));
         }
         let here = window.here();
         let parsed = if self.is_big_endian { parse_pcap_frame_be(here) } else { parse_pcap_frame(here) };

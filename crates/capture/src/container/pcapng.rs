@@ -67,7 +67,7 @@ impl Pcapng {
                 if window.here().is_empty() {
                     return Ok(None);
                 }
-                return Err(window.damaged("the capture ends within the header of a block"));
+                return Err(window.cut("the capture ends within the header of a block"));
             }
             let kind = self.word(window.here(), 0);
             match kind {
@@ -215,8 +215,7 @@ impl Pcapng {
         let bytes = self.block_bytes(window)?;
         let offset = window.offset();
         if !window.pass(u64::from(bytes - 4))? || !window.have(4)? {
-            let what = format!("the capture ends within a block of {bytes} bytes");
-            return Err(CaptureError::Damaged { offset, what });
+            return Err(CaptureError::cut(offset, &format!("the capture ends within a block of {bytes} bytes")));
         }
         if self.word(window.here(), 0) != bytes {
             return Err(CaptureError::Damaged { offset, what: LENGTHS_DIFFER.to_owned() });
@@ -233,7 +232,7 @@ impl Pcapng {
             return Err(window.damaged(format!("a block of {bytes} bytes; {BLOCK_BYTES_MOST} are the most")));
         }
         if !window.have(bytes)? {
-            return Err(window.damaged(format!("the capture ends within a block of {bytes} bytes")));
+            return Err(window.cut(&format!("the capture ends within a block of {bytes} bytes")));
         }
         if self.word(window.here(), bytes - 4) != stated {
             return Err(window.damaged(LENGTHS_DIFFER));

@@ -1,19 +1,20 @@
 //! Numbers for connections, which dnstap does not name.
 //!
 //! A connection is what goes over one transport between one client's address and port and one server's. Frames do not
-//! say when it begins and ends. It counts as closed when it was idle for [`IDLE_NS`].
+//! say when it begins and ends. When it was idle for [`IDLE_NS`], it counts as closed since its last message: how long
+//! it really stayed open is unknown.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use crate::message::Transport;
-use crate::tcp::Table;
+use crate::table::Table;
 
-/// How long a connection lasts after its last message, ns: as long as clients usually keep one.
+/// After how long a silence the next message is one of another connection, ns: as long as clients usually keep one.
 pub(super) const IDLE_NS: u64 = 10_000_000_000;
 
 /// Connections held at most. Beyond that the one that was used least recently counts as closed.
-pub(super) const CONNECTIONS_MOST: usize = 50_000;
+pub(super) const CONNECTIONS_MOST: usize = 20_000;
 
 type Ends = (SocketAddr, SocketAddr, Transport);
 
@@ -45,7 +46,7 @@ impl Connections {
                 break;
             }
             let (_, connection) = self.numbers.remove(place);
-            closed.push_back(Closed { connection, at_ns: last_ns.saturating_add(IDLE_NS) });
+            closed.push_back(Closed { connection, at_ns: last_ns });
         }
     }
 
@@ -56,10 +57,10 @@ impl Connections {
             return *self.numbers.get(place);
         }
         if self.numbers.len() >= CONNECTIONS_MOST
-            && let Some((place, _)) = self.numbers.oldest(0)
+            && let Some((place, last_ns)) = self.numbers.oldest(0)
         {
             let (_, connection) = self.numbers.remove(place);
-            closed.push_back(Closed { connection, at_ns: self.now_ns });
+            closed.push_back(Closed { connection, at_ns: last_ns });
         }
         let number = self.next;
         self.next += 1;

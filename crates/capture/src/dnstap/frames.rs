@@ -175,5 +175,5 @@ fn damaged(offset: u64, what: &str) -> CaptureError {
 }
 
 fn cut(offset: u64) -> CaptureError {
-    damaged(offset, "it ends within the frame that begins there")
+    CaptureError::cut(offset, "it ends within the frame that begins there")
 }

@@ -1,4 +1,4 @@
-//! What a frame of dnstap holds: one message, when it came, and between which ends.
+//! What a frame of dnstap holds: a message, when it came, and between which ends; with a response perhaps its query.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,15 +11,6 @@ use crate::message::{Kind, Transport};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The side of a server that is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Clients of a resolver.
-    Client,
-    /// Clients of an authoritative server.
-    Authoritative,
-}
-
 /// A message of a frame.
 #[derive(Debug)]
 pub(super) struct Tapped {
@@ -31,35 +22,45 @@ pub(super) struct Tapped {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a frame. The first one of either side decides which side is taken. Returns why the frame is skipped, if it is.
-pub(super) fn read(frame: &[u8], side: &mut Option<Side>, servers: &[IpAddr]) -> Result<Tapped, Why> {
+/// What a frame holds.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) message: Tapped,
+    /// The query of a response, if the frame has it too.
+    pub(super) query: Option<Tapped>,
+}
+
+/// Reads a frame. Returns why the frame is skipped, if it is.
+pub(super) fn read(frame: &[u8], servers: &[IpAddr]) -> Result<Frame, Why> {
     let Ok(Dnstap { message: Some(tap), kind: Some(proto::MESSAGE) }) = Dnstap::decode(frame) else {
         return Err(Why::BadTap);
     };
-    let (its_side, kind) = match tap.kind {
-        Some(proto::CLIENT_QUERY) => (Side::Client, Kind::Query),
-        Some(proto::CLIENT_RESPONSE) => (Side::Client, Kind::Response),
-        Some(proto::AUTH_QUERY) => (Side::Authoritative, Kind::Query),
-        Some(proto::AUTH_RESPONSE) => (Side::Authoritative, Kind::Response),
+    let kind = match tap.kind {
+        Some(proto::CLIENT_QUERY | proto::AUTH_QUERY) => Kind::Query,
+        Some(proto::CLIENT_RESPONSE | proto::AUTH_RESPONSE) => Kind::Response,
         Some(_) => return Err(Why::OtherTap),
         None => return Err(Why::BadTap),
     };
-    if *side.get_or_insert(its_side) != its_side {
-        return Err(Why::OtherTap);
-    }
     let transport = transport(&tap)?;
     let (client, server) = ends(&tap, transport)?;
     if tap.response_address.is_some() && !servers.is_empty() && !servers.contains(&server.ip()) {
         return Err(Why::OtherServer);
     }
-    let (seconds, nanoseconds, bytes) = match kind {
-        Kind::Query => (tap.query_time_sec, tap.query_time_nsec, tap.query_message),
-        Kind::Response => (tap.response_time_sec, tap.response_time_nsec, tap.response_message),
+    let asked_ns = time(tap.query_time_sec, tap.query_time_nsec);
+    let message = |kind: Kind, at_ns: Option<u64>, bytes: Option<Vec<u8>>| -> Result<Tapped, Why> {
+        let (at_ns, bytes) = (at_ns.ok_or(Why::BadTap)?, bytes.ok_or(Why::BadTap)?);
+        check(kind, &bytes)?;
+        Ok(Tapped { at_ns, kind, client, server, transport, bytes })
     };
-    let at_ns = time(seconds, nanoseconds).ok_or(Why::BadTap)?;
-    let bytes = bytes.ok_or(Why::BadTap)?;
-    check(kind, &bytes)?;
-    Ok(Tapped { at_ns, kind, client, server, transport, bytes })
+    if kind == Kind::Query {
+        return Ok(Frame { message: message(kind, asked_ns, tap.query_message)?, query: None });
+    }
+    let response_ns = time(tap.response_time_sec, tap.response_time_nsec);
+    let response = message(kind, response_ns, tap.response_message)?;
+    // Without a time of its own, or with one after its response, the query has that of the response.
+    let asked_ns = asked_ns.map_or(response.at_ns, |at_ns| at_ns.min(response.at_ns));
+    let query = message(Kind::Query, Some(asked_ns), tap.query_message).ok();
+    Ok(Frame { message: response, query })
 }
 
 fn transport(tap: &Tap) -> Result<Transport, Why> {

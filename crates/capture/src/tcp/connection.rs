@@ -11,7 +11,10 @@ pub(super) struct Connection {
     number: u64,
     /// The direction to the client, and that to the server.
     halves: [Half; 2],
+    /// Whether the capture has any segment of each direction.
+    seen: [bool; 2],
     has_payload: bool,
+    has_message: bool,
     is_closed: bool,
 }
 
@@ -24,9 +27,10 @@ impl Connection {
         self.is_closed
     }
 
-    /// Whether FINs of both ends were seen, though perhaps not all bytes before them.
+    /// Whether FINs of both ends were seen, though perhaps not all bytes before them. If the capture has nothing of one
+    /// direction, the FIN of the other one is enough.
     pub(super) fn is_finishing(&self) -> bool {
-        self.halves.iter().all(Half::has_fin)
+        self.halves.iter().zip(self.seen).all(|(half, is_seen)| half.has_fin() || !is_seen)
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -56,7 +60,8 @@ impl Connection {
             let other = &self.halves[usize::from(!segment.to_server)];
             // The first SYN of this direction belongs to this connection only if the other direction began with one.
             let is_first = !self.is_closed && !half.is_known() && other.syn().is_some();
-            half.syn() != Some(segment.sequence) && !is_first
+            let is_its = half.syn() == Some(segment.sequence) || half.begins_with(segment.sequence);
+            !is_its && !is_first
         } else {
             self.is_closed && !segment.payload.is_empty() && half.is_far(segment.sequence)
         }
@@ -78,6 +83,7 @@ impl Connection {
     /// Takes a segment. Returns why it completes no message, if it does not.
     pub(super) fn take(&mut self, ends: &Ends, segment: &Segment<'_>, ready: &mut Ready) -> Why {
         let at_ns = segment.at_ns;
+        self.seen[usize::from(segment.to_server)] = true;
         self.skip_gaps(ends, ready, |half| half.is_overdue(at_ns));
         let half = &mut self.halves[usize::from(segment.to_server)];
         if segment.rst {
@@ -92,14 +98,19 @@ impl Connection {
             sequence = sequence.wrapping_add(1);
         }
         let mut why = Why::TcpControl;
-        if !segment.payload.is_empty() {
+        if !segment.payload.is_empty() || segment.missing > 0 {
             self.has_payload = true;
             let (connection, to_server) = (self.number, segment.to_server);
             let mut sink = Sink { ready: &mut *ready, ends, connection, to_server };
-            why = half.take(sequence, at_ns, segment.payload, &mut sink);
+            let before = sink.ready.messages();
+            why = match segment.missing {
+                0 => half.take(sequence, at_ns, segment.payload, &mut sink),
+                missing => half.take_cut(sequence, at_ns, segment.payload, missing, &mut sink),
+            };
+            self.has_message |= ready.messages() > before;
         }
         if segment.fin {
-            half.finish(sequence.wrapping_add(segment.payload.len() as u32));
+            half.finish(sequence.wrapping_add((segment.payload.len() + segment.missing) as u32));
         }
         if self.halves.iter().all(Half::is_over) {
             self.end(ends, at_ns, ready);
@@ -109,11 +120,13 @@ impl Connection {
 
     /// Skips the missing bytes of these directions.
     pub(super) fn skip_gaps(&mut self, ends: &Ends, ready: &mut Ready, which: impl Fn(&Half) -> bool) {
+        let before = ready.messages();
         for (half, to_server) in self.halves.iter_mut().zip([false, true]) {
             if which(half) {
                 half.skip_gaps(&mut Sink { ready: &mut *ready, ends, connection: self.number, to_server });
             }
         }
+        self.has_message |= ready.messages() > before;
     }
 
     /// Ends the connection: skips what is missing, and frees what is not whole.
@@ -121,6 +134,6 @@ impl Connection {
         self.skip_gaps(ends, ready, |_| true);
         self.halves.iter_mut().for_each(Half::release);
         self.is_closed = true;
-        ready.closed(self.number, at_ns);
+        ready.closed(self.number, at_ns, self.has_message);
     }
 }

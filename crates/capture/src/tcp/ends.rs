@@ -16,8 +16,14 @@ pub(super) struct Ends {
 
 impl Ends {
     pub(super) fn of(segment: &Segment<'_>) -> Self {
-        let (client, server) =
-            if segment.to_server { (segment.from, segment.to) } else { (segment.to, segment.from) };
+        if segment.to_server {
+            Self::between(segment.from, segment.to)
+        } else {
+            Self::between(segment.to, segment.from)
+        }
+    }
+
+    pub(super) fn between(client: SocketAddr, server: SocketAddr) -> Self {
         let is_v6 = client.is_ipv6() || server.is_ipv6();
         Self {
             client: octets(client.ip(), is_v6),
@@ -78,6 +84,7 @@ mod tests {
                 fin: false,
                 rst: false,
                 payload: &[],
+                missing: 0,
             };
             let back = Segment { from: to, to: from, to_server: false, ..there };
             assert_eq!(Ends::of(&there), Ends::of(&back));

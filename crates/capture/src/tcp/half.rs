@@ -26,6 +26,8 @@ const WINDOW_BYTES: u32 = 16 << 20;
 pub(super) struct Half {
     /// The sequence number of the next byte; `None` if nothing has come.
     next: Option<u32>,
+    /// The sequence number of the first byte that came, if it came before the SYN.
+    first: Option<u32>,
     /// The sequence number of the SYN.
     syn: Option<u32>,
     /// The sequence number of the FIN.
@@ -69,6 +71,11 @@ impl Half {
         self.syn
     }
 
+    /// Whether a SYN with this number is the one before the first byte that came.
+    pub(super) fn begins_with(&self, syn: u32) -> bool {
+        self.first == Some(syn.wrapping_add(1))
+    }
+
     pub(super) fn has_fin(&self) -> bool {
         self.fin.is_some()
     }
@@ -108,12 +115,14 @@ impl Half {
         self.next.is_some_and(|next| distance(end, next) <= 0)
     }
 
-    /// Takes a SYN. One that is sent again changes nothing.
+    /// Takes a SYN. One that is sent again changes nothing, nor does one that comes after the bytes behind it.
     pub(super) fn begin(&mut self, sequence: u32) {
         if self.syn.is_none() {
             self.syn = Some(sequence);
-            self.next = Some(sequence.wrapping_add(1));
-            self.framing.begin();
+            if self.next.is_none() {
+                self.next = Some(sequence.wrapping_add(1));
+                self.framing.begin();
+            }
         }
     }
 
@@ -132,6 +141,9 @@ impl Half {
             self.framing.lose();
             self.next = Some(sequence);
         }
+        if self.next.is_none() {
+            self.first = Some(sequence);
+        }
         let ahead = distance(sequence, *self.next.get_or_insert(sequence));
         if ahead > 0 {
             return self.hold(sequence, at_ns, bytes, sink);
@@ -146,6 +158,28 @@ impl Half {
                 why
             }
         }
+    }
+
+    /// Takes a segment whose last bytes, `missing` of them, were not captured. The next segment may begin with a
+    /// message; nothing waits for the bytes. Returns why it completes no message, if it does not.
+    pub(super) fn take_cut(
+        &mut self,
+        sequence: u32,
+        at_ns: u64,
+        bytes: &[u8],
+        missing: usize,
+        sink: &mut Sink<'_>,
+    ) -> Why {
+        if !bytes.is_empty() {
+            self.take(sequence, at_ns, bytes, sink);
+        }
+        self.skip_gaps(sink);
+        let end = sequence.wrapping_add((bytes.len() + missing) as u32);
+        if self.is_far(end) || self.next.is_none_or(|next| distance(end, next) > 0) {
+            self.next = Some(end);
+            self.framing.lose();
+        }
+        Why::Cut
     }
 
     /// Skips all missing bytes.

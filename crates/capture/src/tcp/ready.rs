@@ -28,6 +28,7 @@ enum Item {
     Closed {
         connection: u64,
         at_ns: u64,
+        has_message: bool,
     },
 }
 
@@ -47,15 +48,17 @@ impl Ready {
         self.messages = 0;
     }
 
-    pub(super) fn closed(&mut self, connection: u64, at_ns: u64) {
-        self.items.push(Item::Closed { connection, at_ns });
+    pub(super) fn closed(&mut self, connection: u64, at_ns: u64, has_message: bool) {
+        self.items.push(Item::Closed { connection, at_ns, has_message });
     }
 
     pub(super) fn next(&mut self) -> Option<Done<'_>> {
         let item = *self.items.get(self.taken)?;
         self.taken += 1;
         Some(match item {
-            Item::Closed { connection, at_ns } => Done::Closed { connection, at_ns },
+            Item::Closed { connection, at_ns, has_message } => {
+                Done::Closed { connection, at_ns, has_message }
+            }
             Item::Message { connection, to_server, ends, at_ns, start, end } => Done::Message {
                 connection,
                 to_server,

@@ -47,7 +47,7 @@ impl Wire {
     fn query<'a>(&self, sequence: u32, payload: &'a [u8]) -> Segment<'a> {
         let (at_ns, from) = (self.now_ns + STEP_NS, self.client);
         let (syn, fin, rst) = (false, false, false);
-        Segment { at_ns, from, to: SERVER, to_server: true, sequence, syn, fin, rst, payload }
+        Segment { at_ns, from, to: SERVER, to_server: true, sequence, syn, fin, rst, payload, missing: 0 }
     }
 
     /// The next segment from the server, without flags.
@@ -62,7 +62,7 @@ impl Wire {
         let mut messages = 0;
         while let Some(done) = self.streams.next() {
             self.seen.push(match done {
-                Done::Closed { connection, at_ns } => Seen::Closed { connection, at_ns },
+                Done::Closed { connection, at_ns, .. } => Seen::Closed { connection, at_ns },
                 Done::Message { connection, to_server, client, server, at_ns, bytes } => {
                     assert_eq!((client.ip(), server), (CLIENT.ip(), SERVER));
                     messages += 1;

@@ -1,12 +1,13 @@
 //! Captures that are compressed.
 
-use std::io::Write as _;
+use std::io::{self, Cursor, Read, Write as _};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kqps_capture::Settings;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::bytes::{asked, pcap, read};
+use super::bytes::{asked, pcap, read, read_from};
 
 const RAW: u32 = 101;
 
@@ -59,6 +60,25 @@ fn damage_has_its_place_in_what_was_compressed() {
     }
 }
 
+/// A device that cannot be read.
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(5))
+    }
+}
+
+#[test]
+fn an_error_of_the_source_is_no_damage() {
+    for packed in [capture(), gzip(&capture()), zstd(&capture())] {
+        let half = packed[..packed.len() / 2].to_vec();
+        let outcome = read_from(Cursor::new(half).chain(Broken), &Settings::default());
+        let said = outcome.error.expect("an error");
+        assert!(said.starts_with("cannot read the capture: ") && said.contains("os error 5"), "{said}");
+    }
+}
+
 #[test]
 fn changed_bytes_do_not_pass_for_the_capture() {
     let mut changed = gzip(&capture());
@@ -70,9 +90,11 @@ fn changed_bytes_do_not_pass_for_the_capture() {
 
 #[test]
 fn compressed_text_is_no_capture() {
-    for packed in [gzip(b"a.example. A\n"), zstd(b"a.example. A\n")] {
+    for (name, packed) in [("gzip", gzip(b"a.example. A\n")), ("zstd", zstd(b"a.example. A\n"))] {
         let said = read(packed).error.expect("an error");
         assert!(said.starts_with("not a capture: it begins with the bytes 61 2e 65 78;"), "{said}");
+        let remedy = format!("Only captures may be compressed: unpack other files first, by `{name} -d`");
+        assert!(said.ends_with(&remedy), "{said}");
     }
     let said = read(gzip(b"")).error.expect("an error");
     assert!(said.starts_with("not a capture: it is empty;"), "{said}");

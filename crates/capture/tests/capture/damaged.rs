@@ -43,6 +43,17 @@ fn a_capture_may_end_anywhere() {
 }
 
 #[test]
+fn the_remedy_for_a_capture_that_ends_too_soon_helps() {
+    let mut whole = pcap(RAW, &[asked(1), asked(2)]);
+    whole.truncate(FILE_HEADER_BYTES + RECORD_BYTES + 20);
+    let said = error_of(whole.clone());
+    let (_, remedy) = said.split_once("; `head -c ").expect("a remedy");
+    let bytes: usize = remedy.split('`').next().and_then(|bytes| bytes.parse().ok()).expect("a number");
+    let outcome = read(whole[..bytes].to_vec());
+    assert_eq!((outcome.error.clone(), outcome.ids()), (None, vec![1]));
+}
+
+#[test]
 fn a_pcapng_capture_may_end_anywhere() {
     let parts = [LITTLE.section(), LITTLE.interface(101, 0, &[]), LITTLE.packet(0, AT_US, &PACKET)];
     let starts = [0, parts[0].len(), parts[0].len() + parts[1].len()];
@@ -117,7 +128,8 @@ fn blocks_of_impossible_lengths_are_errors() {
     check_block(&of_length(PACKET_BLOCK, 0xffff_fffc), most);
     check_block(&of_length(1, 0xffff_fffc), most);
     // What is passed over may have any length, but it must be there.
-    let what = "the capture ends within a block of 4294967292 bytes";
+    let what = "the capture ends within a block of 4294967292 bytes; `head -c 48` of the uncompressed capture keeps \
+                what is whole";
     check_block(&of_length(0x8000_0000, 0xffff_fffc), what);
 }
 

@@ -8,5 +8,6 @@ mod links;
 mod network;
 mod pcapng;
 mod properties;
+mod times;
 mod whys;
 mod written;

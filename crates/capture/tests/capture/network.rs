@@ -126,6 +126,20 @@ fn fragments_that_are_never_whole_are_counted_and_the_oldest_given_up() {
 }
 
 #[test]
+fn fragments_of_other_datagrams_take_no_room() {
+    let whole = datagram(client(), server(), 1);
+    let other = datagram(client(), SocketAddr::new(server().ip(), 2049), 1);
+    let mut packets = vec![fragment4(7, 0, false, &whole[..16])];
+    packets.extend((1000..2000).flat_map(|number| {
+        [fragment4(number, 0, false, &other[..16]), fragment4(number, 16, true, &other[16..])]
+    }));
+    packets.push(fragment4(7, 16, true, &whole[16..]));
+    let outcome = read(pcap(RAW, &packets));
+    let skipped = vec![(Why::OtherPort, 2000), (Why::Fragment, 1)];
+    assert_eq!((outcome.ids(), outcome.skipped()), (vec![1], skipped));
+}
+
+#[test]
 fn fragments_do_not_wait_forever() {
     let whole = datagram(client(), server(), 1);
     let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);

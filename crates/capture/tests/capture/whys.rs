@@ -72,6 +72,24 @@ fn packets_that_the_capture_cut_are_counted() {
 }
 
 #[test]
+fn what_a_capture_cut_of_a_connection_does_not_stop_it() {
+    let whole = |number, id| {
+        let payload = [&[0_u8, 19][..], &query(id)].concat();
+        let sequence = 1001 + 21 * u32::from(number);
+        ip(client(), server(), TCP, number, &tcp(client(), server(), sequence, ACK, &payload))
+    };
+    let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
+    for number in 0..6_u16 {
+        let packet = whole(number, number);
+        // The second one is cut within its header, the third one behind it, the fourth one within its message.
+        let bytes = [packet.len(), 39, 40, 50, packet.len(), packet.len()][usize::from(number)];
+        capture.extend(pcap_packet(1_700_000_000, u32::from(number) * 1000, &packet[..bytes], packet.len()));
+    }
+    let outcome = read(capture);
+    assert_eq!((outcome.ids(), outcome.skipped()), (vec![0, 4, 5], vec![(Why::Cut, 3)]));
+}
+
+#[test]
 fn bad_headers_are_counted() {
     let changed = |change: fn(&mut Vec<u8>)| {
         let mut packet = asked(1);
@@ -123,12 +141,40 @@ fn between_two_servers_the_message_says_what_it_is() {
 }
 
 #[test]
+fn between_two_servers_a_handshake_or_a_message_says_which_one_is_asked() {
+    let framed = |message: Vec<u8>| [vec![0, 19], message].concat();
+    for other in [[192, 0, 2, 1], [192, 0, 2, 99]] {
+        let other = SocketAddr::from((other, 53));
+        let segment = |number: u16, is_reply: bool, sequence, flags, payload: &[u8]| {
+            let (from, to) = if is_reply { (server(), other) } else { (other, server()) };
+            ip(from, to, TCP, number, &tcp(from, to, sequence, flags, payload))
+        };
+        let packets = [
+            segment(1, false, 1000, SYN, &[]),
+            segment(2, true, 5000, SYN | ACK, &[]),
+            segment(3, false, 1001, ACK, &[]),
+            segment(4, false, 1001, ACK, &framed(query(1))),
+            segment(5, true, 5001, ACK, &framed(reply(1))),
+        ];
+        for packets in [&packets[..], &packets[3..], &packets[4..]] {
+            let outcome = read(pcap(RAW, packets));
+            assert_eq!(outcome.messages.len(), packets.len().min(2));
+            assert_eq!(outcome.counts.skipped_by(Why::BadMessage), 0);
+            for message in outcome.messages {
+                assert_eq!((message.client, message.server, message.connection), (other, server(), Some(0)));
+            }
+        }
+    }
+}
+
+#[test]
 fn mirrored_packets_are_counted_once() {
     let at = |after_us: u32, packet: &[u8]| pcap_packet(1_700_000_000, after_us * 1000, packet, packet.len());
     let mut hopped = asked(1);
-    // One hop later, with other checksums.
+    // One hop later, with other checksums, of which the device computed that of UDP.
     hopped[8] -= 1;
     hopped[10] = 0xaa;
+    hopped[26..28].copy_from_slice(&[0x12, 0x34]);
     let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
     capture.extend(at(100_000, &asked(1)));
     capture.extend(at(100_010, &hopped));
@@ -138,6 +184,16 @@ fn mirrored_packets_are_counted_once() {
     capture.extend(at(102_001, &asked(1)));
     let outcome = read(capture);
     assert_eq!((outcome.ids(), outcome.skipped()), (vec![1, 1, 1], vec![(Why::Duplicate, 1)]));
+}
+
+#[test]
+fn a_flood_of_equal_packets_is_not_taken_for_copies_alone() {
+    let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
+    for number in 0..100 {
+        capture.extend(pcap_packet(1_700_000_000, number * 1000, &asked(0), asked(0).len()));
+    }
+    let outcome = read(capture);
+    assert_eq!((outcome.counts.queries, outcome.skipped()), (50, vec![(Why::Duplicate, 50)]));
 }
 
 #[test]
@@ -160,6 +216,24 @@ fn segments_that_complete_no_message_are_counted() {
     assert_eq!(outcome.messages[0].at_ns, AT_NS + 2 * GAP_NS);
     let skipped = [(Why::TcpControl, 1), (Why::TcpPart, 1), (Why::TcpRepeated, 1)];
     assert_eq!(outcome.skipped(), skipped);
+}
+
+#[test]
+fn what_waits_for_missing_bytes_comes_out_at_the_end() {
+    let payload = |id| [&[0_u8, 19][..], &query(id)].concat();
+    let segment = |number, sequence, payload: &[u8]| {
+        ip(client(), server(), TCP, number, &tcp(client(), server(), sequence, ACK, payload))
+    };
+    // The bytes from 1022 to 1042 are missing.
+    let packets = [
+        segment(1, 1001, &payload(1)),
+        segment(2, 1043, &payload(3)),
+        segment(3, 1064, &[payload(4), payload(5)].concat()),
+    ];
+    let outcome = read(pcap(RAW, &packets));
+    assert_eq!((outcome.ids(), outcome.counts.further), (vec![1, 3, 4, 5], 3));
+    assert_eq!(outcome.skipped(), [(Why::TcpPart, 2)]);
+    assert!(outcome.closed.is_empty(), "the connection is open when the capture ends");
 }
 
 #[test]

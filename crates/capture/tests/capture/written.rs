@@ -1,5 +1,7 @@
 //! What the writer writes: read back, and its checksums compared by another implementation.
 
+use std::net::SocketAddr;
+
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use kqps_capture::write::{Segment, Writer};
@@ -136,6 +138,19 @@ fn a_capture_may_begin_in_the_middle_of_a_connection() {
     }
     let outcome = read(writer.finish().expect("memory takes all"));
     assert_eq!(outcome.ids(), [1, 1, 2, 2]);
+}
+
+#[test]
+fn connections_without_messages_have_no_end() {
+    let mut writer = Writer::new(Vec::new()).expect("memory takes all");
+    for port in 0..100 {
+        let flood = SocketAddr::new(client().ip(), 10_000 + port);
+        writer.tcp_connect(AT_NS, flood, server()).expect("memory takes all");
+        writer.tcp_reset(AT_NS, server(), flood).expect("memory takes all");
+    }
+    writer.tcp_query(AT_NS, client(), server(), &query(1), None).expect("memory takes all");
+    let outcome = read(writer.finish().expect("memory takes all"));
+    assert_eq!((outcome.ids(), outcome.closed), (vec![1], vec![100]));
 }
 
 #[test]

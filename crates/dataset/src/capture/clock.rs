@@ -1,4 +1,4 @@
-//! The times of a capture: from its first query, and never decreasing.
+//! The times of a capture: from its first query, and never decreasing. The reader has put them in order but for 5 s.
 
 /// The account of times.
 #[derive(Default)]

@@ -1,44 +1,50 @@
 //! What a response in the capture says of the right answer.
 
-use kqps_message::{Header, edns};
+use kqps_message::question::QUESTION_TAIL_BYTES;
+use kqps_message::{Header, edns, rtype};
 
 use crate::answer::Digest;
 use crate::encoded::NO_RCODE;
 
 /// The rcode of a response to a COOKIE option, which is removed from queries (RFC 7873, section 8).
 const BADCOOKIE: u16 = 23;
-/// The rcode of a response to a TSIG record that the server does not accept, which is removed too (RFC 8945, section
-/// 5.2).
-const NOTAUTH: u16 = 9;
 
-/// An rcode and the digest of an answer, in 16 bytes.
+/// An rcode and the digest of an answer, and how long after its query the response came, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expectation {
     digest: u64,
+    after_us: u32,
     rcode: u16,
     has_digest: bool,
 }
 
 impl Expectation {
     /// Nothing is expected.
-    pub(super) const NONE: Self = Self { digest: 0, rcode: NO_RCODE, has_digest: false };
+    pub(super) const NONE: Self = Self { digest: 0, after_us: 0, rcode: NO_RCODE, has_digest: false };
 
-    /// What a response with this header says. A truncated one need not hold the whole answer, so its rcode alone is
-    /// expected. `scratch` is a buffer to reuse, with any content.
-    pub(super) fn of(header: Header<'_>, response: &[u8], scratch: &mut Vec<u8>) -> Self {
+    /// What a response with this header says to this question. A truncated one need not hold the whole answer, nor does
+    /// the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to reuse, with any
+    /// content.
+    pub(super) fn of(header: Header<'_>, response: &[u8], question: &[u8], scratch: &mut Vec<u8>) -> Self {
         let rcode = edns::rcode(header, response);
         if rcode == BADCOOKIE {
             return Self::NONE;
         }
-        let is_whole = !header.is_truncated();
+        let is_whole = !header.is_truncated() && !is_transfer(question);
         let digest = if is_whole { Digest::of_reply(response, rcode, scratch) } else { None };
-        Self { digest: digest.map(Digest::number).unwrap_or_default(), rcode, has_digest: digest.is_some() }
+        let (number, has_digest) = (digest.map(Digest::number).unwrap_or_default(), digest.is_some());
+        Self { digest: number, after_us: 0, rcode, has_digest }
     }
 
-    /// What is left of the expectation for a query that has lost its signature.
+    /// The same from a response that came so long after its query, ns.
     #[must_use]
-    pub(super) fn unsigned(self) -> Self {
-        if self.rcode == NOTAUTH { Self::NONE } else { self }
+    pub(super) fn after(self, ns: u64) -> Self {
+        Self { after_us: u32::try_from(ns / 1000).unwrap_or(u32::MAX), ..self }
+    }
+
+    /// How long after its query the response came, ns; 0 if there was none.
+    pub(super) fn after_ns(self) -> u64 {
+        u64::from(self.after_us) * 1000
     }
 
     pub(super) fn rcode(self) -> Option<u16> {
@@ -50,6 +56,12 @@ impl Expectation {
     }
 }
 
+/// Whether a question asks for the transfer of a zone: AXFR or IXFR.
+pub(super) fn is_transfer(question: &[u8]) -> bool {
+    let tail = question.len().checked_sub(QUESTION_TAIL_BYTES).and_then(|at| question[at..].first_chunk());
+    tail.is_some_and(|qtype| matches!(u16::from_be_bytes(*qtype), rtype::AXFR | rtype::IXFR))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,7 +71,7 @@ mod tests {
     fn of(flags: [u8; 2], tail: &[u8], additionals: u8) -> Expectation {
         let header = [7, 7, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, additionals];
         let response = [&header[..], QUESTION, tail].concat();
-        Expectation::of(Header::of(&response).expect("a header"), &response, &mut Vec::new())
+        Expectation::of(Header::of(&response).expect("a header"), &response, QUESTION, &mut Vec::new())
     }
 
     #[test]
@@ -78,13 +90,21 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_a_removed_part_says_nothing() {
+    fn what_answers_a_removed_cookie_says_nothing() {
         // The OPT record holds the upper bits of the rcode: 1 × 16 + 7.
         assert_eq!(of([0x80, 7], b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00", 1), Expectation::NONE);
-        let not_authorised = of([0x80, 9], b"", 0);
-        assert_eq!(not_authorised.rcode(), Some(9));
-        assert_eq!(not_authorised.unsigned(), Expectation::NONE);
-        assert_eq!(of([0x80, 5], b"", 0).unsigned(), of([0x80, 5], b"", 0));
+    }
+
+    #[test]
+    fn a_transfer_says_the_rcode_alone() {
+        for (qtype, is_it) in [(1, false), (250, false), (251, true), (252, true), (253, false)] {
+            let question = [&b"\x04test\0\x00"[..], &[qtype], b"\x00\x01"].concat();
+            let response = [&[7, 7, 0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &question].concat();
+            let header = Header::of(&response).expect("a header");
+            let expected = Expectation::of(header, &response, &question, &mut Vec::new());
+            assert_eq!((expected.rcode(), expected.answer().is_none()), (Some(0), is_it), "{qtype}");
+        }
+        assert!(!is_transfer(b"\x00\xfc\x00") && !is_transfer(b""));
     }
 
     #[test]

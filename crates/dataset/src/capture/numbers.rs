@@ -38,6 +38,11 @@ impl<const BYTES: usize> Numbers<BYTES> {
     }
 
     /// The keys in the order of their numbers.
+    pub(super) fn keys(&self) -> &[[u8; BYTES]] {
+        &self.keys
+    }
+
+    /// The same, without the table.
     pub(super) fn into_keys(self) -> Vec<[u8; BYTES]> {
         self.keys
     }

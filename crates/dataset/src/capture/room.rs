@@ -110,8 +110,9 @@ impl Room {
         }
     }
 
-    /// Gives a response to the latest open query of its exchange. Returns false if there is none.
-    pub(super) fn answer(&mut self, exchange: u64, expectation: Expectation) -> bool {
+    /// Gives a response, which came at this time, to the latest open query of its exchange. Returns false if there is
+    /// none.
+    pub(super) fn answer(&mut self, exchange: u64, at_ns: u64, expectation: Expectation) -> bool {
         let mut number = self.buckets[bucket_of(exchange)];
         while number != NONE && self.slots[number as usize].waiting.exchange != exchange {
             number = self.slots[number as usize].older;
@@ -121,7 +122,8 @@ impl Room {
         }
         self.unlink(number);
         let waiting = &mut self.slots[number as usize].waiting;
-        (waiting.expectation, waiting.state) = (expectation, State::Answered);
+        let after_ns = at_ns.saturating_sub(waiting.at_ns);
+        (waiting.expectation, waiting.state) = (expectation.after(after_ns), State::Answered);
         true
     }
 
@@ -220,8 +222,8 @@ mod tests {
         {
             room.put(query(at_ns, exchange), message);
         }
-        assert!(room.answer(one, Expectation::NONE) && room.answer(one, Expectation::NONE));
-        assert!(room.answer(other, Expectation::NONE) && !room.answer(other, Expectation::NONE));
+        assert!(room.answer(one, 9, Expectation::NONE) && room.answer(one, 9, Expectation::NONE));
+        assert!(room.answer(other, 9, Expectation::NONE) && !room.answer(other, 9, Expectation::NONE));
         let expected = [
             (1, State::Open, b"a".to_vec()),
             (2, State::Answered, b"b".to_vec()),
@@ -230,8 +232,8 @@ mod tests {
             (5, State::Answered, b"e".to_vec()),
         ];
         assert_eq!(all(&mut room), expected);
-        assert!(!room.answer(one, Expectation::NONE), "it has left");
-        assert!(!room.answer(third, Expectation::NONE), "it has left");
+        assert!(!room.answer(one, 9, Expectation::NONE), "it has left");
+        assert!(!room.answer(third, 9, Expectation::NONE), "it has left");
         assert!(room.buckets.iter().all(|bucket| *bucket == NONE));
     }
 

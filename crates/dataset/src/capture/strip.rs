@@ -1,5 +1,6 @@
 //! Removes from a captured query what is worth nothing when it is sent again: its TSIG record, whose signature covers
-//! time and ID (RFC 8945), and COOKIE options, which belong to a client's address (RFC 7873).
+//! time and ID (RFC 8945), and COOKIE options, which belong to a client's address (RFC 7873). And what names a client:
+//! options with addresses of its device, and the bits of its subnet behind /24 or /48.
 
 use std::ops::Range;
 
@@ -7,14 +8,26 @@ use kqps_message::{Header, question, record, rtype};
 
 /// The option code of COOKIE (RFC 7873, section 4).
 const COOKIE: u16 = 10;
+/// The option code of a client's subnet (RFC 7871).
+const SUBNET: u16 = 8;
+/// Option codes by which forwarders name the client's device: its MAC address (dnsmasq: 65001 and 65073), and device,
+/// organisation and address for Cisco Umbrella.
+const IDENTITIES: [u16; 3] = [65001, 65073, 20292];
 /// The bytes of an option's code and length.
 const OPTION_BYTES: usize = 4;
+/// The bytes of a subnet's family and two prefix lengths, before its address.
+const SUBNET_BYTES: usize = 4;
 
 /// What a query had and has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is counted on its own")]
 pub(super) struct Stripped {
     pub(super) signature: bool,
     pub(super) cookie: bool,
+    /// A client subnet that was longer than /24 or /48.
+    pub(super) subnet: bool,
+    /// An option that names the client's device.
+    pub(super) identity: bool,
 }
 
 /// Strips a query. One whose records cannot be read stays as it is.
@@ -23,8 +36,7 @@ pub(super) fn strip(message: &mut Vec<u8>) -> Stripped {
         return Stripped::default();
     }
     let signature = remove_signature(message);
-    let cookie = remove_cookies(message);
-    Stripped { signature, cookie }
+    Stripped { signature, ..strip_options(message) }
 }
 
 fn remove_signature(message: &mut Vec<u8>) -> bool {
@@ -35,25 +47,58 @@ fn remove_signature(message: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Removes the COOKIE options of the OPT record, in one pass. The others stay as they are.
-fn remove_cookies(message: &mut Vec<u8>) -> bool {
-    let Some(Found { data, .. }) = additional(message, rtype::OPT) else { return false };
+/// Removes or shortens options of the OPT record, in one pass. The others stay as they are.
+fn strip_options(message: &mut Vec<u8>) -> Stripped {
+    let mut stripped = Stripped::default();
+    let Some(Found { data, .. }) = additional(message, rtype::OPT) else { return stripped };
     let (mut at, mut kept) = (data.start, data.start);
     while at < data.end {
         let (code, bytes) = option_at(&message[at..data.end]);
-        if code != Some(COOKIE) {
-            message.copy_within(at..at + bytes, kept);
-            kept += bytes;
-        }
+        let kept_bytes = match code {
+            Some(COOKIE) => {
+                stripped.cookie = true;
+                0
+            }
+            Some(code) if IDENTITIES.contains(&code) => {
+                stripped.identity = true;
+                0
+            }
+            Some(SUBNET) => {
+                let (is_shorter, kept_bytes) = shorten_subnet(&mut message[at..at + bytes]);
+                stripped.subnet |= is_shorter;
+                kept_bytes
+            }
+            _ => bytes,
+        };
+        message.copy_within(at..at + kept_bytes, kept);
+        kept += kept_bytes;
         at += bytes;
     }
-    if kept == data.end {
-        return false;
+    if kept < data.end {
+        message.drain(kept..data.end);
+        let data_bytes = (kept - data.start) as u16;
+        message[data.start - 2..data.start].copy_from_slice(&data_bytes.to_be_bytes());
     }
-    message.drain(kept..data.end);
-    let data_bytes = (kept - data.start) as u16;
-    message[data.start - 2..data.start].copy_from_slice(&data_bytes.to_be_bytes());
-    true
+    stripped
+}
+
+/// Shortens the option of a client subnet to the client's network: /24 of IPv4, /48 of IPv6. Returns whether it was
+/// longer, and the bytes that it has then. Those behind are unused.
+fn shorten_subnet(option: &mut [u8]) -> (bool, usize) {
+    let bytes = option.len();
+    let Some((head, subnet)) = option.split_first_chunk_mut::<OPTION_BYTES>() else { return (false, bytes) };
+    let (longest, address_bytes) = match subnet {
+        [0, 1, ..] => (24, 3),
+        [0, 2, ..] => (48, 6),
+        _ => return (false, bytes),
+    };
+    let subnet_bytes = subnet.len().min(SUBNET_BYTES + address_bytes);
+    let is_longer = subnet.get(2).is_some_and(|prefix| *prefix > longest) || subnet_bytes < subnet.len();
+    if let Some(prefix) = subnet.get_mut(2) {
+        *prefix = longest.min(*prefix);
+    }
+    head[2..].copy_from_slice(&(subnet_bytes as u16).to_be_bytes());
+    (is_longer, OPTION_BYTES + subnet_bytes)
 }
 
 /// The code and the length of the first option of some. What is no whole option is taken as one without a code.
@@ -109,7 +154,7 @@ mod tests {
 
     fn stripped(message: &[u8]) -> (Vec<u8>, bool, bool) {
         let mut message = message.to_vec();
-        let Stripped { signature, cookie } = strip(&mut message);
+        let Stripped { signature, cookie, .. } = strip(&mut message);
         (message, signature, cookie)
     }
 
@@ -131,6 +176,29 @@ mod tests {
             let (with, without) = (opt(&options), opt(&left));
             assert_eq!(stripped(&message(&[&with])), (message(&[&without]), false, true));
             assert_eq!(stripped(&message(&[&with, TSIG])), (message(&[&without]), true, true));
+        }
+    }
+
+    #[test]
+    fn what_names_a_client_is_shortened_or_goes() {
+        let long = b"\x00\x08\x00\x08\x00\x01\x20\x00\xc0\x00\x02\x07";
+        let long6 = b"\x00\x08\x00\x0b\x00\x02\x38\x00\x20\x01\x0d\xb8\x00\x01\x77";
+        let short6 = b"\x00\x08\x00\x0a\x00\x02\x30\x00\x20\x01\x0d\xb8\x00\x01";
+        let nothing = b"\x00\x08\x00\x04\x00\x01\x00\x00";
+        let mac = b"\xfd\xe9\x00\x06\x02\x00\x00\x00\x00\x01";
+        let device = b"\x4f\x44\x00\x04ODNS";
+        let text = b"\xfe\x31\x00\x02ab";
+        for (options, left, subnet, identity) in [
+            (vec![&long[..]], vec![SUBNET], true, false),
+            (vec![&long[..], PADDING], vec![SUBNET, PADDING], true, false),
+            (vec![PADDING, &long6[..], COOKIE], vec![PADDING, &short6[..]], true, false),
+            (vec![&mac[..], SUBNET, &device[..], &text[..]], vec![SUBNET], false, true),
+            (vec![&nothing[..], &short6[..]], vec![&nothing[..], &short6[..]], false, false),
+        ] {
+            let mut with = message(&[&opt(&options)]);
+            let stripped = strip(&mut with);
+            assert_eq!(with, message(&[&opt(&left)]));
+            assert_eq!((stripped.subnet, stripped.identity), (subnet, identity));
         }
     }
 

@@ -63,6 +63,27 @@ fn no_address_is_in_the_encoded_form() {
 }
 
 #[test]
+fn servers_are_counted_and_so_are_those_that_ask_others() {
+    let (client, resolver) = (end("192.0.2.1:1000"), end("198.51.100.1:53"));
+    let traffic = capture(|writer| {
+        writer.udp(START_NS, client, resolver, &query(1, "www"))?;
+        for server in ["203.0.113.1:53", "203.0.113.2:53"] {
+            writer.udp(START_NS + MS, end("198.51.100.1:4000"), end(server), &query(2, "www"))?;
+        }
+        Ok(())
+    });
+    let mut bench = Bench::new();
+    for client in [Client::Address, Client::AddressAndPort] {
+        bench.options.capture.client = client;
+        let dataset = bench.open(&traffic).expect("a capture");
+        assert_eq!((facts(&dataset).servers, facts(&dataset).servers_asking), (3, 1));
+    }
+    bench.options.capture.servers = vec![resolver.ip()];
+    let dataset = bench.open(&traffic).expect("a capture");
+    assert_eq!((facts(&dataset).servers, facts(&dataset).servers_asking), (1, 0));
+}
+
+#[test]
 fn queries_to_one_server_can_be_taken_alone() {
     let client = end("192.0.2.1:1000");
     let traffic = capture(|writer| {

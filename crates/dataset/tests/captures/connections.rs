@@ -58,11 +58,31 @@ fn a_connection_for_each_query_begins_and_ends_with_it() {
     let dataset = Bench::new().open(&traffic).expect("a capture");
     for (index, captured) in captured(&dataset).iter().enumerate() {
         assert_eq!((captured.carried, captured.place), (Carried::Tcp, 0), "{index}");
-        assert_eq!((captured.begins, captured.ends, captured.idle_ms), (true, true, 5), "{index}");
+        assert_eq!((captured.begins, captured.ends, captured.idle_ms), (true, true, 0), "{index}");
         assert_eq!(captured.due_ns, index as u64 * 10 * MS);
     }
     let facts = facts(&dataset);
     assert_eq!((facts.places, facts.connections, facts.answered, facts.retried), (1, 2000, 2000, 0));
+}
+
+#[test]
+fn idle_time_counts_from_the_last_response() {
+    let (client, server) = (end("192.0.2.1:1001"), end("198.51.100.1:53"));
+    let (one, two) = (query(1, "a"), query(2, "b"));
+    // Responses in the other order, the second one after its query has left those that wait.
+    let traffic = capture(|writer| {
+        writer.tcp_connect(START_NS, client, server)?;
+        writer.tcp_message(START_NS, client, server, &one)?;
+        writer.tcp_message(START_NS + MS, client, server, &two)?;
+        writer.tcp_message(START_NS + 101 * MS, server, client, &response(&two, [0x84, 0], 1))?;
+        writer.udp(START_NS + 5050 * MS, client, server, &query(3, "c"))?;
+        writer.tcp_message(START_NS + 4990 * MS, server, client, &response(&one, [0x84, 3], 0))?;
+        writer.tcp_close(START_NS + 5240 * MS, client, server)
+    });
+    let dataset = Bench::new().open(&traffic).expect("a capture");
+    let all = captured(&dataset);
+    assert_eq!((all[1].ends, all[1].idle_ms), (true, 250));
+    assert_eq!(facts(&dataset).answered, 2);
 }
 
 #[test]

@@ -59,6 +59,18 @@ fn signatures_and_cookies_are_removed_and_counted() {
 }
 
 #[test]
+fn what_names_a_client_is_shortened_or_removed_and_counted() {
+    let long = opt(b"\x00\x08\x00\x08\x00\x01\x20\x00\xc0\x00\x02\x07");
+    let mac = opt(b"\xfd\xe9\x00\x06\x02\x00\x00\x00\x00\x01");
+    let queries = [with("long", &[&long]), with("mac", &[&mac]), with("short", &[&opt(SUBNET)])];
+    let dataset = Bench::new().open(&asked(&queries, None)).expect("a capture");
+    let messages: Vec<&[u8]> = dataset.iter().map(|query| query.message).collect();
+    let expected = [with("long", &[&opt(SUBNET)]), with("mac", &[&opt(b"")]), with("short", &[&opt(SUBNET)])];
+    assert_eq!(messages, expected);
+    assert_eq!((facts(&dataset).subnets, facts(&dataset).identities, facts(&dataset).cookies), (1, 1, 0));
+}
+
+#[test]
 fn edns_is_added_to_captured_queries_as_to_others() {
     let queries = [with("without", &[]), with("signed", &[TSIG]), with("with", &[&opt(SUBNET)])];
     let flags = |bench: &Bench| {

@@ -125,6 +125,43 @@ fn a_response_that_is_too_late_says_nothing() {
 }
 
 #[test]
+fn of_a_zone_transfer_the_rcode_alone_is_expected() {
+    let mut transfer = query(1, "zone");
+    let qtype = transfer.len() - 3;
+    transfer[qtype] = 252;
+    let first = response(&transfer, NOERROR, 3);
+    let dataset = Bench::new().open(&exchanged(&[(0, false, transfer), (1, true, first)]));
+    let dataset = dataset.expect("a capture");
+    assert_eq!((facts(&dataset).transfers, facts(&dataset).answered, dataset.answers()), (1, 1, 0));
+    assert_eq!(expected(dataset), [(Some(0), None)]);
+}
+
+#[test]
+fn a_slow_response_reaches_a_record_that_was_written_before() {
+    let slow = [query(1, "slow"), query(2, "refused"), query(3, "cut")];
+    let flags = [NXDOMAIN, [0x84, 5], [0x86, 0]];
+    let answers: Vec<_> = slow.iter().zip(flags).map(|(query, flags)| response(query, flags, 0)).collect();
+    // More queries than can wait, and more than a buffer holds.
+    let between = (10..110_000_u64).map(|index| (index * 10_000, false, query(index as u16, "between")));
+    let messages: Vec<_> = (0..3_u64)
+        .map(|index| (index, false, slow[index as usize].clone()))
+        .chain(between)
+        .chain((0..3).map(|index| (2 * SECOND + index as u64, true, answers[index].clone())))
+        .collect();
+    let bench = Bench::new();
+    let traffic = exchanged(&messages);
+    for _ in 0..2 {
+        let dataset = bench.open(&traffic).expect("a capture");
+        assert_eq!((facts(&dataset).answered, dataset.answers(), bench.cached().len()), (3, 2, 1));
+        let known = expected(dataset);
+        assert_eq!(known[0], (Some(3), digest(&answers[0], 3)));
+        assert_eq!(known[1], (Some(5), digest(&answers[1], 5)));
+        assert_eq!(known[2], (Some(0), None), "it was truncated");
+        assert!(known[3..].iter().all(|known| *known == (None, None)));
+    }
+}
+
+#[test]
 fn a_retry_over_tcp_is_counted_and_kept() {
     let server = end(SERVER);
     let [udp, tcp, unrelated] = [CLIENT, "192.0.2.1:2000", "192.0.2.2:2000"].map(end);

@@ -49,13 +49,41 @@ fn the_first_packet_need_not_have_the_first_query() {
 }
 
 #[test]
-fn what_comes_too_late_to_be_sorted_is_due_with_the_query_before_it() {
+fn a_stamp_long_before_all_others_is_due_with_the_query_before_it() {
     let traffic = asked(&[(0, "a"), (20 * SECOND, "b"), (40 * SECOND, "d"), (SECOND, "c")]);
     let dataset = Bench::new().open(&traffic).expect("a capture");
-    assert_eq!(labels(&dataset), ["a", "b", "c", "d"]);
+    assert_eq!(labels(&dataset), ["a", "b", "d", "c"]);
     let dues: Vec<u64> = captured(&dataset).iter().map(|captured| captured.due_ns / SECOND).collect();
-    assert_eq!(dues, [0, 20, 20, 40]);
-    assert_eq!((facts(&dataset).sorted, facts(&dataset).late), (1, 1));
+    assert_eq!(dues, [0, 20, 40, 40]);
+    let facts = facts(&dataset);
+    assert_eq!((facts.sorted, facts.late, facts.steps, facts.strays), (0, 0, 0, 1));
+}
+
+#[test]
+fn due_times_go_on_when_the_clock_is_set_back() {
+    let (client, server) = (end("192.0.2.1:1000"), end("198.51.100.1:53"));
+    let other = end("192.0.2.2:1000");
+    // A query every millisecond. After a second the clock is set back by 10 s.
+    let stamp = |index: u64| START_NS + index * MS - if index < 1000 { 0 } else { 10 * SECOND };
+    let traffic = capture(|writer| {
+        writer.tcp_connect(stamp(0), other, server)?;
+        writer.tcp_message(stamp(0), other, server, &query(1, "kept"))?;
+        for index in 0..2000 {
+            writer.udp(stamp(index), client, server, &query(index as u16, "www"))?;
+        }
+        writer.tcp_close(stamp(2000), other, server)
+    });
+    let dataset = Bench::new().open(&traffic).expect("a capture");
+    let all = captured(&dataset);
+    assert_eq!((all[0].carried, all[0].ends, all[0].idle_ms), (Carried::Tcp, true, 1999));
+    for (index, captured) in all[1..].iter().enumerate() {
+        let index = index as u64;
+        // The first one after the step is due with the one before it.
+        assert_eq!(captured.due_ns, if index < 1000 { index * MS } else { (index - 1) * MS });
+    }
+    let facts = facts(&dataset);
+    assert_eq!((facts.steps, facts.strays, facts.sorted, facts.late), (1, 0, 0, 0));
+    assert_eq!((facts.first_unix_ns, facts.duration_ns), (START_NS, 1998 * MS));
 }
 
 #[test]
@@ -72,10 +100,10 @@ fn a_time_far_from_all_others_disturbs_no_other_query() {
         Ok(())
     });
     let dataset = Bench::new().open(&traffic).expect("a capture");
-    assert_eq!(labels(&dataset), ["a", "b", "c", "d", "far"]);
+    assert_eq!(labels(&dataset), ["a", "b", "far", "c", "d"]);
     let dues: Vec<u64> = captured(&dataset).iter().map(|captured| captured.due_ns / MS).collect();
-    assert_eq!(dues, [0, 10, 20, 30, 3_600_000]);
-    assert_eq!((facts(&dataset).answered, facts(&dataset).late), (5, 0));
+    assert_eq!(dues, [0, 10, 10, 20, 30]);
+    assert_eq!((facts(&dataset).answered, facts(&dataset).late, facts(&dataset).strays), (5, 0, 2));
 }
 
 #[test]

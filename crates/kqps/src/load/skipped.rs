@@ -4,6 +4,9 @@
 use kqps_dataset::{CaptureFacts, Dataset};
 use kqps_lab::words::counted;
 
+/// The number of servers that stands for as many or more.
+const SERVERS_MOST: u32 = 64;
+
 /// What a capture has, and what of it is no query.
 pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
     let CaptureFacts { packets, queries, responses, .. } = facts;
@@ -17,10 +20,41 @@ pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
     )
 }
 
-/// One sentence for each kind of line.
-pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
+/// One sentence for each doubt about a capture: whose queries it has, and its clock.
+fn doubts(dataset: &Dataset, facts: &CaptureFacts) -> Vec<String> {
     let file = dataset.path().display();
     let mut said = Vec::new();
+    if facts.servers > 1 {
+        let more = if facts.servers == SERVERS_MOST { " or more" } else { "" };
+        let asking = match facts.servers_asking {
+            0 => String::new(),
+            1 => ", one of which asks others, as a resolver does".to_owned(),
+            asking => format!(", {asking} of which ask others, as resolvers do"),
+        };
+        said.push(format!(
+            "{file} has queries to {}{more} servers{asking}; --captured-server ADDR takes those to one",
+            facts.servers
+        ));
+    }
+    if facts.steps > 0 {
+        said.push(format!(
+            "the clock of {file} goes back by more than 5 s {}; from there on its gaps are kept",
+            counted(facts.steps, "time")
+        ));
+    }
+    if facts.strays > 0 {
+        said.push(format!(
+            "{} of {file} had a time far from those around it, and got the time before it",
+            counted(facts.strays, "packet")
+        ));
+    }
+    said
+}
+
+/// One sentence for each kind of line, and for each doubt about a capture.
+pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
+    let file = dataset.path().display();
+    let mut said = dataset.capture().map_or_else(Vec::new, |facts| doubts(dataset, facts));
     if dataset.skipped() > 0 {
         let causes: Vec<String> =
             dataset.skipped_causes().map(|(cause, count)| format!("{cause}: {count}")).collect();

@@ -120,7 +120,8 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len() * 2).max(1));
         let (seen, counts, failed) = read_with(&bytes, &Settings::default());
-        prop_assert!(seen.len() as u64 <= 2 * counts.packets);
+        // A frame brings two messages at most, and one connection may end for it.
+        prop_assert!(seen.len() as u64 <= 3 * counts.packets);
         if let Some(CaptureError::Damaged { offset, .. }) = failed {
             prop_assert!(offset <= bytes.len() as u64);
         } else {

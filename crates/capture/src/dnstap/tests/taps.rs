@@ -64,7 +64,27 @@ fn a_query_and_its_response() {
 }
 
 #[test]
-fn the_first_frame_of_a_side_decides_which_side_is_taken() {
+fn a_response_brings_its_query_unless_that_had_a_frame() {
+    let both = [message(S_NS, Kind::Query, QUERY), message(S_NS + S_NS / 2, Kind::Response, REPLY)];
+    let (seen, counts) = read(&stream(&[client_response()]));
+    assert_eq!(seen, both);
+    assert_eq!((counts.packets, counts.queries, counts.responses, counts.further), (1, 1, 1, 1));
+    // Another client with the same query, a query without a time, and one after its response.
+    let other = Tap { query_port: Some(40_001), ..client_response() };
+    let (_, counts) = read(&stream(&[client_query(), client_response(), other]));
+    assert_eq!((counts.packets, counts.queries, counts.responses, counts.further), (3, 2, 2, 1));
+    for query_time_sec in [None, Some(2)] {
+        let (seen, _) = read(&stream(&[Tap { query_time_sec, ..client_response() }]));
+        assert_eq!(seen[0], message(S_NS + S_NS / 2, Kind::Query, QUERY));
+    }
+    // A query that cannot be taken leaves the response alone.
+    let bad = Tap { query_message: Some(REPLY.to_vec()), ..client_response() };
+    let (seen, counts) = read(&stream(&[bad]));
+    assert_eq!((seen, counts.further), (both[1..].to_vec(), 0));
+}
+
+#[test]
+fn what_the_server_received_is_taken_as_a_resolver_or_as_an_authority() {
     let of_type = |tap: Tap, kind: i32| Tap { kind: Some(kind), ..tap };
     let auth = [of_type(client_query(), proto::AUTH_QUERY), of_type(client_response(), proto::AUTH_RESPONSE)];
     let resolver = [of_type(client_query(), 3), of_type(client_response(), 4), of_type(client_query(), 99)];
@@ -72,10 +92,13 @@ fn the_first_frame_of_a_side_decides_which_side_is_taken() {
     for (first, second) in [(&client, &auth), (&auth, &client)] {
         let taps: Vec<Tap> = resolver.iter().chain(first).chain(second).chain(first).cloned().collect();
         let (seen, counts) = read(&stream(&taps));
-        assert_eq!(seen.len(), 4);
-        assert_eq!((counts.packets, counts.queries, counts.responses), (9, 2, 2));
-        assert_eq!(skipped(&counts), [(Why::OtherTap, 5)]);
+        assert_eq!(seen.len(), 6);
+        assert_eq!((counts.packets, counts.queries, counts.responses), (9, 3, 3));
+        assert_eq!(skipped(&counts), [(Why::OtherTap, 3)]);
     }
+    // BIND writes a query without RD as one to an authority, whatever the response's kind is.
+    let (seen, counts) = read(&stream(&[auth[0].clone(), client[1].clone()]));
+    assert_eq!((seen.len(), counts.queries, counts.responses), (2, 1, 1));
 }
 
 #[test]

@@ -4,6 +4,25 @@ use super::super::half::{GAP_NS, GAP_SEGMENTS_MOST};
 use super::*;
 
 #[test]
+fn what_the_capture_left_out_of_a_segment_is_not_waited_for() {
+    let mut wire = Wire::new();
+    wire.connect();
+    let two = [asked(1), asked(2)].concat();
+    // The first message was captured, and a part of the second one.
+    let cut = Segment { missing: 24, ..wire.query(1, &two[..40]) };
+    assert_eq!(wire.take(cut), Ok(1));
+    assert_eq!(wire.take(wire.query(65, &asked(3))), Ok(1));
+    // Nothing but the header was captured, and the flag behind it counts.
+    assert_eq!(wire.take(Segment { missing: 32, ..wire.query(97, &[]) }), Err(Why::Cut));
+    assert_eq!(wire.take(wire.query(129, &asked(5))), Ok(1));
+    assert_eq!(wire.take(Segment { missing: 32, fin: true, ..wire.query(161, &[]) }), Err(Why::Cut));
+    assert_eq!(wire.ids(), [1, 3, 5]);
+    assert_eq!(wire.take(Segment { fin: true, ..wire.reply(1001, &[]) }), Err(Why::TcpControl));
+    assert_eq!(wire.closed(), [(0, wire.now_ns)]);
+    assert_eq!(wire.streams.held_bytes, 0);
+}
+
+#[test]
 fn segments_in_another_order() {
     let mut wire = Wire::new();
     wire.connect();

@@ -39,6 +39,22 @@ fn the_connection_used_least_recently_goes_first() {
 }
 
 #[test]
+fn a_flood_of_syns_pushes_out_no_connection_with_messages() {
+    let mut wire = Wire::with_limits(Limits { connections: 3, ..LIMITS });
+    wire.connect();
+    assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
+    for number in 1..100 {
+        client(&mut wire, number);
+        assert_eq!(wire.syn(0), Err(Why::TcpControl));
+    }
+    assert!(wire.closed().iter().all(|(connection, _)| *connection != 0));
+    client(&mut wire, 0);
+    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.query(33, &asked(2))), Ok(1));
+    assert_eq!(wire.streams.connections, 100);
+}
+
+#[test]
 fn the_connection_that_holds_bytes_for_the_longest_time_goes_first() {
     let mut wire = Wire::with_limits(Limits { held_bytes: 2_000, ..LIMITS });
     for number in 0..4 {

@@ -37,6 +37,23 @@ fn a_fin_does_not_wait_for_ever() {
 }
 
 #[test]
+fn a_capture_of_one_direction_ends_a_connection_with_its_fin() {
+    for is_seen in [false, true] {
+        let mut wire = Wire::new();
+        assert_eq!(wire.syn(0), Err(Why::TcpControl));
+        assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
+        if is_seen {
+            assert_eq!(wire.take(wire.reply(1001, &[])), Err(Why::TcpControl), "an ACK");
+        }
+        assert_eq!(wire.take(Segment { fin: true, ..wire.query(33, &[]) }), Err(Why::TcpControl));
+        let at_ns = wire.now_ns;
+        assert_eq!(wire.seen().len(), 1);
+        wait(&mut wire, GAP_NS);
+        assert_eq!(wire.closed(), if is_seen { vec![] } else { vec![(0, at_ns)] });
+    }
+}
+
+#[test]
 fn a_client_that_has_sent_its_fin_still_gets_replies() {
     let mut wire = Wire::new();
     wire.connect();
@@ -126,6 +143,18 @@ fn a_syn_begins_another_connection_after_one_seen_from_the_middle_or_closed() {
     assert_eq!(wire.syn(100), Err(Why::TcpControl));
     assert_eq!(wire.take(wire.query(101, &asked(2))), Ok(1));
     assert_eq!((wire.ids(), wire.streams.connections), (vec![2], 3));
+}
+
+#[test]
+fn a_syn_that_comes_after_its_first_bytes_belongs_to_them() {
+    let mut wire = Wire::new();
+    assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
+    assert_eq!(wire.syn(0), Err(Why::TcpControl));
+    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.syn_ack(1000), Err(Why::TcpControl));
+    assert_eq!(wire.take(wire.query(33, &asked(2))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1033, &told(2))), Ok(1));
+    assert_eq!((wire.ids(), wire.streams.connections), (vec![1, 1, 2, 2], 1));
 }
 
 #[test]
