@@ -154,7 +154,8 @@ mod tests {
                 Some(at_ns) => times.push((at_ns / S_NS, number)),
                 None => timeline.hold(stamp_s * S_NS, number, &mut counts),
             }
-            times.extend(std::iter::from_fn(|| timeline.next()).map(|(at_ns, number)| (at_ns / S_NS, number)));
+            times
+                .extend(std::iter::from_fn(|| timeline.next()).map(|(at_ns, number)| (at_ns / S_NS, number)));
         }
         timeline.finish(&mut counts);
         times.extend(std::iter::from_fn(|| timeline.next()).map(|(at_ns, number)| (at_ns / S_NS, number)));

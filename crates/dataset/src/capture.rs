@@ -395,7 +395,8 @@ mod tests {
 
     #[test]
     fn too_many_clients_end_in_one_error_with_the_way_out() {
-        for (by, way_out) in [(Client::Address, "--captured-server"), (Client::AddressAndPort, "--client address")]
+        for (by, way_out) in
+            [(Client::Address, "--captured-server"), (Client::AddressAndPort, "--client address")]
         {
             let mut options = Options::default();
             options.capture.client = by;

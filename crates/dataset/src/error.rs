@@ -223,7 +223,9 @@ impl fmt::Display for Fewer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self.0 {
             Client::AddressAndPort => "--client address makes one client of all ports of an address",
-            Client::Address => "take the queries to one server (--captured-server ADDR), or a part of the capture",
+            Client::Address => {
+                "take the queries to one server (--captured-server ADDR), or a part of the capture"
+            }
         })
     }
 }

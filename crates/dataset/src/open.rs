@@ -67,7 +67,8 @@ fn build(
     let why = match directory.map(|directory| (directory, cache::begin(directory))) {
         None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
         Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
-        Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out, known) {
+        Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out, known)
+        {
             Ok(mapped) => return Ok((mapped, None)),
             Err(CompileError::Source(error)) => return Err(error),
             Err(CompileError::Output(error))
@@ -120,7 +121,9 @@ fn encode(
 ) -> Result<Header, CompileError> {
     let unreadable = |error| CompileError::unreadable(path, error);
     let handle = || source.try_clone().map_err(unreadable);
-    let Some(known) = known else { return compile::encode(handle()?, path, options, out.as_file_mut(), None) };
+    let Some(known) = known else {
+        return compile::encode(handle()?, path, options, out.as_file_mut(), None);
+    };
     let mut stream = source;
     let begin = stream.stream_position().map_err(unreadable)?;
     let header = compile::encode(handle()?, path, options, out.as_file_mut(), Some(known.hash))?;
@@ -191,7 +194,7 @@ mod tests {
         let file = File::options().append(true).open(&path).expect("the file");
         let facts = || fs::metadata(&path).expect("the file");
         assert!(Known::of([7; 32], &facts()).is_none(), "it was changed just now");
-        let before = SystemTime::now() - Duration::from_secs(60);
+        let before = SystemTime::now() - Duration::from_mins(1);
         file.set_modified(before).expect("its time");
         let known = Known::of([7; 32], &facts()).expect("it was changed a minute ago");
         assert!(known.holds(&facts()));

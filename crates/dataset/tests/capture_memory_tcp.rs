@@ -23,7 +23,8 @@ fn connections_that_never_end_take_no_more_than_their_bound() {
     let mut writer = Writer::ethernet(file).expect("a header");
     let to = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 1), 53));
     // A query, and the beginning of a message of 1024 bytes.
-    let begun = [&(QUERY.len() as u16).to_be_bytes()[..], QUERY, &[4, 0, 1, 2, 1, 0, 0, 1], &[0; 500]].concat();
+    let begun =
+        [&(QUERY.len() as u16).to_be_bytes()[..], QUERY, &[4, 0, 1, 2, 1, 0, 0, 1], &[0; 500]].concat();
     for number in 0..CONNECTIONS {
         let address = Ipv4Addr::from_bits(0x0a00_0000 | (number % 1000));
         let from = SocketAddr::from((address, (number / 1000) as u16 + 1000));

@@ -215,7 +215,10 @@ impl Pcapng {
         let bytes = self.block_bytes(window)?;
         let offset = window.offset();
         if !window.pass(u64::from(bytes - 4))? || !window.have(4)? {
-            return Err(CaptureError::cut(offset, &format!("the capture ends within a block of {bytes} bytes")));
+            return Err(CaptureError::cut(
+                offset,
+                &format!("the capture ends within a block of {bytes} bytes"),
+            ));
         }
         if self.word(window.here(), 0) != bytes {
             return Err(CaptureError::Damaged { offset, what: LENGTHS_DIFFER.to_owned() });
