@@ -173,6 +173,12 @@ impl<'a, T: Table> Books<'a, T> {
         self.flows[flow].table.unsettled()
     }
 
+    /// How many places the table of a flow has, a power of two. In a replay it may become more.
+    #[inline]
+    pub fn slots_of(&self, flow: usize) -> usize {
+        self.flows[flow].table.slots()
+    }
+
     /// Limits how many queries of a flow may be unsettled.
     pub fn limit_unsettled(&mut self, most: u32) {
         self.unsettled_most = most;
@@ -286,7 +292,7 @@ impl<'a, T: Table> Books<'a, T> {
             if !burst.is_empty() && is_apart {
                 break;
             }
-            let has_room = self.has_room(flow);
+            let has_room = self.has_room(flow) || (asked.flow != ANY && self.make_room(flow));
             if !has_room && !supply.is_open() {
                 break;
             }
@@ -305,6 +311,15 @@ impl<'a, T: Table> Books<'a, T> {
         }
         self.next_flow = if first + 1 >= self.flows.len() { 0 } else { first + 1 };
         first
+    }
+
+    /// Makes room at a flow whose table is full, if there are more keys: a query of a capture can go nowhere else, and
+    /// few clients send most queries. Returns whether there is room.
+    #[cold]
+    fn make_room(&mut self, flow: usize) -> bool {
+        let Flow { table, left, is_blocked, .. } = &mut self.flows[flow];
+        let takes_more = !*is_blocked && *left > 0 && table.unsettled() < self.unsettled_most;
+        takes_more && table.is_full() && table.grow()
     }
 
     /// Gives up a query that is due, because its flow has no room.

@@ -312,8 +312,8 @@ const NO_ROOM: [&str; 2] = [
 
 /// The same notes for a replay, in which a query goes by its client's socket or connection.
 const NO_ROOM_IN_REPLAY: [&str; 2] = [
-    "queries were unsent because every ID of their client was outstanding",
-    "queries were unsent because the connection of their client had as many as it takes",
+    "queries were unsent because all 65,536 IDs that their client may use were outstanding",
+    "queries were unsent because their connection, or every place for one, had as many as it takes",
 ];
 
 fn player(

@@ -165,7 +165,11 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
         UNSENT_WINDOW => {
             format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
         }
+        UNSENT_IDS if trial.replay.is_some() => "every ID that their client may use was outstanding".into(),
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
+        UNSENT_CONNECTIONS if trial.replay.is_some() => {
+            "their connection, or every place for one, had as many as it takes".into()
+        }
         UNSENT_CONNECTIONS => "every connection had as many as it takes".into(),
         _ => "the player came to them too late".into(),
     }

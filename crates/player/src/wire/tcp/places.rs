@@ -170,6 +170,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         for due in burst {
             append(&mut place.output, state.supply.query(due.query).message, due.key);
         }
+        place.writes.stamps.keep_room(state.books.slots_of(flow));
         place.writes.handed(burst, now_ns);
         state.books.block(flow, place.output.len() > OUTPUT_MOST);
         let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
