@@ -9,7 +9,6 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kqps_dataset::Dataset;
 use kqps_http::Method;
 use kqps_observation::trial::Transport;
 use kqps_quic::Congestion;
@@ -289,13 +288,6 @@ impl Plan {
     /// What only TLS needs; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
         self.wire.tls()
-    }
-
-    /// The plan for a dataset. A capture for which it has no wishes is played whole, at its own pace, once.
-    #[must_use]
-    pub fn for_dataset(self, dataset: &Dataset) -> Self {
-        let usual = || dataset.capture().map(|_| ReplayPlan::default());
-        Self { replay: self.replay.or_else(usual), ..self }
     }
 
     /// The number of flows in use, sockets or connections: at least one per thread and per target.

@@ -17,6 +17,7 @@ use kqps_observation::Trial;
 use crate::books::{Books, Times};
 use crate::clock::TrialClock;
 use crate::error::PlayError;
+use crate::files;
 use crate::inflight::Inflight;
 use crate::live::Live;
 use crate::pace::Pace;
@@ -113,6 +114,9 @@ pub fn play<W: TrialWatch>(
     plan.check_against(dataset)?;
     let teams = teams(plan, dataset);
     let wires = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
+    if wires.len() > 1 {
+        files::check(plan, wires.iter().zip(&teams).map(|(wire, team)| wire.sockets(team)).sum())?;
+    }
     let (io, notes) = (io_of(&wires), wires.iter().flat_map(Opened::notes).collect());
     let gate = StartGate::default();
     let context = TrialContext { plan, teams: &teams, dataset, control, gate: &gate };
@@ -314,7 +318,10 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         settle_ns: settle.as_nanos() as u64,
         tick_ns: TICK_NS,
     };
-    let books = Books::new(dataset, tables, times, control.live.thread(number));
+    let mut books = Books::new(dataset, tables, times, control.live.thread(number));
+    if let Some(replay) = replay.as_ref().filter(|replay| replay.follows) {
+        books.seat(replay.flows.places_of(of_team));
+    }
     ThreadState { clock: TrialClock::unstarted(), supply, books }
 }
 

@@ -13,6 +13,7 @@ use kqps_kernel::udp::UdpSocket;
 use kqps_tls::Client;
 
 use crate::error::PlayError;
+use crate::files;
 use crate::plan::Wire;
 use crate::record::ThreadResult;
 use crate::share::share_of;
@@ -70,18 +71,27 @@ impl Opened {
             }
             Wire::Tcp(tcp) => {
                 let io = TcpIo::choose(tcp.io)?;
-                let follows = replay.as_ref().is_some_and(|replay| replay.follows);
-                let closes = follows || tcp.queries_per_connection.is_some();
-                tcp::check_descriptors(plan, io.sockets(closes, plan.flows()))?;
-                Ok(Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) })
+                let opened = Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) };
+                files::check(plan, opened.sockets(team))?;
+                Ok(opened)
             }
             Wire::Quic(quic) => {
-                tcp::check_descriptors(plan, plan.flows())?;
+                files::check(plan, team.sockets())?;
                 let client = Arc::new(quic::client(quic)?);
                 let Sockets { all: sockets, notes } = quic::bind(plan, quic, replay.as_ref())?;
                 Ok(Self::Quic { client, sockets, notes })
             }
             Wire::Captured(_) => unreachable!("a team has one wire"),
+        }
+    }
+
+    /// The most sockets that the threads of its team have open at once.
+    pub(crate) fn sockets(&self, team: &Team) -> usize {
+        match (self, &team.plan.wire) {
+            (Self::Tcp { io, .. }, Wire::Tcp(tcp)) => {
+                io.sockets(team.follows() || tcp.queries_per_connection.is_some(), team.sockets())
+            }
+            _ => team.sockets(),
         }
     }
 
@@ -108,7 +118,7 @@ impl Opened {
             let flows = &replay.flows;
             (flows.before(number), flows.of_thread(number), flows.together())
         } else {
-            let numbers = share_of(team.plan.flows() as u64, team.plan.threads, number);
+            let numbers = share_of(team.sockets() as u64, team.plan.threads, number);
             (numbers.start as usize, (numbers.end - numbers.start) as usize, 1)
         };
         let carrier = match self {

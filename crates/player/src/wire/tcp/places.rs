@@ -89,30 +89,32 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         team: &Team,
         tcp: &TcpPlan,
         shared: L::Shared,
-        first: usize,
-        flows: usize,
+        (first, flows): (usize, usize),
     ) -> io::Result<Self> {
         let plan = &team.plan;
         let alone = tcp.has_connections_alone();
         let settle = plan.timeout + plan.drain;
-        let all = team.replay.as_ref().map_or_else(|| plan.flows(), |replay| replay.flows.all());
-        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, all) };
+        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, team.sockets()) };
         let clients = team.replay.as_ref().map(|replay| Clients::new(replay, plan.local));
-        let ports = match &clients {
-            None => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
-            // Of the one address that the kernel chooses, each thread has its share of the ports.
-            Some(clients) if clients.choose_ports(tcp) => Some(Ports::new(plan, team.share_of_flows(first))),
-            Some(_) => None,
+        let ports = match (&clients, &team.replay) {
+            (Some(clients), Some(replay)) => {
+                let thread = replay.flows.thread_of(first);
+                clients.need_ports(tcp).then(|| Ports::of_replay(plan, replay, thread))
+            }
+            _ => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
         };
         let counts = ConnectionCounts {
             tls: L::counts(),
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
             ..ConnectionCounts::default()
         };
-        let own = team.replay.as_ref().map(|replay| replay.flows.first_clients());
+        // The address of a connection that begins as captured, or takes any client's query, is known when it begins.
+        let kept = team.replay.as_ref().filter(|replay| !replay.follows && replay.flows.are_of_clients());
+        let own = kept.map(|replay| replay.flows.first_clients(&replay.crowd, replay.carried));
         let from = |number: usize| match (&clients, &own) {
             (Some(clients), Some(own)) => clients.address(own[number]),
-            _ => plan.local.map(|local| local.of_socket(number)),
+            (Some(_), None) => None,
+            (None, _) => plan.local.map(|local| local.of_socket(number)),
         };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
@@ -156,7 +158,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         now_ns: u64,
     ) -> io::Result<()> {
         self.counts.handed += burst.len() as u64;
-        self.prepare(state, flow, burst.len())?;
+        self.prepare(state, flow)?;
         let place = &mut self.places[flow];
         if self.has_connections_alone {
             place.stands_for = burst.first().map(|due| due.key);
@@ -213,6 +215,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if let Some(uses) = self.uses_of_connection {
             state.books.allow(flow, uses);
         }
+        state.books.emptied(flow);
     }
 
     /// Takes the connection out of a place, and what waits for it.

@@ -1,7 +1,9 @@
 //! Pairs of a source address and a port for connections that are closed and opened again. The player deals the ports of
 //! each address in turn, so that a pair rests for as long as possible before it is used again, and the kernel need not
-//! search for it. Threads that share an address have ports of their own.
+//! search for it. Threads that share an address have ports of their own. In a replay a connection comes from the address of
+//! its client, and the ports of an address are dealt from its first connection on.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -10,6 +12,7 @@ use kqps_kernel::ephemeral;
 use kqps_kernel::tcp_client::TcpClient;
 
 use crate::plan::Plan;
+use crate::replay::Replayed;
 use crate::share::share_of;
 
 /// The most pairs that one attempt tries. A few in a row may belong to other programs.
@@ -22,7 +25,21 @@ const LEFT_OF: usize = 8;
 pub(super) struct Ports {
     /// The ports of every address, of all threads.
     all: Box<[u16]>,
-    sources: Box<[Source]>,
+    sources: Sources,
+}
+
+/// The addresses of one thread.
+enum Sources {
+    /// Those of the flows, which take turns over them.
+    OfFlows(Box<[Source]>),
+    /// Those of the clients of a replay, as far as they have had connections.
+    OfClients {
+        /// Which of the threads that share the ports of an address this is, from 0, and how many these are.
+        turn: (usize, usize),
+        /// The address if the kernel chooses it.
+        any: IpAddr,
+        known: HashMap<IpAddr, Source>,
+    },
 }
 
 /// One source address, and the ports of it that belong to the thread.
@@ -38,22 +55,29 @@ impl Ports {
     /// The pairs of the thread that has these of a plan's flows. It begins at a random port, since the pairs of an
     /// earlier trial may still be in `TIME_WAIT`.
     pub(super) fn new(plan: &Plan, flows: Range<usize>) -> Self {
-        let mut all = ephemeral::ports();
-        all.truncate(all.len() - all.len() / LEFT_OF);
-        Self::of(all, plan, flows)
+        Self::of(dealt(), plan, flows)
+    }
+
+    /// The pairs of a thread of a replay, by its number among those of its plan. If each client has an address of its own
+    /// and all of its connections are one thread's, that thread has all ports of the address.
+    pub(super) fn of_replay(plan: &Plan, replayed: &Replayed, thread: usize) -> Self {
+        let is_alone = replayed.crowd.is_apart() && replayed.flows.are_of_clients();
+        let turn = if is_alone { (0, 1) } else { (thread, plan.threads) };
+        Self::of_clients(dealt(), plan, turn)
+    }
+
+    fn of_clients(all: Vec<u16>, plan: &Plan, turn: (usize, usize)) -> Self {
+        let any = unspecified(plan);
+        Self { all: all.into(), sources: Sources::OfClients { turn, any, known: HashMap::new() } }
     }
 
     fn of(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
         let addresses = plan.local.map_or(1, |local| local.count());
         let count = addresses.min(flows.len() as u128) as usize;
         let source = |number: usize| {
-            let (turn, users) = turn(plan, number, addresses);
-            let share = share_of(all.len() as u64, users, turn);
-            let ports = share.start as usize..share.end as usize;
-            let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
-            Source { address: address(plan, number), ports, next }
+            Source::new(address(plan, number), all.len(), turn(plan, number, addresses))
         };
-        let sources = flows.take(count).map(source).collect();
+        let sources = Sources::OfFlows(flows.take(count).map(source).collect());
         Self { all: all.into(), sources }
     }
 
@@ -62,10 +86,19 @@ impl Ports {
         self.all.len()
     }
 
-    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none.
-    fn next(&mut self, flow: usize) -> Option<SocketAddr> {
-        let count = self.sources.len();
-        let source = &mut self.sources[flow % count];
+    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none. In a
+    /// replay `from` is the address of the client, unless the kernel chooses it.
+    fn next(&mut self, flow: usize, from: Option<IpAddr>) -> Option<SocketAddr> {
+        let source = match &mut self.sources {
+            Sources::OfFlows(sources) => {
+                let count = sources.len();
+                &mut sources[flow % count]
+            }
+            Sources::OfClients { turn, any, known } => {
+                let address = from.unwrap_or(*any);
+                known.entry(address).or_insert_with(|| Source::new(address, self.all.len(), *turn))
+            }
+        };
         if source.ports.is_empty() {
             return None;
         }
@@ -74,18 +107,18 @@ impl Ports {
         Some(SocketAddr::new(source.address, port))
     }
 
-    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `tried`
-    /// is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
+    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `from` is the
+    /// address of its client in a replay. `tried` is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
     /// use.
     pub(super) fn connect(
         &mut self,
-        (to, flow): (SocketAddr, usize),
+        (to, flow, from): (SocketAddr, usize, Option<IpAddr>),
         (tried, in_use): (&mut u32, &mut u64),
         begin: impl Fn(&TcpClient, SocketAddr) -> io::Result<()>,
     ) -> io::Result<TcpClient> {
         while *tried < TRIES {
             *tried += 1;
-            let Some(from) = self.next(flow) else { break };
+            let Some(from) = self.next(flow, from) else { break };
             let Some(client) = TcpClient::bound_at(to, from)? else {
                 *in_use += 1;
                 continue;
@@ -100,13 +133,30 @@ impl Ports {
     }
 }
 
+impl Source {
+    /// An address with the share that one of its users, by number, has of so many ports.
+    fn new(address: IpAddr, ports: usize, (turn, users): (usize, usize)) -> Self {
+        let share = share_of(ports as u64, users, turn);
+        let ports = share.start as usize..share.end as usize;
+        let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
+        Self { address, ports, next }
+    }
+}
+
+/// The ports of an address that are dealt.
+fn dealt() -> Vec<u16> {
+    let mut all = ephemeral::ports();
+    all.truncate(all.len() - all.len() / LEFT_OF);
+    all
+}
+
 /// The source address of flow `number`; the unspecified one lets the kernel choose the address, and not the port.
 fn address(plan: &Plan, number: usize) -> IpAddr {
-    match plan.local {
-        Some(local) => local.of_socket(number),
-        None if plan.targets[0].is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
-        None => Ipv6Addr::UNSPECIFIED.into(),
-    }
+    plan.local.map_or_else(|| unspecified(plan), |local| local.of_socket(number))
+}
+
+fn unspecified(plan: &Plan) -> IpAddr {
+    if plan.targets[0].is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 /// Which of the threads that use the address of flow `number` is that flow's own, from 0, and how many use it.
@@ -154,7 +204,7 @@ mod tests {
             let flows = share.start as usize..share.end as usize;
             let mut dealer = Ports::of(ports.clone().collect(), plan, flows.clone());
             let flows = (0..rounds).flat_map(|_| 0..flows.len()).collect::<Vec<_>>();
-            flows.into_iter().filter_map(|flow| dealer.next(flow)).collect()
+            flows.into_iter().filter_map(|flow| dealer.next(flow, None)).collect()
         };
         (0..plan.threads).map(of_thread).collect()
     }
@@ -193,8 +243,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_ports_of_a_client_are_those_of_its_address_whatever_its_flow() {
+        let plan = planned(Some("127.1.0.0/24"), 4, 2);
+        let own = |number: u8| Some(IpAddr::from([127, 1, 0, number]));
+        let mut pairs = Vec::new();
+        for thread in 0..2 {
+            let mut ports = Ports::of_clients((1000..1020).collect(), &plan, (thread, 2));
+            for flow in 0..10 {
+                pairs.extend(ports.next(flow, own(7)));
+                pairs.extend(ports.next(3, own(8)));
+            }
+        }
+        let distinct: BTreeSet<_> = pairs.iter().collect();
+        assert_eq!((pairs.len(), distinct.len()), (40, 40), "two threads share the ports of both addresses");
+        assert!(pairs.iter().all(|pair| [own(7), own(8)].contains(&Some(pair.ip()))));
+        let mut of_kernel = Ports::of_clients(vec![1000], &plan, (0, 1));
+        assert_eq!(of_kernel.next(0, None), Some(SocketAddr::from(([0, 0, 0, 0], 1000))));
+    }
+
     fn connect(ports: &mut Ports, to: SocketAddr, in_use: &mut u64) -> io::Result<TcpClient> {
-        ports.connect((to, 0), (&mut 0, in_use), TcpClient::begin)
+        ports.connect((to, 0, None), (&mut 0, in_use), TcpClient::begin)
     }
 
     #[test]

@@ -68,11 +68,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
-        let (to, mut tried) = (place.to, 0);
+        let (to, from, mut tried) = (place.to, place.from, 0);
         let begun = if let Some(ports) = &mut self.ports {
-            ports.connect((to, flow), (&mut tried, &mut self.counts.ports_in_use), S::begin)
+            ports.connect((to, flow, from), (&mut tried, &mut self.counts.ports_in_use), S::begin)
         } else {
-            let bound = TcpClient::bound(to, place.from);
+            let bound = TcpClient::bound(to, from);
             bound.and_then(|socket| S::begin(&socket, to).map(|()| socket))
         };
         match begun {
@@ -92,13 +92,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
     /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
     fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
-        let Place { to, connection: Some(connection), .. } = &mut self.places[flow] else {
+        let Place { to, from, connection: Some(connection), .. } = &mut self.places[flow] else {
             return Err(in_use);
         };
         let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
-        let socket = ports.connect((*to, flow), counts, S::begin)?;
+        let socket = ports.connect((*to, flow, *from), counts, S::begin)?;
         let socket = self.sockets.watch(socket, *to, flow)?;
         self.sockets.end(std::mem::replace(&mut connection.socket, socket));
         Ok(())
