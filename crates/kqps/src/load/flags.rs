@@ -22,7 +22,7 @@ use super::target::Family;
 use super::tls::TlsArgs;
 use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_within};
 
-pub(crate) use plan::{check_clients, check_plan};
+pub(crate) use plan::{LANES, check_clients, check_plan};
 pub(crate) use queries::{Queries, may_be_capture, open_dataset};
 
 /// The scheduling priority of the player's threads.
@@ -165,7 +165,7 @@ pub(crate) struct PlayerArgs {
 
     /// Send and receive by: auto, plain, mmsg, gso or uring; on connections auto, epoll or uring
     ///
-    /// Over QUIC there is one way.
+    /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 

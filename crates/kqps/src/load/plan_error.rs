@@ -37,6 +37,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::NoReplay => {
             "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into()
         }
+        PlanError::ReplayIo(io) => format!(
+            "--io {io} does not replay captures over udp, where each client has an address: expected auto or mmsg"
+        ),
         PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
         // The flags of connections and of captures are checked as they are read.
@@ -50,7 +53,6 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::EmptyWindow { .. }
         | PlanError::NoCapture
         | PlanError::UnplannedCapture
-        | PlanError::ReplayIo(_)
         | PlanError::LaneThreads { .. }
         | PlanError::Lane(_)
         | PlanError::LaneConnections(_)
