@@ -222,6 +222,8 @@ fn answers_that_differ_from_the_captured_ones_are_listed() {
     assert_eq!((trial.accounts.correct, trial.accounts.wrong, trial.accounts.lost), (6, 3, 1));
     let kinds: Vec<(&str, u64)> = trial.differences.iter().map(|one| (&*one.kind, one.count)).collect();
     assert_eq!(kinds, [("rcode NOERROR→SERVFAIL", 2), ("answer", 1), ("lost", 1)]);
+    let got = &trial.differences[1].examples[0].got;
+    assert!(got.starts_with("NOERROR, 0 records, digest ") && got.ends_with(", AA alone differs"), "{got}");
     let example = &trial.differences[0].examples[0];
     assert_eq!((&*example.name, &*example.rtype, &*example.got), ("q3.test.", "A", "SERVFAIL, 0 records"));
 }
@@ -261,4 +263,27 @@ fn queries_without_a_lane_are_counted_by_their_transport() {
     let replayed = trial.replay.unwrap();
     assert_eq!(replayed.not_played, [("tcp".to_owned(), 8)].into());
     assert_eq!(replayed.played, [("udp".to_owned(), 2)].into());
+}
+
+#[test]
+fn one_client_may_have_more_queries_outstanding_than_its_share() {
+    // The table of IDs has room for 1,024 queries at first.
+    let asked = client([10, 0, 0, 1], 4000);
+    let captured = Captured::new(|writer| {
+        for number in 0..5000_u64 {
+            writer.udp(number * 10_000, asked, SERVER, &query(&format!("q{number}"))).unwrap();
+        }
+    });
+    let patience = Duration::from_millis(500);
+    let plan = |target| {
+        let plan = plan(target, Some("127.1.62.0/24"), ReplayPlan::default());
+        Plan { timeout: patience, drain: patience, ..plan }
+    };
+    // The last queries are answered, and those before them are not.
+    let (trial, _) = played(&captured.dataset, plan, |seen, _, _| {
+        (seen.name.len() == 5 && seen.name.starts_with("q49")).then_some(seen.from)
+    });
+    assert_eq!(trial.accounts.intended, 5000);
+    assert_eq!(trial.unsent_causes.get("ids"), None, "{:?}", trial.unsent_causes);
+    assert_eq!((trial.accounts.unsolicited, trial.accounts.duplicate), (0, 0), "{:?}", trial.accounts);
 }
