@@ -67,7 +67,7 @@ fn wait_for(all: &Mutex<Vec<Carrying>>, count: usize) {
 }
 
 /// Three connections: one of two queries that stays open for 40 ms after them, one of one query meanwhile, and one of
-/// another client at last. Beside them a query over UDP.
+/// another client at last, a second later. Beside them a query over UDP.
 fn with_connections() -> Captured {
     Captured::new(|writer| {
         let (first, second) = (client([10, 0, 0, 1], 5001), client([10, 0, 0, 1], 5002));
@@ -78,7 +78,7 @@ fn with_connections() -> Captured {
         writer.tcp_query(10 * MS, second, SERVER, &query("b0"), None).unwrap();
         writer.tcp_message(20 * MS, first, SERVER, &query("a1")).unwrap();
         writer.tcp_close(60 * MS, first, SERVER).unwrap();
-        writer.tcp_query(150 * MS, third, SERVER, &query("c0"), None).unwrap();
+        writer.tcp_query(1_150 * MS, third, SERVER, &query("c0"), None).unwrap();
     })
 }
 
@@ -101,22 +101,27 @@ fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
 
     wait_for(&all, 3);
     let all = all.lock().unwrap();
-    let names: Vec<Vec<&str>> =
-        all.iter().map(|one| one.names.iter().map(String::as_str).collect()).collect();
-    assert_eq!(names, [vec!["b0"], vec!["a0", "a1"], vec!["c0"]]);
-    let idle_ns = all[1].ended_ns - all[1].last_ns;
+    let by_first: BTreeMap<&str, &Carrying> = all.iter().map(|one| (&*one.names[0], one)).collect();
+    let names = |first: &str| by_first[first].names.iter().map(String::as_str).collect::<Vec<&str>>();
+    assert_eq!(["a0", "b0", "c0"].map(names), [vec!["a0", "a1"], vec!["b0"], vec!["c0"]]);
+    // The player counts from the reply, which left after the server's stamp.
+    let idle_ns = by_first["a0"].ended_ns - by_first["a0"].last_ns;
     assert!(idle_ns >= 39 * MS, "{idle_ns} ns, less than captured");
-    let address = |at: usize| all[at].from.unwrap().ip();
-    assert_eq!(address(0), address(1), "one client");
-    assert_eq!(address(2), from.ip(), "over either transport");
-    assert_ne!(address(0), address(2));
+    let address = |first: &str| by_first[first].from.unwrap().ip();
+    assert_eq!(address("a0"), address("b0"), "one client");
+    assert_eq!(address("c0"), from.ip(), "over either transport");
+    assert_ne!(address("a0"), address("c0"));
 
+    assert_eq!(trial.sent_on_connections(), 4);
     let connections = trial.connections.unwrap();
+    connections.check(4).unwrap();
     assert_eq!((connections.attempts, connections.established, connections.handed), (3, 3, 4));
     assert_eq!(connections.closed, [("player".to_owned(), 3)].into());
     assert_eq!(trial.transport, kqps_observation::trial::Transport::Udp);
     let replayed = trial.replay.unwrap();
     assert_eq!(replayed.played, [("tcp".to_owned(), 4), ("udp".to_owned(), 1)].into());
+    assert_eq!((&replayed.sent, replayed.window_queries), (&replayed.played, 5));
+    assert!((replayed.passes - 1.0).abs() < 1e-9 && replayed.closed_early == 0, "{replayed:?}");
     assert_eq!((replayed.joined, replayed.capture.connections, replayed.clients), (0, 3, 2));
     assert_eq!(server.accepted.load(Relaxed), 3);
 }
@@ -162,4 +167,148 @@ fn with_one_query_to_a_connection_each_comes_from_its_client() {
     }
     assert!(by_client.values().all(|addresses| addresses.len() == 1), "{by_client:?}");
     assert_eq!(by_client.values().flatten().collect::<BTreeSet<_>>().len(), 5);
+}
+
+/// A plan that replays a capture over TCP alone, as it was, by this many threads.
+fn by_tcp(target: SocketAddr, threads: usize, replay: ReplayPlan) -> Plan {
+    let patience = Duration::from_secs(10);
+    let lane = Lane { carried: Carried::Tcp, wire: Wire::Tcp(tcp(1)), threads };
+    let plan = Plan { wire: Wire::Captured(vec![lane]), threads, ..plan(target, None, replay) };
+    Plan { timeout: patience, drain: patience, ..plan }
+}
+
+/// `count` connections of one query each, `c0`, `c1` …, each of another port of one client. They follow each other.
+fn one_after_another(count: u64) -> Captured {
+    Captured::new(|writer| {
+        for number in 0..count {
+            let from = client([10, 0, 0, 1], 5000 + number as u16);
+            let at_ns = number * 2 * MS;
+            writer.tcp_query(at_ns, from, SERVER, &query(&format!("c{number}")), None).unwrap();
+        }
+    })
+}
+
+/// A server that answers nothing until it has `count` queries, and then all of them.
+fn late_server(count: usize) -> Server {
+    let waiting = Mutex::new(Vec::new());
+    Server::new(move |_, mut stream| {
+        while let Some(message) = stream::query(&mut stream) {
+            let mut waiting = waiting.lock().unwrap();
+            waiting.push((stream.try_clone().unwrap(), stream::reply(message)));
+            if waiting.len() == count {
+                for (mut stream, reply) in waiting.drain(..) {
+                    stream.write_all(&reply).unwrap();
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn a_slow_server_gets_as_many_connections_as_the_capture_has() {
+    let captured = one_after_another(20);
+    assert_eq!(captured.dataset.capture().unwrap().places, 1, "one is open at a time");
+    let server = late_server(20);
+    let plan = by_tcp(server.address, 1, ReplayPlan::default());
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    assert_eq!((trial.accounts.correct, trial.replay.unwrap().joined), (20, 0), "{:?}", trial.accounts);
+    let connections = trial.connections.unwrap();
+    assert_eq!(connections.closed, [("player".to_owned(), 20)].into(), "{connections:?}");
+    assert_eq!(server.accepted.load(Relaxed), 20);
+}
+
+#[test]
+fn without_a_spare_place_a_query_joins_an_earlier_connection() {
+    // A thread with one place has 64 spare ones.
+    let captured = one_after_another(67);
+    let server = late_server(67);
+    let plan = by_tcp(server.address, 1, ReplayPlan::default());
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    assert_eq!((trial.accounts.correct, trial.replay.unwrap().joined), (67, 2), "{:?}", trial.accounts);
+    assert_eq!((trial.connections.unwrap().established, server.accepted.load(Relaxed)), (65, 65));
+}
+
+#[test]
+fn the_threads_of_a_lane_have_the_connections_of_the_capture_together() {
+    // Many are open at once.
+    let captured = Captured::new(|writer| {
+        for number in 0..60_u64 {
+            let from = client([10, 0, 0, number as u8 % 7], 5000 + number as u16);
+            writer.tcp_connect(number * MS, from, SERVER).unwrap();
+            writer.tcp_message(number * MS, from, SERVER, &query(&format!("a{number}"))).unwrap();
+            if let Some(earlier) = number.checked_sub(20) {
+                let from = client([10, 0, 0, earlier as u8 % 7], 5000 + earlier as u16);
+                writer.tcp_message(number * MS, from, SERVER, &query(&format!("b{earlier}"))).unwrap();
+                writer.tcp_close(number * MS, from, SERVER).unwrap();
+            }
+        }
+    });
+    assert!((20..=21).contains(&captured.dataset.capture().unwrap().places));
+    let (server, all) = tcp_server();
+    let plan = by_tcp(server.address, 3, ReplayPlan::default());
+    let trial = play(&plan, &captured.dataset, &Control::new(3), no_subject).unwrap();
+    assert_eq!((trial.accounts.correct, trial.replay.unwrap().joined), (100, 0), "{:?}", trial.accounts);
+    wait_for(&all, 60);
+    let carried: BTreeSet<Vec<String>> = all.lock().unwrap().iter().map(|one| one.names.clone()).collect();
+    let expected = |number: u64| match number {
+        0..40 => vec![format!("a{number}"), format!("b{number}")],
+        _ => vec![format!("a{number}")],
+    };
+    assert_eq!(carried, (0..60).map(expected).collect::<BTreeSet<Vec<String>>>());
+}
+
+#[test]
+fn no_query_of_a_window_or_pass_goes_by_the_connection_of_another() {
+    let captured = Captured::new(|writer| {
+        let (first, second) = (client([10, 0, 0, 1], 5001), client([10, 0, 9, 1], 5002));
+        writer.tcp_connect(0, first, SERVER).unwrap();
+        writer.tcp_message(0, first, SERVER, &query("a0")).unwrap();
+        writer.tcp_message(100 * MS, first, SERVER, &query("a1")).unwrap();
+        writer.tcp_close(105 * MS, first, SERVER).unwrap();
+        writer.tcp_connect(110 * MS, second, SERVER).unwrap();
+        writer.tcp_message(110 * MS, second, SERVER, &query("b0")).unwrap();
+        // It is beyond the window that this connection goes on and ends.
+        writer.tcp_message(200 * MS, second, SERVER, &query("b1")).unwrap();
+    });
+    let ms = Duration::from_millis;
+    let replay = ReplayPlan { from: ms(50), to: Some(ms(150)), repeat: 3, ..ReplayPlan::default() };
+    let (server, all) = tcp_server();
+    let plan = by_tcp(server.address, 1, replay);
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    assert_eq!((trial.accounts.correct, trial.replay.unwrap().joined), (6, 0), "{:?}", trial.accounts);
+    wait_for(&all, 6);
+    let mut names: Vec<Vec<String>> = all.lock().unwrap().iter().map(|one| one.names.clone()).collect();
+    names.sort_unstable();
+    assert_eq!(names.concat(), ["a1", "a1", "a1", "b0", "b0", "b0"]);
+    assert!(names.iter().all(|of_connection| of_connection.len() == 1), "{names:?}");
+}
+
+#[test]
+fn a_connection_that_the_next_one_closes_early_is_counted() {
+    let captured = Captured::new(|writer| {
+        let (first, second) = (client([10, 0, 0, 1], 5001), client([10, 0, 0, 2], 5002));
+        writer.tcp_connect(0, first, SERVER).unwrap();
+        writer.tcp_message(0, first, SERVER, &query("a0")).unwrap();
+        writer.tcp_query(10 * MS, second, SERVER, &query("b0"), None).unwrap();
+        writer.tcp_close(3_000 * MS, first, SERVER).unwrap();
+    });
+    let (server, all) = tcp_server();
+    // The second pass begins when the first connection has been idle for a second of its three.
+    let replay = ReplayPlan { repeat: 2, gap: Duration::from_secs(1), ..ReplayPlan::default() };
+    let plan = by_tcp(server.address, 1, replay);
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    wait_for(&all, 4);
+    let replayed = trial.replay.unwrap();
+    assert_eq!((replayed.closed_early, replayed.joined), (1, 0), "{replayed:?}");
+    assert!((replayed.passes - 2.0).abs() < 1e-9, "{replayed:?}");
+    let connections = trial.connections.unwrap();
+    assert_eq!((connections.established, connections.open), (4, 1), "{connections:?}");
+}
+
+#[test]
+fn lanes_are_for_captures() {
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let plan = by_tcp("127.0.0.1:9".parse().unwrap(), 1, ReplayPlan::default());
+    let error = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap_err();
+    assert!(matches!(error, PlayError::Plan(PlanError::NoCapture)), "{error}");
 }
