@@ -104,7 +104,7 @@ pub(crate) struct Args {
     #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Send all queries this many times; those of a capture at its own pace with a pause between, as in 3:10s
+    /// Send all queries this many times; those of a capture with a pause between, as in 3:10s
     #[arg(short = 'n', long, value_name = "COUNT[:GAP]", value_parser = parse_repeat, help_heading = "Load")]
     repeat: Option<Repeat>,
 

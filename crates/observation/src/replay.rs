@@ -46,10 +46,11 @@ pub struct Replay {
     /// Transport → queries that came by it and were not played, because the trial had no lane for it. They are outside
     /// the accounts.
     pub not_played: BTreeMap<String, u64>,
-    /// Queries that began a connection in the capture, found an earlier one in use at its place, and no spare place. They
-    /// joined the earlier one.
+    /// Queries that began a connection in the capture, found an earlier one in use at its place, and no spare place.
+    /// They joined the earlier one.
     pub joined: u64,
-    /// Connections that were closed before their captured idle time was over, because the next one at their place began.
+    /// Connections that were closed before their captured idle time was over, because the next one at their place
+    /// began.
     pub closed_early: u64,
 }
 

@@ -42,8 +42,8 @@ pub struct Trial {
     /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// What carried queries and replies. If several transports did in a replay, it is UDP or the first of the others, and
-    /// [`Replay::sent`] has each.
+    /// What carried queries and replies. If several transports did in a replay, it is UDP or the first of the others,
+    /// and [`Replay::sent`] has each.
     #[serde(default)]
     pub transport: Transport,
     /// The facts of the dataset.

@@ -87,8 +87,8 @@ impl Differences {
         self.is_on
     }
 
-    /// Notes a reply in time to the query at `position`. `expected` is the digest of the whole answer that the capture has
-    /// to it; `None` if it has none.
+    /// Notes a reply in time to the query at `position`. `expected` is the digest of the whole answer that the capture
+    /// has to it; `None` if it has none.
     #[cold]
     pub fn replied(&mut self, position: Position, expected: Option<Digest>, checked: Checked, reply: &[u8]) {
         let answers = Header::of(reply).map_or(0, Header::answers);

@@ -81,8 +81,8 @@ pub enum PlayError {
 }
 
 impl PlayError {
-    /// The error of a plan that needs more sockets than the process may open. The clients of a capture decide how many a
-    /// replay needs.
+    /// The error of a plan that needs more sockets than the process may open. The clients of a capture decide how many
+    /// a replay needs.
     pub(crate) fn too_many_sockets(plan: &Plan, wanted: usize, limit: u64) -> Self {
         match plan.replay {
             Some(_) => Self::TooManyClients { wanted, limit },

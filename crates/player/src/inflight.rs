@@ -1,10 +1,10 @@
 //! The outstanding queries of one socket: an array indexed by query ID.
 //!
-//! IDs are issued in order. A query holds its slot until its fate is settled: until a reply settles it, or
-//! until timeout and drain have both passed, when it is lost. An ID whose slot is not settled is skipped,
-//! never reused. If the array has fewer than 65,536 slots, the upper bits of the ID count generations. They
-//! distinguish a reply to an earlier holder of the slot from a reply to the present holder. Such an array can grow: an ID
-//! says its slot among twice as many, too.
+//! IDs are issued in order. A query holds its slot until its fate is settled: until a reply settles it, or until
+//! timeout and drain have both passed, when it is lost. An ID whose slot is not settled is skipped, never reused. If
+//! the array has fewer than 65,536 slots, the upper bits of the ID count generations. They distinguish a reply to an
+//! earlier holder of the slot from a reply to the present holder. Such an array can grow: an ID says its slot among
+//! twice as many, too.
 
 use std::collections::VecDeque;
 

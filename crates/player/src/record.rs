@@ -327,8 +327,8 @@ const NO_ROOM_IN_REPLAY: [&str; 2] = [
 /// The notes on connections for which this host had nothing left, of a replay as well.
 const NONE_LEFT: &str =
     "connections failed because this host had no descriptor or memory left; use fewer connections (-c)";
-const NONE_LEFT_IN_REPLAY: &str = "connections failed because this host had no descriptor or memory left; play fewer slices \
-                                   (--pile) or a shorter window (--window)";
+const NONE_LEFT_IN_REPLAY: &str = "connections failed because this host had no descriptor or memory left; play \
+                                   fewer slices (--pile) or a shorter window (--window)";
 
 fn player(
     played: &FinishedTrial<'_>,

@@ -1,9 +1,9 @@
 //! The replay of a capture: which queries a thread plays, when, for which client, and on which of its flows.
 //!
 //! A [`window`] of the capture is cut into slices, which are played at the same time with clients of their own. The
-//! [`census`] counts what they hold. The [`crowd`] are the clients of all slices, with their source addresses. [`flows`] says which thread plays which
-//! client, or which connection of the capture, and on which flow. Each thread has a [`cursor`]: it goes over all
-//! queries of the slices, stops at those of its own, and knows when they are due.
+//! [`census`] counts what they hold. The [`crowd`] are the clients of all slices, with their source addresses.
+//! [`flows`] says which thread plays which client, or which connection of the capture, and on which flow. Each thread
+//! has a [`cursor`]: it goes over all queries of the slices, stops at those of its own, and knows when they are due.
 
 pub(crate) mod census;
 pub(crate) mod crowd;
@@ -60,8 +60,9 @@ pub fn mean_rate_qps(plan: &ReplayPlan, dataset: &Dataset, carried: Option<&[Car
     if rate_qps > 0.0 { rate_qps } else { 1.0 }
 }
 
-/// The source addresses that the clients of a replay are mapped to, each once. Of more than `most` of them as many, evenly
-/// spread, with the lowest and the highest. None if the plan has no source addresses, or the dataset is no capture.
+/// The source addresses that the clients of a replay are mapped to, each once. Of more than `most` of them as many,
+/// evenly spread, with the lowest and the highest. None if the plan has no source addresses, or the dataset is no
+/// capture.
 pub fn source_addresses(plan: &Plan, dataset: &Dataset, most: usize) -> Vec<IpAddr> {
     let (Some(replay), Some(sources), Some(capture)) = (&plan.replay, plan.local, dataset.capture()) else {
         return Vec::new();

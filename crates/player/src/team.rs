@@ -83,8 +83,8 @@ impl OfAll<'_> {
         lanes.iter().map(team).collect()
     }
 
-    /// The load of a lane: of the rate as much as its transport has of the queries with a lane, of the window as much as
-    /// its threads have of all threads.
+    /// The load of a lane: of the rate as much as its transport has of the queries with a lane, of the window as much
+    /// as its threads have of all threads.
     fn load(&self, lane: &Lane, threads: &Range<usize>) -> LoadPlan {
         let played = self.queries.iter().zip(self.lanes).filter(|(_, has_lane)| *has_lane);
         let queries: u64 = played.map(|(count, _)| count).sum();

@@ -65,7 +65,8 @@ pub(super) fn write(
     let otherwise = match asked_otherwise {
         0 => String::new(),
         count => format!(
-            "; {count} lines do not say all of their queries (RD, CD, AD, the size or options of EDNS), and expect nothing"
+            "; {count} lines do not say all of their queries (RD, CD, AD, the size or options of EDNS), and expect \
+             nothing"
         ),
     };
     eprintln!("{}: {written} queries of {name}{others}{otherwise}", output.display());
@@ -100,8 +101,8 @@ fn append(query: &Query<'_>, line: &mut Vec<u8>) -> Option<bool> {
     written.and(expected).and(answer).ok().map(|()| says_all)
 }
 
-/// Whether a query has what that of a line has beside its question: RD and no other flag, and no record but EDNS with the
-/// usual size and without options.
+/// Whether a query has what that of a line has beside its question: RD and no other flag, and no record but EDNS with
+/// the usual size and without options.
 fn is_usual(message: &[u8], opt: Option<&Record<'_>>) -> bool {
     let Some(header) = Header::of(message) else { return false };
     let has_usual_edns = opt.is_none_or(|opt| {

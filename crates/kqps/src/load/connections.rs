@@ -14,8 +14,8 @@ use crate::value::{parse_some_time, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// The same for connections alone of an open loop, and for those of a capture with one query each. A place is free again
-/// once its connection was made, or its query answered.
+/// The same for connections alone of an open loop, and for those of a capture with one query each. A place is free
+/// again once its connection was made, or its query answered.
 const ALONE_PER_THREAD: u64 = 256;
 
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.

@@ -65,8 +65,8 @@ pub enum PlanError {
     #[error("the queries are a capture: the plan does not say how to replay it")]
     UnplannedCapture,
     #[error(
-        "the I/O `{0}` does not replay captures over udp, where each client has an address: expected auto or mmsg, or no \
-         `player.io`"
+        "the I/O `{0}` does not replay captures over udp, where each client has an address: expected auto or mmsg, or \
+         no `player.io`"
     )]
     ReplayIo(&'static str),
     #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]

@@ -1,7 +1,7 @@
 //! The clients of a replay, and the source addresses that they are mapped to. Clients without a query in their slice of
 //! the window get none. Those of one network get neighbouring addresses. If the sources have room, each network has a
-//! block of its own, whose size is a power of two and a divisor of its first address. The order of networks is drawn from
-//! a seed.
+//! block of its own, whose size is a power of two and a divisor of its first address. The order of networks is drawn
+//! from a seed.
 
 use std::cmp::Reverse;
 

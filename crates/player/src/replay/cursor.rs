@@ -74,8 +74,8 @@ pub(crate) struct Cursor<'a> {
     order: BinaryHeap<Reverse<(u64, u32)>>,
     /// The next query of the thread's own, if it is known.
     next: Option<Asked>,
-    /// The connection of the last query of each place in this pass; 0 if there was none. Queries that are given up count,
-    /// so that those after them never go by an earlier connection.
+    /// The connection of the last query of each place in this pass; 0 if there was none. Queries that are given up
+    /// count, so that those after them never go by an earlier connection.
     connections: Box<[u64]>,
     /// Connections so far.
     begun: u64,
@@ -325,7 +325,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The connection of the next query of a place. One that was open when the window or slice began is another one, too.
+    /// The connection of the next query of a place. One that was open when the window or slice began is another one,
+    /// too.
     #[inline]
     fn connection(&mut self, place: u32, begins: bool) -> u64 {
         let connection = &mut self.connections[place as usize];

@@ -46,8 +46,7 @@ enum By {
 impl Flows {
     /// UDP sockets of clients. Clients of one address have sockets of their own, as far as `sockets_most` for all
     /// threads goes. Clients of several addresses share the sockets of their thread, and each socket has `together`
-    /// tables of IDs, a power of two.
-    /// Of the clients that ask by `carried`, or of all.
+    /// tables of IDs, a power of two. The clients are those that ask by `carried`, or all.
     pub(crate) fn of_datagrams(
         crowd: &Crowd,
         carried: Option<Carried>,
@@ -99,7 +98,8 @@ impl Flows {
         ranks_most.clamp(1, most)
     }
 
-    /// A place for connections for each client that asks by `carried`, or for all, as far as `most` for all threads goes.
+    /// A place for connections for each client that asks by `carried`, or for all, as far as `most` for all threads
+    /// goes.
     pub(crate) fn of_clients(crowd: &Crowd, carried: Option<Carried>, threads: usize, most: usize) -> Self {
         let numbers = (crowd.of_slice(), crowd.numbers());
         Self::one_to_each(By::Client, numbers, threads, most, |client| crowd.asks_by(client, carried))

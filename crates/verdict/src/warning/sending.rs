@@ -28,8 +28,8 @@ pub fn refusal(errno: &str) -> (&'static str, &'static str) {
         "EMSGSIZE" => ("the query is longer than the link takes", "Use shorter queries."),
         "EAGAIN" | "ENOBUFS" | "ENOMEM" => (
             "there was no room to send it",
-            "Enlarge the sockets' buffers (-b), or lower the rate. More sockets (-c) help, too; a capture has more if its \
-             clients have more addresses (-a).",
+            "Enlarge the sockets' buffers (-b), or lower the rate. More sockets (-c) help, too; a capture has as many \
+             as its clients need.",
         ),
         "ECONNREFUSED" => ("nothing listens at the target's port", "Start the server, or check the port."),
         _ => ("the kernel gives no further reason", "Look the error up in sendto(2)."),

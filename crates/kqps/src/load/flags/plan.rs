@@ -235,8 +235,8 @@ impl PlayerArgs {
         }
     }
 
-    /// Checks that the source addresses belong to this host and to the targets' family. Those of a capture's clients are
-    /// checked by [`check_clients`], when it is known which these are.
+    /// Checks that the source addresses belong to this host and to the targets' family. Those of a capture's clients
+    /// are checked by [`check_clients`], when it is known which these are.
     fn check_local(&self, plan: &Plan) -> anyhow::Result<()> {
         let target = plan.targets[0];
         match &self.local {

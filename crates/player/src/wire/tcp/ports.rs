@@ -1,7 +1,7 @@
 //! Pairs of a source address and a port for connections that are closed and opened again. The player deals the ports of
 //! each address in turn, so that a pair rests for as long as possible before it is used again, and the kernel need not
-//! search for it. Threads that share an address have ports of their own. In a replay a connection comes from the address of
-//! its client, and the ports of an address are dealt from its first connection on.
+//! search for it. Threads that share an address have ports of their own. In a replay a connection comes from the
+//! address of its client, and the ports of an address are dealt from its first connection on.
 
 use std::collections::HashMap;
 use std::io;
@@ -58,8 +58,8 @@ impl Ports {
         Self::of(dealt(), plan, flows)
     }
 
-    /// The pairs of a thread of a replay, by its number among those of its plan. If each client has an address of its own
-    /// and all of its connections are one thread's, that thread has all ports of the address.
+    /// The pairs of a thread of a replay, by its number among those of its plan. If each client has an address of its
+    /// own and all of its connections are one thread's, that thread has all ports of the address.
     pub(super) fn of_replay(plan: &Plan, replayed: &Replayed, thread: usize) -> Self {
         let is_alone = replayed.crowd.is_apart() && replayed.flows.are_of_clients();
         let turn = if is_alone { (0, 1) } else { (thread, plan.threads) };
@@ -86,8 +86,8 @@ impl Ports {
         self.all.len()
     }
 
-    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none. In a
-    /// replay `from` is the address of the client, unless the kernel chooses it.
+    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none. In
+    /// a replay `from` is the address of the client, unless the kernel chooses it.
     fn next(&mut self, flow: usize, from: Option<IpAddr>) -> Option<SocketAddr> {
         let source = match &mut self.sources {
             Sources::OfFlows(sources) => {
@@ -107,9 +107,9 @@ impl Ports {
         Some(SocketAddr::new(source.address, port))
     }
 
-    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `from` is the
-    /// address of its client in a replay. `tried` is how many pairs the attempt has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in
-    /// use.
+    /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `from` is
+    /// the address of its client in a replay. `tried` is how many pairs the attempt has tried. Fails with
+    /// [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
     pub(super) fn connect(
         &mut self,
         (to, flow, from): (SocketAddr, usize, Option<IpAddr>),

@@ -25,8 +25,8 @@ pub(super) struct Clients<'a> {
     targets: Box<[Address]>,
     /// Flows of each socket, a power of two. The number of a client's address tells them apart.
     together: usize,
-    /// The client of each outstanding query, by flow and by the slot of its ID. A flow has as many slots as its table in
-    /// the books, a power of two.
+    /// The client of each outstanding query, by flow and by the slot of its ID. A flow has as many slots as its table
+    /// in the books, a power of two.
     asked: Box<[Vec<u32>]>,
 }
 

@@ -96,8 +96,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         Ok(())
     }
 
-    /// Makes way for a connection at a place without open queries. One that is still being made is not ended: the queries
-    /// of the next one join it.
+    /// Makes way for a connection at a place without open queries. One that is still being made is not ended: the
+    /// queries of the next one join it.
     fn close_for_next(&mut self, flow: usize, now_ns: u64) -> io::Result<()> {
         let place = &self.places[flow];
         if place.connection.is_some() {
