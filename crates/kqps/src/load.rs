@@ -263,7 +263,7 @@ impl Args {
             speed: self.speed,
         };
         // Queries by other transports have no lane.
-        let carried = if self.player.names_transport()? { None } else { Some(&LANES[..]) };
+        let carried = if self.player.names_transport()? { None } else { Some(LANES) };
         let (speed, load) = asked.load(mean_rate_qps(&plan, dataset, carried))?;
         let is_captured = matches!(load, LoadPlan::Open { arrivals: Arrivals::Captured, .. });
         if !is_captured && self.repeat.is_some_and(|repeat| repeat.gap.is_some()) {

@@ -157,7 +157,7 @@ pub struct TcpPlan {
     #[serde(default)]
     pub io: Io,
     /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. At least one per thread
-    /// and per target is used.
+    /// and per target is used. A replay uses as many as its clients need instead, unless each query has a connection.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
     /// before the trial begins, all others when a query needs them. With 0, connections alone are the load: each query
@@ -191,7 +191,8 @@ impl TcpPlan {
 #[serde(deny_unknown_fields)]
 pub struct QuicPlan {
     /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. Each has a socket with
-    /// a port of its own. At least one per thread and per target is used.
+    /// a port of its own. At least one per thread and per target is used. A replay uses as many as its clients need
+    /// instead.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
     /// before the trial begins, all others when a query needs them. With 0, connections alone are the load, as over

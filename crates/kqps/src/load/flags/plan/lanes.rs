@@ -14,7 +14,7 @@ use crate::load::replay::Captured;
 use crate::load::target::Targets;
 
 /// The transports that lanes are for.
-pub(crate) const LANES: [Carried; 2] = [Carried::Udp, Carried::Tcp];
+pub(crate) const LANES: &[Carried] = &[Carried::Udp, Carried::Tcp];
 
 /// How the queries of a capture are divided among the transports that need no certificate. Queries by others have no
 /// lane, since their servers listen at another port.
