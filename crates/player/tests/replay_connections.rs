@@ -312,3 +312,17 @@ fn lanes_are_for_captures() {
     let error = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap_err();
     assert!(matches!(error, PlayError::Plan(PlanError::NoCapture)), "{error}");
 }
+
+#[test]
+fn queries_that_are_due_while_every_place_is_taken_are_unsent() {
+    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
+    let captured = Captured::of_clients(30, &clients);
+    let server = Server::new(|_, mut stream| while stream::query(&mut stream).is_some() {});
+    let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(2) };
+    // Both queries that are sent keep their places for two seconds, and the capture lasts for 60 ms.
+    let plan = Plan { wire: Wire::Tcp(tcp), ..plan(server.address, None, ReplayPlan::default()) };
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    let accounts = trial.accounts;
+    assert_eq!((accounts.intended, accounts.sent, accounts.lost), (30, 2, 2), "{accounts:?}");
+    assert_eq!(trial.unsent_causes, [("connections".to_owned(), 28)].into());
+}
