@@ -78,7 +78,8 @@ struct QueriesArgs {
 
     /// Write the queries of this capture, in its order
     ///
-    /// A line has no client, time or transport, and no client subnet. `kqps load -d` plays the capture itself.
+    /// A line has no client, time or transport, and of a query's flags and EDNS it has the DO bit alone. `kqps load -d`
+    /// plays the capture itself.
     #[arg(long, value_name = "FILE", conflicts_with_all = GENERATED, help_heading = "Captures")]
     from: Option<PathBuf>,
 

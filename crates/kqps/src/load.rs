@@ -27,6 +27,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
+use kqps_player::replay::mean_rate_qps;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, ReplayPlan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
@@ -46,7 +47,7 @@ pub(crate) use allowed::Allowed;
 pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 
-use flags::open_dataset;
+use flags::{LANES, open_dataset};
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use subject::watched;
@@ -78,7 +79,7 @@ pub(crate) struct Args {
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: keep this many outstanding (default: 100, without -Q)
+    /// Closed loop: keep this many outstanding (default: 100, without -Q; for a capture none)
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
@@ -103,7 +104,7 @@ pub(crate) struct Args {
     #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Send all queries this many times; those of a capture with a pause after each time, as in 3:10s
+    /// Send all queries this many times; those of a capture with a pause between, as in 3:10s
     #[arg(short = 'n', long, value_name = "COUNT[:GAP]", value_parser = parse_repeat, help_heading = "Load")]
     repeat: Option<Repeat>,
 
@@ -233,9 +234,10 @@ impl Watcher {
     }
 }
 
-/// Checks that a plan fits the queries.
+/// Checks that a plan fits the queries, and that the clients of a capture get addresses of this host.
 pub(crate) fn check_against(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()> {
-    plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))
+    plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))?;
+    check_clients(plan, dataset)
 }
 
 /// The queries, if they may be a capture: its content decides what the plan is. Other queries are opened when the plan
@@ -260,7 +262,16 @@ impl Args {
             outstanding: self.outstanding,
             speed: self.speed,
         };
-        let (speed, load) = asked.load(plan.mean_rate_qps(dataset))?;
+        // Queries by other transports have no lane.
+        let carried = if self.player.names_transport()? { None } else { Some(LANES) };
+        let (speed, load) = asked.load(mean_rate_qps(&plan, dataset, carried))?;
+        let is_captured = matches!(load, LoadPlan::Open { arrivals: Arrivals::Captured, .. });
+        if !is_captured && self.repeat.is_some_and(|repeat| repeat.gap.is_some()) {
+            return Err(bad_input(
+                "the pause of -n is between passes with captured gaps, and -Q or -q has none: leave it out, or add \
+                 --arrivals captured",
+            ));
+        }
         let plan = ReplayPlan { speed, ..plan };
         let repeat = match (self.repeat, self.duration) {
             (Some(repeat), _) => repeat.times,

@@ -19,9 +19,9 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let dataset = queries.open()?;
     let replay = plan.replay.clone().or_else(|| usual_replay(&dataset));
     let plan = Plan { replay, ..plan };
-    if let Some(facts) = dataset.capture() {
-        check_clients(&plan, facts)?;
-    }
+    // A capture is not played by every plan.
+    plan.check().map_err(bad_input)?;
+    check_clients(&plan, &dataset)?;
     let shown = ProgressDisplay { bar: shows_bar, every: None };
     print::json(&Watcher::new().play(&plan, &subject, &dataset, shown)?)?;
     Ok(ExitCode::SUCCESS)

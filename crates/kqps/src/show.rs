@@ -79,8 +79,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn of_capture(mut reader: Reader, top: usize, name: &str) -> anyhow::Result<Shown> {
     let mut tally = Tally::default();
     while let Some(event) = reader.next().map_err(|error| bad_input(format!("{name}: {error}")))? {
-        if let Event::Message(message) = event {
-            tally.message(&message);
+        match event {
+            Event::Message(message) => tally.message(&message),
+            Event::Closed { connection, .. } => tally.closed(connection),
         }
     }
     let counts = reader.counts();

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::{Accounts, IdentityViolated};
+use crate::accounts::IdentityViolated;
 use crate::histogram::Quantiles;
 use crate::http::HttpFacts;
 use crate::quic::QuicFacts;
 use crate::tls::TlsFacts;
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
-/// `established = Σ closed + open`, and every query that was sent was handed to one of them. With TLS a connection is
-/// made when its handshake is complete.
+/// `established = Σ closed + open`, and every query that was sent over connections was handed to one of them. With TLS
+/// a connection is made when its handshake is complete.
 ///
-/// If connections alone are the load, each query of [`Accounts`] stands for a connection that was opened when the query
-/// was due, and closed once it was made. A query is then `correct` if its connection was made in time.
+/// If connections alone are the load, each query of [`crate::Accounts`] stands for a connection that was opened when
+/// the query was due, and closed once it was made. A query is then `correct` if its connection was made in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionFacts {
     /// Whether connections alone were the load: no query was sent. False in records older than the field.
@@ -85,8 +85,9 @@ pub struct ConnectionFacts {
 }
 
 impl ConnectionFacts {
-    /// Checks the identities.
-    pub fn check(&self, accounts: &Accounts) -> Result<(), IdentityViolated> {
+    /// Checks the identities. `sent` are the queries that were sent over connections
+    /// ([`crate::Trial::sent_on_connections`]).
+    pub fn check(&self, sent: u64) -> Result<(), IdentityViolated> {
         let sum = self.established + self.failed.values().sum::<u64>() + self.unfinished;
         if self.attempts != sum {
             return Err(IdentityViolated::Attempts { attempts: self.attempts, sum });
@@ -99,8 +100,8 @@ impl ConnectionFacts {
         if let Some(sum) = handshakes.filter(|sum| *sum != self.established) {
             return Err(IdentityViolated::Handshakes { established: self.established, sum });
         }
-        if self.handed != accounts.sent {
-            return Err(IdentityViolated::Handed { handed: self.handed, sent: accounts.sent });
+        if self.handed != sent {
+            return Err(IdentityViolated::Handed { handed: self.handed, sent });
         }
         Ok(())
     }
@@ -124,9 +125,8 @@ mod tests {
             handed: 9,
             ..ConnectionFacts::default()
         };
-        let accounts = Accounts { sent: 9, ..Accounts::default() };
-        assert_eq!(whole.check(&accounts), Ok(()));
-        let error = |facts: ConnectionFacts| facts.check(&accounts).unwrap_err().to_string();
+        assert_eq!(whole.check(9), Ok(()));
+        let error = |facts: ConnectionFacts| facts.check(9).unwrap_err().to_string();
         assert!(error(ConnectionFacts { attempts: 7, ..whole.clone() }).starts_with("attempts 7 is not"));
         assert!(error(ConnectionFacts { open: 0, ..whole.clone() }).starts_with("established 3 is not"));
         let tls = TlsFacts { handshakes: counts(&[("full", 1), ("resumed", 1)]), ..TlsFacts::default() };

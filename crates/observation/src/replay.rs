@@ -16,32 +16,42 @@ pub struct Replay {
     pub from_s: f64,
     /// The end of the window, seconds after the capture's first query.
     pub to_s: f64,
-    /// How many times faster than captured the queries were due.
+    /// How many times faster than captured the queries were due, with captured arrivals.
     pub speed: f64,
     /// How often the window was to be played.
     pub repeat: u64,
-    /// Seconds between the end of the window and its next beginning.
+    /// Queries of one pass over the window, by all transports.
+    pub window_queries: u64,
+    /// How often the window was played: the queries that were played or not, divided by `window_queries`.
+    pub passes: f64,
+    /// Seconds between the end of the window and its next beginning, with captured arrivals.
     pub gap_s: f64,
     /// Slices of the window that were played at the same time, each with clients of its own.
     pub pile: u32,
     /// The seed of the mapping of clients to addresses.
     pub seed: u64,
-    /// Clients of all slices.
+    /// Clients of all slices that ask in the window.
     pub clients: u64,
     /// Source addresses that they were mapped to; 1 if the kernel chose the address.
     pub addresses: u64,
-    /// UDP sockets and places for connections that they used.
+    /// UDP sockets, and places for connections with the spare ones.
     pub sockets: u64,
     /// Clients that shared a source address and a port, or a place for a connection, with an earlier client, because
     /// there were not enough.
     pub clients_sharing: u64,
     /// Transport → queries that were intended over it. Sums to those of the accounts.
     pub played: BTreeMap<String, u64>,
+    /// Transport → queries that were sent over it. Sums to those of the accounts.
+    pub sent: BTreeMap<String, u64>,
     /// Transport → queries that came by it and were not played, because the trial had no lane for it. They are outside
     /// the accounts.
     pub not_played: BTreeMap<String, u64>,
-    /// Queries that began a connection in the capture, and found an earlier one in use at its place. They joined it.
+    /// Queries that began a connection in the capture, found an earlier one in use at its place, and no spare place.
+    /// They joined the earlier one.
     pub joined: u64,
+    /// Connections that were closed before their captured idle time was over, because the next one at their place
+    /// began.
+    pub closed_early: u64,
 }
 
 /// What is in a capture.

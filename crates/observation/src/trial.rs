@@ -42,7 +42,8 @@ pub struct Trial {
     /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// What carried queries and replies.
+    /// What carried queries and replies. If several transports did in a replay, it is UDP or the first of the others,
+    /// and [`Replay::sent`] has each.
     #[serde(default)]
     pub transport: Transport,
     /// The facts of the dataset.
@@ -207,6 +208,12 @@ impl Trial {
         of_load.iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
     }
 
+    /// Queries that were sent over connections: all, unless a replay sent some as datagrams.
+    pub fn sent_on_connections(&self) -> u64 {
+        let as_datagrams = self.replay.as_ref().and_then(|replay| replay.sent.get(Transport::Udp.word()));
+        self.accounts.sent - as_datagrams.copied().unwrap_or(0).min(self.accounts.sent)
+    }
+
     /// The network namespace in which the subject listens, as far as it is known: its own, or the player's for a
     /// subject on this host.
     pub fn subject_network(&self) -> Option<&NetworkFacts> {
@@ -337,7 +344,7 @@ pub struct PlayerFacts {
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
-    /// Sockets of all threads, or connections that may be open at once.
+    /// Sockets of all threads, or connections that may be open at once. If a replay has both, their sum.
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,

@@ -7,6 +7,7 @@
 //! All times are nanoseconds since the trial's common start.
 
 mod fates;
+mod seats;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,9 @@ use crate::replay::cursor::Asked;
 use crate::replay::flows::ANY;
 use crate::supply::Supply;
 use crate::tally::Tally;
+use seats::Seats;
 
+pub(crate) use seats::Start;
 pub use table::{Expired, Outstanding, State, Table};
 
 /// Room for the longest record of a reply in canonical form, in bytes: owner, type, class and data, with all compressed
@@ -49,6 +52,8 @@ pub struct Books<'a, T> {
     path_bits: u32,
     /// Of each query of a capture in the last burst, where it comes from.
     origins: Vec<Origin>,
+    /// The flows of the places of a capture; `None` unless connections begin and end as captured.
+    seats: Option<Seats>,
     /// The flow whose turn is next, to send and to expire.
     next_flow: usize,
     next_to_expire: usize,
@@ -84,8 +89,8 @@ pub(crate) struct Origin {
     pub(crate) flow: usize,
     /// The number of its client.
     pub(crate) client: u32,
-    /// Whether it begins a connection of the capture.
-    pub(crate) begins: bool,
+    /// How it stands to the connection there.
+    pub(crate) start: Start,
     /// How long its connection stays open after its reply, if it is the last query on it; `u64::MAX` for ever.
     pub(crate) idle_ns: Option<u64>,
 }
@@ -137,6 +142,7 @@ impl<'a, T: Table> Books<'a, T> {
             broken_until_ns: BinaryHeap::new(),
             path_bits: 0,
             origins: Vec::with_capacity(BURST_MOST),
+            seats: None,
             next_flow: 0,
             next_to_expire: 0,
             dataset,
@@ -173,6 +179,12 @@ impl<'a, T: Table> Books<'a, T> {
         self.flows[flow].table.unsettled()
     }
 
+    /// How many places the table of a flow has, a power of two. In a replay it may become more.
+    #[inline]
+    pub fn slots_of(&self, flow: usize) -> usize {
+        self.flows[flow].table.slots()
+    }
+
     /// Limits how many queries of a flow may be unsettled.
     pub fn limit_unsettled(&mut self, most: u32) {
         self.unsettled_most = most;
@@ -181,6 +193,18 @@ impl<'a, T: Table> Books<'a, T> {
     /// Sets how many flows share a path, a power of two.
     pub(crate) fn share_paths(&mut self, together: usize) {
         self.path_bits = together.trailing_zeros();
+    }
+
+    /// Lets the connections of this many places of a capture begin as they did. The flows beyond are spare.
+    pub(crate) fn seat(&mut self, places: usize) {
+        self.seats = Some(Seats::new(places, self.flows.len()));
+    }
+
+    /// Notes that a flow has neither a connection nor an open query.
+    pub(crate) fn emptied(&mut self, flow: usize) {
+        if let Some(seats) = &mut self.seats {
+            seats.emptied(flow);
+        }
     }
 
     /// Where each query of the last burst comes from; empty unless the queries are a capture.
@@ -281,13 +305,20 @@ impl<'a, T: Table> Books<'a, T> {
         let mut first = self.next_flow;
         while (burst.len() as u64) < room && !supply.is_played(now_ns) && !supply.is_due_before(too_late_ns) {
             let Some(asked) = supply.next_captured(now_ns) else { break };
-            let flow = if asked.flow == ANY { self.flow_with_room() } else { asked.flow as usize };
-            let is_apart = asked.begins || flow >> self.path_bits != first >> self.path_bits;
+            let (flow, start) = self.flow_for(&asked);
+            let is_apart = start != Start::Follows || flow >> self.path_bits != first >> self.path_bits;
             if !burst.is_empty() && is_apart {
                 break;
             }
-            let has_room = self.has_room(flow);
+            let has_room = self.has_room(flow) || (asked.flow != ANY && self.make_room(flow));
             if !has_room && !supply.is_open() {
+                break;
+            }
+            if !has_room && asked.flow == ANY {
+                // No other flow has room either, and a look at each of them for each query would take too long.
+                if burst.is_empty() {
+                    self.tally.unsent_for_ids += self.give_up(supply, now_ns + 1);
+                }
                 break;
             }
             supply.take_captured();
@@ -297,14 +328,39 @@ impl<'a, T: Table> Books<'a, T> {
             }
             first = if burst.is_empty() { flow } else { first };
             burst.push(self.issue(flow, asked.query, asked.due_ns));
-            let Asked { client, begins, idle_ns, .. } = asked;
-            self.origins.push(Origin { flow, client, begins, idle_ns });
+            let Asked { client, connection, idle_ns, .. } = asked;
+            if let Some(seats) = &mut self.seats {
+                seats.take(asked.flow as usize, connection, (flow, start));
+            }
+            self.origins.push(Origin { flow, client, start, idle_ns });
             if idle_ns.is_some() {
                 break;
             }
         }
         self.next_flow = if first + 1 >= self.flows.len() { 0 } else { first + 1 };
         first
+    }
+
+    /// The flow for a query of a capture, and how the query stands to the connection there.
+    #[inline]
+    fn flow_for(&mut self, asked: &Asked) -> (usize, Start) {
+        if asked.flow == ANY {
+            return (self.flow_with_room(), Start::Follows);
+        }
+        let flow = asked.flow as usize;
+        let is_busy = |flow: usize| self.flows[flow].table.unsettled() > 0;
+        self.seats
+            .as_ref()
+            .map_or((flow, Start::Follows), |seats| seats.find(flow, asked.connection, is_busy))
+    }
+
+    /// Makes room at a flow whose table is full, if there are more keys: a query of a capture can go nowhere else, and
+    /// few clients send most queries. Returns whether there is room.
+    #[cold]
+    fn make_room(&mut self, flow: usize) -> bool {
+        let Flow { table, left, is_blocked, .. } = &mut self.flows[flow];
+        let takes_more = !*is_blocked && *left > 0 && table.unsettled() < self.unsettled_most;
+        takes_more && table.is_full() && table.grow()
     }
 
     /// Gives up a query that is due, because its flow has no room.

@@ -57,6 +57,8 @@ pub struct ConnectionCounts {
     pub ports_in_use: u64,
     /// Queries that began a connection in the capture, and joined an earlier one that was in use.
     pub joined: u64,
+    /// Connections that were closed before their captured time, because the next one at their place began.
+    pub closed_early: u64,
     /// How many ports of each source address the player deals, all threads together; 0 if the kernel chooses ports.
     pub ports: u64,
     /// The counts of TLS; `None` without it.
@@ -313,6 +315,7 @@ impl ConnectionCounts {
             (&mut self.lost_syns, other.lost_syns),
             (&mut self.ports_in_use, other.ports_in_use),
             (&mut self.joined, other.joined),
+            (&mut self.closed_early, other.closed_early),
         ] {
             *ours += theirs;
         }

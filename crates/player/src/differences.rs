@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use kqps_dataset::{Check, Dataset, Expected, Position};
-use kqps_message::header::{HEADER_BYTES, Header};
+use kqps_dataset::{Check, Dataset, Digest, Expected, Position};
+use kqps_message::header::{AA, HEADER_BYTES, Header};
 use kqps_message::name::NameText;
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::rcode::RcodeName;
@@ -63,6 +63,13 @@ enum Got {
         rcode: u16,
         answers: u16,
     },
+    /// Another answer under the right rcode: its digest, if it can be read, and whether only AA is another one.
+    Answer {
+        rcode: u16,
+        answers: u16,
+        digest: Option<Digest>,
+        is_only_aa: bool,
+    },
     /// A reply that was not read further.
     Other,
 }
@@ -80,24 +87,25 @@ impl Differences {
         self.is_on
     }
 
-    /// Notes a reply in time to the query at `position`. `is_whole` is whether the capture has a whole answer to it.
+    /// Notes a reply in time to the query at `position`. `expected` is the digest of the whole answer that the capture
+    /// has to it; `None` if it has none.
     #[cold]
-    pub fn replied(&mut self, position: Position, is_whole: bool, checked: Checked, reply: &[u8]) {
+    pub fn replied(&mut self, position: Position, expected: Option<Digest>, checked: Checked, reply: &[u8]) {
         let answers = Header::of(reply).map_or(0, Header::answers);
         match checked {
             Checked::Correct { extent: Extent::Whole, .. } => {}
             Checked::Correct { rcode, extent: Extent::Partial | Extent::Bare } => {
-                if is_whole {
-                    self.note(Kind::Truncated, position, Got::Reply { rcode, answers });
+                if expected.is_some() {
+                    self.note(Kind::Truncated, position, || Got::Reply { rcode, answers });
                 }
             }
             Checked::Wrong(Cause::Rcode { expected, got }) => {
-                self.note(Kind::Rcode { expected, got }, position, Got::Reply { rcode: got, answers });
+                self.note(Kind::Rcode { expected, got }, position, || Got::Reply { rcode: got, answers });
             }
             Checked::Wrong(Cause::Answer { rcode }) => {
-                self.note(Kind::Answer, position, Got::Reply { rcode, answers });
+                self.note(Kind::Answer, position, || Got::answer(rcode, answers, expected, reply));
             }
-            Checked::Wrong(cause) => self.note(Kind::Wrong(cause.number()), position, Got::Other),
+            Checked::Wrong(cause) => self.note(Kind::Wrong(cause.number()), position, || Got::Other),
         }
     }
 
@@ -105,15 +113,16 @@ impl Differences {
     #[cold]
     pub fn lost(&mut self, position: Position, expected: Expected) {
         if expected != Expected::Unknown {
-            self.note(Kind::Lost, position, Got::Nothing);
+            self.note(Kind::Lost, position, || Got::Nothing);
         }
     }
 
-    fn note(&mut self, kind: Kind, query: Position, got: Got) {
+    /// Counts a difference. `got` is called for an example.
+    fn note(&mut self, kind: Kind, query: Position, got: impl FnOnce() -> Got) {
         let found = self.kinds.entry(kind).or_default();
         found.count += 1;
         if found.examples.len() < EXAMPLES_MOST {
-            found.examples.push(Seen { query, got });
+            found.examples.push(Seen { query, got: got() });
         }
     }
 
@@ -138,6 +147,21 @@ impl Differences {
         let mut all: Vec<Difference> = self.kinds.iter().map(one).collect();
         all.sort_by_key(|difference| Reverse(difference.count));
         all
+    }
+}
+
+impl Got {
+    /// An answer other than the expected one, under the same rcode.
+    fn answer(rcode: u16, answers: u16, expected: Option<Digest>, reply: &[u8]) -> Self {
+        let mut scratch = Vec::new();
+        let mut digest_of = |reply: &[u8]| Digest::of_reply(reply, rcode, &mut scratch);
+        let digest = digest_of(reply);
+        let mut with_other_aa = reply.to_vec();
+        if let Some(flags) = with_other_aa.get_mut(2) {
+            *flags ^= AA;
+        }
+        let is_only_aa = expected.is_some() && digest_of(&with_other_aa) == expected;
+        Self::Answer { rcode, answers, digest, is_only_aa }
     }
 }
 
@@ -166,10 +190,20 @@ impl Seen {
             }
             _ => dataset.expected(self.query).to_string(),
         };
+        let records = |rcode: u16, answers: u16| {
+            format!("{}, {answers} record{}", RcodeName(rcode), if answers == 1 { "" } else { "s" })
+        };
         let got = match self.got {
             Got::Nothing => "no reply".to_owned(),
-            Got::Reply { rcode, answers: 1 } => format!("{}, 1 record", RcodeName(rcode)),
-            Got::Reply { rcode, answers } => format!("{}, {answers} records", RcodeName(rcode)),
+            Got::Reply { rcode, answers } => records(rcode, answers),
+            Got::Answer { rcode, answers, digest, is_only_aa } => {
+                let digest = digest.map_or_else(
+                    || "which cannot be read".to_owned(),
+                    |digest| format!("digest {:016x}", digest.number()),
+                );
+                let aa = if is_only_aa { ", AA alone differs" } else { "" };
+                format!("{}, {digest}{aa}", records(rcode, answers))
+            }
             Got::Other => "a reply that is no answer".to_owned(),
         };
         Example {
@@ -195,17 +229,18 @@ mod tests {
         let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
         let dataset = Dataset::open(&file, &options).unwrap();
         let (first, second) = (dataset.position(0), dataset.position(1));
+        let whole = Some(Digest::of_none(0, true));
         let mut all = Differences::default();
         for _ in 0..2 {
             let mut one = Differences::default();
             let wrong = Checked::Wrong(Cause::Rcode { expected: 0, got: 2 });
             for _ in 0..15 {
-                one.replied(first, true, wrong, &[0, 0, 0x80, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
+                one.replied(first, whole, wrong, &[0, 0, 0x80, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
             }
             one.lost(second, dataset.expected(second));
             one.lost(second, Expected::Unknown);
-            one.replied(first, false, Checked::Correct { rcode: 0, extent: Extent::Bare }, &[]);
-            one.replied(first, true, Checked::Correct { rcode: 0, extent: Extent::Whole }, &[]);
+            one.replied(first, None, Checked::Correct { rcode: 0, extent: Extent::Bare }, &[]);
+            one.replied(first, whole, Checked::Correct { rcode: 0, extent: Extent::Whole }, &[]);
             all.add(&one);
         }
         let facts = all.facts(&dataset);
@@ -218,5 +253,19 @@ mod tests {
         assert_eq!(facts[1].examples[0].expected, "NXDOMAIN");
         assert_eq!(facts[1].examples[0].got, "no reply");
         assert!(!all.is_on(), "the queries are no capture");
+    }
+
+    #[test]
+    fn another_answer_is_shown_with_its_digest_and_whether_aa_alone_differs() {
+        let expected = Some(Digest::of_none(0, true));
+        // A question for the root, and no record.
+        let reply = |flags: u8| [0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+        let answer = |reply: &[u8]| match Got::answer(0, 0, expected, reply) {
+            Got::Answer { digest, is_only_aa, .. } => (digest, is_only_aa),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answer(&reply(0x80)), (Some(Digest::of_none(0, false)), true));
+        assert_eq!(answer(&reply(0x84)), (expected, false));
+        assert_eq!(answer(&reply(0x80)[..9]), (None, false), "it cannot be read");
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use kqps_observation::IdentityViolated;
 use kqps_tls::TlsError;
 
-use crate::plan::PlanError;
+use crate::plan::{Plan, PlanError};
 
 /// The reason why a trial could not be played.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,17 @@ pub enum PlayError {
     )]
     TooManySockets {
         /// The number of sockets that the plan needs.
+        wanted: usize,
+        /// `RLIMIT_NOFILE`, after it was raised as far as possible.
+        limit: u64,
+    },
+    /// The process may not open enough files for the clients of a capture.
+    #[error(
+        "cannot open {wanted} sockets for the clients of the capture: this process may have {limit} open files \
+         (ulimit -Hn); send from more addresses (-a), play fewer slices (--pile) or a shorter window (--window)"
+    )]
+    TooManyClients {
+        /// The number of sockets that the clients need.
         wanted: usize,
         /// `RLIMIT_NOFILE`, after it was raised as far as possible.
         limit: u64,
@@ -82,4 +93,15 @@ pub enum PlayError {
     /// The accounts do not add up.
     #[error(transparent)]
     Identity(#[from] IdentityViolated),
+}
+
+impl PlayError {
+    /// The error of a plan that needs more sockets than the process may open. The clients of a capture decide how many
+    /// a replay needs.
+    pub(crate) fn too_many_sockets(plan: &Plan, wanted: usize, limit: u64) -> Self {
+        match plan.replay {
+            Some(_) => Self::TooManyClients { wanted, limit },
+            None => Self::TooManySockets { wanted, limit },
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The outstanding queries of one socket: an array indexed by query ID.
 //!
-//! IDs are issued in order. A query holds its slot until its fate is settled: until a reply settles it, or
-//! until timeout and drain have both passed, when it is lost. An ID whose slot is not settled is skipped,
-//! never reused. If the array has fewer than 65,536 slots, the upper bits of the ID count generations. They
-//! distinguish a reply to an earlier holder of the slot from a reply to the present holder.
+//! IDs are issued in order. A query holds its slot until its fate is settled: until a reply settles it, or until
+//! timeout and drain have both passed, when it is lost. An ID whose slot is not settled is skipped, never reused. If
+//! the array has fewer than 65,536 slots, the upper bits of the ID count generations. They distinguish a reply to an
+//! earlier holder of the slot from a reply to the present holder. Such an array can grow: an ID says its slot among
+//! twice as many, too.
 
 use std::collections::VecDeque;
 
@@ -25,6 +26,9 @@ struct Slot {
 
 // A socket has many of these.
 const _: () = assert!(size_of::<Slot>() == 16);
+
+/// The most slots: as many as there are IDs.
+const SLOTS_MOST: usize = 1 << 16;
 
 /// The outstanding queries of one socket. See the module.
 #[derive(Debug)]
@@ -48,10 +52,9 @@ pub struct Inflight {
 impl Inflight {
     /// A table without queries, with room for `capacity`: a power of two up to 65,536. Panics otherwise.
     pub fn new(capacity: usize, first_id: u16) -> Self {
-        assert!(capacity.is_power_of_two() && capacity <= 1 << 16, "a power of two, at most 65,536");
-        let free = Slot { due_ns: 0, query: Position::default(), id: 0, round: 0, state: State::Free };
+        assert!(capacity.is_power_of_two() && capacity <= SLOTS_MOST, "a power of two, at most 65,536");
         Self {
-            slots: vec![free; capacity].into_boxed_slice(),
+            slots: vec![Slot::free(); capacity].into_boxed_slice(),
             mask: capacity as u32 - 1,
             first_id,
             head: 0,
@@ -127,6 +130,26 @@ impl Table for Inflight {
     #[inline]
     fn is_full(&self) -> bool {
         self.unsettled as usize == self.slots.len()
+    }
+
+    #[inline]
+    fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[cold]
+    fn grow(&mut self) -> bool {
+        if self.slots.len() >= SLOTS_MOST {
+            return false;
+        }
+        let mut grown = vec![Slot::free(); self.slots.len() * 2].into_boxed_slice();
+        self.mask = grown.len() as u32 - 1;
+        // IDs that differ in their lower bits differ in one bit more as well.
+        for slot in self.slots.iter().filter(|slot| slot.state != State::Free) {
+            grown[(u32::from(slot.id) & self.mask) as usize] = *slot;
+        }
+        self.slots = grown;
+        true
     }
 
     #[inline]
@@ -224,6 +247,10 @@ impl Table for Inflight {
 }
 
 impl Slot {
+    fn free() -> Self {
+        Self { due_ns: 0, query: Position::default(), id: 0, round: 0, state: State::Free }
+    }
+
     /// Whether the slot holds query `number` in this state.
     fn is_in(&self, number: u64, state: State) -> bool {
         self.state == state && self.id == number as u16 && self.round == (number >> 16) as u8
@@ -272,17 +299,35 @@ mod tests {
         assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost, 1);
     }
 
+    #[test]
+    fn a_table_that_grows_keeps_its_queries_and_what_became_of_earlier_ones() {
+        let mut inflight = Inflight::new(2, 65_533);
+        let first: Vec<u16> = (0..2).map(|due_ns| inflight.issue(due_ns, query())).collect();
+        assert!(inflight.settle(first[0]));
+        let third = inflight.issue(2, query());
+        assert!(inflight.is_full() && inflight.grow() && inflight.slots() == 4 && !inflight.is_full());
+        let more: Vec<u16> = (3..5).map(|due_ns| inflight.issue(due_ns, query())).collect();
+        let due = |inflight: &mut Inflight, id: u16| inflight.find(id).map(|found| found.due_ns);
+        assert_eq!(
+            [first[1], third, more[0], more[1]].map(|id| due(&mut inflight, id)),
+            [1, 2, 3, 4].map(Some)
+        );
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()), Expired { overdue: 4, lost: 4 });
+        let mut inflight = Inflight::new(1 << 15, 0);
+        assert!(inflight.grow() && !inflight.grow(), "there are no more IDs");
+    }
+
     /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or
-    /// settled twice.
+    /// settled twice. A table that may grow does so when it is full.
     #[test]
     fn it_agrees_with_a_model_over_many_rounds() {
-        for (capacity, seed) in [(8, 1), (64, 2), (65_536, 3)] {
+        for (capacity, seed, grows) in [(8, 1, false), (64, 2, false), (65_536, 3, false), (1, 4, true)] {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut inflight = Inflight::new(capacity, random.u16(..));
             let mut model = std::collections::BTreeMap::new();
             let (mut issued, mut answered, mut lost) = (0_u64, 0_u64, 0_u64);
             for now_ns in 0..400_000_u64 {
-                if !inflight.is_full() {
+                if !inflight.is_full() || (grows && inflight.grow()) {
                     let id = inflight.issue(now_ns, query());
                     issued += 1;
                     assert_eq!(model.insert(id, now_ns), None, "ID {id} was reused while open");
@@ -301,6 +346,7 @@ mod tests {
             }
             lost += inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost;
             assert_eq!(issued, answered + lost);
+            assert!((inflight.slots() > capacity) == grows, "{}", inflight.slots());
         }
     }
 }

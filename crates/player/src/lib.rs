@@ -20,6 +20,7 @@ pub mod connections;
 pub mod course;
 pub mod differences;
 pub mod error;
+mod files;
 pub mod held_back;
 pub mod inflight;
 pub mod live;

@@ -9,7 +9,6 @@ mod usual;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kqps_dataset::Dataset;
 use kqps_http::Method;
 use kqps_observation::trial::Transport;
 use kqps_quic::Congestion;
@@ -161,7 +160,7 @@ pub struct TcpPlan {
     #[serde(default)]
     pub io: Io,
     /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. At least one per thread
-    /// and per target is used.
+    /// and per target is used. A replay uses as many as its clients need instead, unless each query has a connection.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
     /// before the trial begins, all others when a query needs them. With 0, connections alone are the load: each query
@@ -198,7 +197,8 @@ impl TcpPlan {
 #[serde(deny_unknown_fields)]
 pub struct QuicPlan {
     /// Connections of all threads together that may be open at once, 1 to [`CONNECTIONS_MOST`]. Each has a socket with
-    /// a port of its own. At least one per thread and per target is used.
+    /// a port of its own. At least one per thread and per target is used. A replay uses as many as its clients need
+    /// instead.
     pub connections: usize,
     /// Queries on each connection before it is closed; `None` keeps it for the whole trial. Kept connections are opened
     /// before the trial begins, all others when a query needs them. With 0, connections alone are the load, as over
@@ -295,13 +295,6 @@ impl Plan {
     /// What only TLS needs; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
         self.wire.tls()
-    }
-
-    /// The plan for a dataset. A capture for which it has no wishes is played whole, at its own pace, once.
-    #[must_use]
-    pub fn for_dataset(self, dataset: &Dataset) -> Self {
-        let usual = || dataset.capture().map(|_| ReplayPlan::default());
-        Self { replay: self.replay.or_else(usual), ..self }
     }
 
     /// The number of flows in use, sockets or connections: at least one per thread and per target.

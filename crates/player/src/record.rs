@@ -87,13 +87,22 @@ impl FinishedTrial<'_> {
     pub(crate) fn check_connections(&self) -> Result<(), IdentityViolated> {
         for (team, results) in self.teams() {
             let Some(counts) = connections(results) else { continue };
-            let mut accounts = Accounts::default();
-            for result in results {
-                accounts.add(&result.tally.accounts);
-            }
-            connection_facts(&counts, &team.plan).check(&accounts)?;
+            let sent = results.iter().map(|result| result.tally.accounts.sent).sum();
+            connection_facts(&counts, &team.plan).check(sent)?;
         }
         Ok(())
+    }
+
+    /// The kept connections that could not be made before the load, at targets that took others.
+    fn left_closed(&self) -> u64 {
+        let of_team =
+            |(team, results): (&Team, &[ThreadResult])| Some(left_closed(&connections(results)?, team));
+        self.teams().filter_map(of_team).sum()
+    }
+
+    /// The sockets of all threads, and their places for connections.
+    fn sockets(&self) -> usize {
+        self.teams.iter().map(Team::sockets).sum()
     }
 
     /// Queries that were unsent for want of a free ID, over UDP, and for want of room on a connection.
@@ -321,9 +330,15 @@ const NO_ROOM: [&str; 2] = [
 
 /// The same notes for a replay, in which a query goes by its client's socket or connection.
 const NO_ROOM_IN_REPLAY: [&str; 2] = [
-    "queries were unsent because every ID of their client was outstanding",
-    "queries were unsent because the connection of their client had as many as it takes",
+    "queries were unsent because all 65,536 IDs that their client may use were outstanding",
+    "queries were unsent because their connection, or every place for one, had as many as it takes",
 ];
+
+/// The notes on connections for which this host had nothing left, of a replay as well.
+const NONE_LEFT: &str =
+    "connections failed because this host had no descriptor or memory left; use fewer connections (-c)";
+const NONE_LEFT_IN_REPLAY: &str = "connections failed because this host had no descriptor or memory left; play \
+                                   fewer slices (--pile) or a shorter window (--window)";
 
 fn player(
     played: &FinishedTrial<'_>,
@@ -331,7 +346,6 @@ fn player(
     load: &LoadFacts,
     socket_drops: u64,
 ) -> PlayerFacts {
-    let sockets: usize = played.teams.iter().map(|team| team.plan.flows()).sum();
     let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
     let mut notes = played.notes.clone();
     let mut note = |count: u64, words: &str| {
@@ -351,29 +365,27 @@ fn player(
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
     if let Some(counts) = connections {
-        note(
-            counts.failed[Loss::Local.number()],
-            "connections failed because this host had no descriptor or memory left; use fewer connections (-c)",
-        );
+        let none_left = if played.plan.replay.is_some() { NONE_LEFT_IN_REPLAY } else { NONE_LEFT };
+        note(counts.failed[Loss::Local.number()], none_left);
         note(
             counts.failed[Loss::Address.number()],
             "connections failed because their source address is not one of this host's, or does not reach the target; \
              send from another one (-a)",
         );
         note(
-            left_closed(counts, played.plan),
+            played.left_closed(),
             "kept connections were not open when the load began, which then opened those that it needed",
         );
         notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
     }
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));
-    notes.extend(window_not_filled(load, played.plan));
+    notes.extend(window_not_filled(load, played.plan, played.sockets()));
     PlayerFacts {
         io: played.io.clone(),
         notes,
         threads: played.plan.threads as u32,
-        sockets: sockets as u32,
+        sockets: played.sockets() as u32,
         cpu_s: played.watch_result.player_cpu_s,
         cpus: played.plan.cpus.clone(),
         real_time: !played.results.is_empty() && played.results.iter().all(|result| result.real_time),
@@ -399,11 +411,10 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
-/// window was not the limit.
-fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
+/// window was not the limit. `flows` are the sockets or connections.
+fn window_not_filled(load: &LoadFacts, plan: &Plan, flows: usize) -> Option<String> {
     let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
     let mean = load.outstanding_mean?;
-    let flows = plan.flows();
     let (each, what) = match &plan.wire {
         Wire::Udp(_) => (IDS, "sockets have only"),
         Wire::Tcp(tcp) => {
@@ -419,7 +430,9 @@ fn window_not_filled(load: &LoadFacts, plan: &Plan) -> Option<String> {
     };
     let room = flows as u64 * each;
     let why = if room < window {
-        format!("{flows} {what} {room} queries at once, use more (-c)")
+        let advice =
+            if plan.replay.is_some() { "as many as the capture has clients" } else { "use more (-c)" };
+        format!("{flows} {what} {room} queries at once, {advice}")
     } else {
         "replies came faster than the player refilled it, or the trial was too short for it".into()
     };

@@ -1,21 +1,24 @@
 //! The replay of a capture: which queries a thread plays, when, for which client, and on which of its flows.
 //!
 //! A [`window`] of the capture is cut into slices, which are played at the same time with clients of their own. The
-//! [`crowd`] are the clients of all slices, with their source addresses. [`flows`] says which thread plays which
-//! client, or which connection of the capture, and on which flow. Each thread has a [`cursor`]: it goes over all
-//! queries of the slices, stops at those of its own, and knows when they are due.
+//! [`census`] counts what they hold. The [`crowd`] are the clients of all slices, with their source addresses.
+//! [`flows`] says which thread plays which client, or which connection of the capture, and on which flow. Each thread
+//! has a [`cursor`]: it goes over all queries of the slices, stops at those of its own, and knows when they are due.
 
+pub(crate) mod census;
 pub(crate) mod crowd;
 pub(crate) mod cursor;
 pub(crate) mod flows;
 pub(crate) mod window;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kqps_dataset::{Captured, Carried, Dataset};
 
-use crate::plan::{Arrivals, LoadPlan, Plan, ReplayPlan, whole_ns};
+use crate::plan::{Arrivals, LoadPlan, Plan, ReplayPlan, Wire, whole_ns};
 use crate::schedule::Schedule;
+use census::Census;
 use crowd::Crowd;
 use cursor::{Clock, Cursor, Passes};
 use flows::Flows;
@@ -37,6 +40,41 @@ pub(crate) fn number_of(carried: Carried) -> usize {
     }
 }
 
+/// The transports that have a lane in a plan, by [`number_of`]; all if there are no lanes.
+pub(crate) fn lanes_of(wire: &Wire) -> [bool; TRANSPORTS.len()] {
+    let Wire::Captured(lanes) = wire else { return [true; TRANSPORTS.len()] };
+    TRANSPORTS.map(|carried| lanes.iter().any(|lane| lane.carried == carried))
+}
+
+/// The mean rate of captured arrivals, queries per second: the queries of the window that came by these transports
+/// (`None` for all), over the time that one pass takes, without the gap. 1 if there is no such query.
+pub fn mean_rate_qps(plan: &ReplayPlan, dataset: &Dataset, carried: Option<&[Carried]>) -> f64 {
+    let Some(capture) = dataset.capture() else { return 1.0 };
+    let window_ns = plan.window_ns(capture.duration_ns);
+    let counts = census::queries(dataset, &Window::new(dataset, plan), capture);
+    let is_played = |one: Carried| carried.is_none_or(|carried| carried.contains(&one));
+    let played = TRANSPORTS.into_iter().zip(counts).filter(|(one, _)| is_played(*one));
+    let queries = played.map(|(_, count)| count).sum::<u64>() as f64;
+    let pass_s = (window_ns.end - window_ns.start) as f64 / 1e9 / f64::from(plan.pile) / plan.speed;
+    let rate_qps = if pass_s > 0.0 { queries / pass_s } else { queries };
+    if rate_qps > 0.0 { rate_qps } else { 1.0 }
+}
+
+/// The source addresses that the clients of a replay are mapped to, each once. Of more than `most` of them as many,
+/// evenly spread, with the lowest and the highest. None if the plan has no source addresses, or the dataset is no
+/// capture.
+pub fn source_addresses(plan: &Plan, dataset: &Dataset, most: usize) -> Vec<IpAddr> {
+    let (Some(replay), Some(sources), Some(capture)) = (&plan.replay, plan.local, dataset.capture()) else {
+        return Vec::new();
+    };
+    let census = Census::of(dataset, &Window::new(dataset, replay), capture);
+    let crowd = Crowd::new(dataset, replay, Some(&sources), census.asks, lanes_of(&plan.wire));
+    let numbers = crowd.used_addresses();
+    let last = numbers.len().saturating_sub(1);
+    let count = numbers.len().min(most.max(2));
+    (0..count).map(|index| sources.of_number(numbers[index * last / (count - 1).max(1)])).collect()
+}
+
 /// What the threads of one wire replay.
 pub(crate) struct Replayed {
     pub(crate) window: Arc<Window>,
@@ -46,6 +84,8 @@ pub(crate) struct Replayed {
     pub(crate) carried: Option<Carried>,
     /// The transports that have a lane, by [`number_of`].
     pub(crate) lanes: [bool; TRANSPORTS.len()],
+    /// The queries of one pass, of all wires, by [`number_of`] their transports.
+    pub(crate) queries: [u64; TRANSPORTS.len()],
     /// Whether the first of these threads counts the queries that no thread plays.
     pub(crate) counts_unplayed: bool,
     /// Whether connections begin and end as captured.

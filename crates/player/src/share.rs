@@ -19,7 +19,8 @@ pub(crate) fn share_of(whole: u64, threads: usize, number: usize) -> Range<u64> 
 }
 
 /// Slots of each socket: enough for all queries that leave through it until their fates are settled, if none is
-/// answered. `sockets` is the number of sockets of all threads.
+/// answered. `sockets` is the number of sockets of all threads. In a replay clients do not share the load evenly, and
+/// the books make more room at a socket or connection that needs it.
 pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
     let needed = (1.25 * unsettled(load, timeout, settle) / sockets as f64) as usize;
     let least = if sockets > FLOWS_FEW { CAPACITY_LEAST_OF_MANY } else { CAPACITY_LEAST };

@@ -40,7 +40,7 @@ pub struct Tally {
     pub held_back: HeldBack,
     /// How the replies differ from captured ones.
     pub differences: Differences,
-    /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
+    /// How many of `accounts.unsent` were given up because no flow that they could take had room.
     pub unsent_for_ids: u64,
     /// How many of `accounts.unsent` were given up because the window of an open loop was full.
     pub unsent_for_window: u64,

@@ -4,18 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kqps_dataset::{CaptureFacts, Carried, Dataset};
-use kqps_kernel::limits;
 
+use crate::files;
 use crate::plan::{CONNECTIONS_MOST, Lane, LoadPlan, Plan, ReplayPlan, SOCKETS_MOST, Wire};
+use crate::replay::census::Census;
 use crate::replay::crowd::Crowd;
 use crate::replay::flows::Flows;
 use crate::replay::window::Window;
-use crate::replay::{Replayed, TRANSPORTS, number_of};
+use crate::replay::{Replayed, TRANSPORTS, lanes_of, number_of};
 use crate::share::{share_of, tables};
-
-/// Descriptors that are left to the program itself, and to each thread.
-const OTHER_FILES: usize = 64;
-const FILES_PER_THREAD: usize = 8;
 
 /// Threads that share one wire.
 pub(crate) struct Team {
@@ -28,12 +25,15 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// The flows that the thread with this first flow would have, if all flows of the plan were shared evenly.
-    pub(crate) fn share_of_flows(&self, first: usize) -> Range<usize> {
-        let before = |thread: usize| self.replay.as_ref().map_or(0, |replay| replay.flows.before(thread));
-        let thread = (0..self.plan.threads).rfind(|thread| before(*thread) <= first).unwrap_or(0);
-        let share = share_of(self.plan.flows() as u64, self.plan.threads, thread);
-        share.start as usize..share.end as usize
+    /// The sockets of its threads, or their places for connections.
+    pub(crate) fn sockets(&self) -> usize {
+        let of_replay = self.replay.as_ref().map(|replay| replay.flows.all() / replay.flows.together());
+        of_replay.unwrap_or_else(|| self.plan.flows())
+    }
+
+    /// Whether connections begin and end as captured.
+    pub(crate) fn follows(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.follows)
     }
 }
 
@@ -42,13 +42,12 @@ pub(crate) fn teams(plan: &Plan, dataset: &Dataset) -> Vec<Team> {
     let (Some(replay), Some(capture)) = (&plan.replay, dataset.capture()) else {
         return vec![Team { plan: plan.clone(), threads: 0..plan.threads, replay: None }];
     };
-    let of_all = OfAll {
-        plan,
-        replay,
-        capture,
-        window: Arc::new(Window::new(dataset, replay)),
-        crowd: Arc::new(Crowd::new(dataset, replay, plan.local.as_ref())),
-    };
+    let window = Window::new(dataset, replay);
+    let Census { queries, asks } = Census::of(dataset, &window, capture);
+    let lanes = lanes_of(&plan.wire);
+    let crowd = Crowd::new(dataset, replay, plan.local.as_ref(), asks, lanes);
+    let (window, crowd) = (Arc::new(window), Arc::new(crowd));
+    let of_all = OfAll { plan, replay, capture, window, crowd, queries, lanes };
     match &plan.wire {
         Wire::Captured(lanes) => of_all.lanes(lanes),
         _ => vec![of_all.team(None, plan.clone(), 0..plan.threads)],
@@ -62,6 +61,9 @@ struct OfAll<'a> {
     capture: &'a CaptureFacts,
     window: Arc<Window>,
     crowd: Arc<Crowd>,
+    /// The queries of one pass, and the transports that have a lane, by [`number_of`].
+    queries: [u64; TRANSPORTS.len()],
+    lanes: [bool; TRANSPORTS.len()],
 }
 
 impl OfAll<'_> {
@@ -81,11 +83,12 @@ impl OfAll<'_> {
         lanes.iter().map(team).collect()
     }
 
-    /// The load of a lane: of the rate as much as its transport has of the capture's queries, of the window as much as
-    /// its threads have of all threads.
+    /// The load of a lane: of the rate as much as its transport has of the queries with a lane, of the window as much
+    /// as its threads have of all threads.
     fn load(&self, lane: &Lane, threads: &Range<usize>) -> LoadPlan {
-        let queries: u64 = self.capture.by_transport.values().sum();
-        let of_lane = self.capture.by_transport.get(&lane.carried).copied().unwrap_or(0);
+        let played = self.queries.iter().zip(self.lanes).filter(|(_, has_lane)| *has_lane);
+        let queries: u64 = played.map(|(count, _)| count).sum();
+        let of_lane = self.queries[number_of(lane.carried)];
         let share = of_lane.max(1) as f64 / queries.max(1) as f64;
         let all = self.plan.threads;
         let of_window = |window: u64| {
@@ -102,7 +105,8 @@ impl OfAll<'_> {
 
     fn team(&self, lane: Option<&Lane>, mut plan: Plan, threads: Range<usize>) -> Team {
         let follows = lane.is_some_and(Lane::has_places);
-        let flows = self.flows(&plan, follows);
+        let carried = lane.map(|lane| lane.carried);
+        let flows = self.flows(&plan, carried, follows);
         match &mut plan.wire {
             Wire::Udp(udp) => udp.sockets = flows.all() / flows.together(),
             Wire::Tcp(tcp) => tcp.connections = flows.all(),
@@ -113,8 +117,9 @@ impl OfAll<'_> {
             window: Arc::clone(&self.window),
             crowd: Arc::clone(&self.crowd),
             flows,
-            carried: lane.map(|lane| lane.carried),
-            lanes: self.has_lanes(),
+            carried,
+            lanes: self.lanes,
+            queries: self.queries,
             counts_unplayed: threads.start == 0,
             follows,
             plan: self.replay.clone(),
@@ -123,17 +128,11 @@ impl OfAll<'_> {
         Team { plan, threads, replay: Some(replay) }
     }
 
-    /// The transports that have a lane; all if there are no lanes.
-    fn has_lanes(&self) -> [bool; TRANSPORTS.len()] {
-        let Wire::Captured(lanes) = &self.plan.wire else { return [true; TRANSPORTS.len()] };
-        TRANSPORTS
-            .map(|carried: Carried| lanes.iter().any(|lane| number_of(lane.carried) == number_of(carried)))
-    }
-
-    /// The flows of a team. `follows` is whether connections begin and end as captured.
-    fn flows(&self, plan: &Plan, follows: bool) -> Flows {
+    /// The flows of a team for the queries of `carried`, or for all. `follows` is whether connections begin and end as
+    /// captured.
+    fn flows(&self, plan: &Plan, carried: Option<Carried>, follows: bool) -> Flows {
         let (crowd, threads) = (&*self.crowd, plan.threads);
-        let of_files = files_left(self.plan.threads) * threads / self.plan.threads.max(1);
+        let of_files = files::sockets_most(self.plan.threads) * threads / self.plan.threads.max(1);
         let connections_most = CONNECTIONS_MOST.min(of_files).max(threads);
         match &plan.wire {
             Wire::Udp(_) => {
@@ -143,25 +142,19 @@ impl OfAll<'_> {
                 let of_addresses = 1 << crowd.used().ilog2();
                 let together = of_each.next_power_of_two().min(of_addresses);
                 let sockets_most = SOCKETS_MOST.min(of_files).max(threads);
-                Flows::of_datagrams(crowd, threads, sockets_most, together)
+                Flows::of_datagrams(crowd, carried, threads, (sockets_most, together))
             }
+            // A ring closes a socket a little after the next one is made.
             Wire::Tcp(_) if follows => {
-                Flows::of_places(self.capture.places.max(1), self.replay.pile, threads)
+                Flows::of_places(self.capture.places.max(1), self.replay.pile, threads, connections_most / 2)
             }
             // Each query has a connection of its own, from the address of its client.
             Wire::Tcp(tcp) if tcp.uses_of_connection() == Some(1) => {
                 Flows::of_any(crowd, threads, tcp.connections)
             }
             Wire::Tcp(_) | Wire::Quic(_) | Wire::Captured(_) => {
-                Flows::of_clients(crowd, threads, connections_most)
+                Flows::of_clients(crowd, carried, threads, connections_most)
             }
         }
     }
-}
-
-/// How many sockets the process may open beside its other files.
-fn files_left(threads: usize) -> usize {
-    let limit = limits::raise_open_files().unwrap_or(1024);
-    let others = OTHER_FILES + threads * FILES_PER_THREAD;
-    usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30).saturating_sub(others).max(1)
 }

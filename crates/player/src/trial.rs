@@ -18,6 +18,7 @@ use kqps_observation::Trial;
 use crate::books::{Books, Times};
 use crate::clock::TrialClock;
 use crate::error::PlayError;
+use crate::files;
 use crate::inflight::Inflight;
 use crate::live::Live;
 use crate::pace::Pace;
@@ -114,6 +115,9 @@ pub fn play<W: TrialWatch>(
     plan.check_against(dataset)?;
     let teams = teams(plan, dataset);
     let wires = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
+    if wires.len() > 1 {
+        files::check(plan, wires.iter().zip(&teams).map(|(wire, team)| wire.sockets(team)).sum())?;
+    }
     play_over((&teams, wires), plan, dataset, control, watch)
 }
 
@@ -341,7 +345,10 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         settle_ns: settle.as_nanos() as u64,
         tick_ns: TICK_NS,
     };
-    let books = Books::new(dataset, tables, times, control.live.thread(number));
+    let mut books = Books::new(dataset, tables, times, control.live.thread(number));
+    if let Some(replay) = replay.as_ref().filter(|replay| replay.follows) {
+        books.seat(replay.flows.places_of(of_team));
+    }
     ThreadState { clock: TrialClock::unstarted(), supply, books }
 }
 

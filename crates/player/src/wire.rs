@@ -16,6 +16,7 @@ use kqps_kernel::xdp::{Protocols, XdpSocket};
 use kqps_tls::Client;
 
 use crate::error::PlayError;
+use crate::files;
 use crate::plan::{Io, Plan, TcpPlan, UdpPlan, Wire};
 use crate::record::ThreadResult;
 use crate::share::share_of;
@@ -90,13 +91,12 @@ impl Opened {
             }
             Wire::Tcp(tcp) => {
                 let io = TcpIo::choose(tcp.io)?;
-                let follows = replay.as_ref().is_some_and(|replay| replay.follows);
-                let closes = follows || tcp.queries_per_connection.is_some();
-                tcp::check_descriptors(plan, io.sockets(closes, plan.flows()))?;
-                Ok(Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) })
+                let opened = Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) };
+                files::check(plan, opened.sockets(team))?;
+                Ok(opened)
             }
             Wire::Quic(quic) => {
-                tcp::check_descriptors(plan, plan.flows())?;
+                files::check(plan, team.sockets())?;
                 let client = Arc::new(quic::client(quic)?);
                 let Sockets { all: sockets, notes } = quic::bind(plan, quic, replay.as_ref())?;
                 Ok(Self::Quic { client, sockets, notes })
@@ -136,6 +136,16 @@ impl Opened {
         Ok(Self::UdpPast { parts: xdp::in_memory(plan, sockets, &numbers.ports())?.into_iter(), numbers })
     }
 
+    /// The most sockets that the threads of its team have open at once.
+    pub(crate) fn sockets(&self, team: &Team) -> usize {
+        match (self, &team.plan.wire) {
+            (Self::Tcp { io, .. }, Wire::Tcp(tcp)) => {
+                io.sockets(team.follows() || tcp.queries_per_connection.is_some(), team.sockets())
+            }
+            _ => team.sockets(),
+        }
+    }
+
     /// The name of the I/O model in records.
     pub(crate) fn io(&self) -> &'static str {
         match self {
@@ -160,7 +170,7 @@ impl Opened {
             let flows = &replay.flows;
             (flows.before(number), flows.of_thread(number), flows.together())
         } else {
-            let numbers = share_of(team.plan.flows() as u64, team.plan.threads, number);
+            let numbers = share_of(team.sockets() as u64, team.plan.threads, number);
             (numbers.start as usize, (numbers.end - numbers.start) as usize, 1)
         };
         let carrier = match self {

@@ -1,74 +1,22 @@
-//! Captures with known gaps, clients and fates, replayed at servers of the tests: what arrives, from whom, when, and on
-//! which connection.
+//! Captures with known gaps, clients and fates, replayed at servers of the tests: what arrives, from whom, and when.
 
-mod stream;
+mod capture;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kqps_capture::write::Writer;
-use kqps_dataset::{Carried, Check, Dataset, Format, Options};
+use capture::{Captured, MS, SERVER, client, name, plan, query};
+use kqps_dataset::{Carried, Check, Dataset, Format};
 use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::error::PlayError;
-use kqps_player::{
-    Arrivals, Close, Control, Io, Lane, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, Wire, play,
-};
-use stream::Server;
+use kqps_player::{Control, Lane, LoadPlan, Plan, PlanError, ReplayPlan, Wire, play};
 use support::{Queries, no_subject};
-
-const MS: u64 = 1_000_000;
-
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 53);
-
-/// A query for `NAME.test`, type A.
-fn query(name: &str) -> Vec<u8> {
-    let header = [7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8];
-    [&header[..], name.as_bytes(), b"\x04test\0\0\x01\0\x01"].concat()
-}
-
-/// The first label of a query or reply.
-fn name(message: &[u8]) -> String {
-    String::from_utf8(message[13..13 + usize::from(message[12])].to_vec()).unwrap()
-}
-
-/// A client of a capture.
-fn client(address: [u8; 4], port: u16) -> SocketAddr {
-    SocketAddr::from((address, port))
-}
-
-/// A capture, and the folder that holds it.
-struct Captured {
-    dataset: Dataset,
-    _folder: tempfile::TempDir,
-}
-
-impl Captured {
-    /// The packets that `write` writes, at nanoseconds since the beginning.
-    fn new(write: impl FnOnce(&mut Writer<Vec<u8>>)) -> Self {
-        let mut writer = Writer::ethernet(Vec::new()).unwrap();
-        write(&mut writer);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("capture.pcap");
-        std::fs::write(&file, writer.finish().unwrap()).unwrap();
-        let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
-        Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
-    }
-
-    /// `count` queries `q0`, `q1` … of these clients in turn, one every 2 ms.
-    fn of_clients(count: u64, clients: &[SocketAddr]) -> Self {
-        Self::new(|writer| {
-            for (number, client) in (0..count).zip(clients.iter().cycle()) {
-                writer.udp(number * 2 * MS, *client, SERVER, &query(&format!("q{number}"))).unwrap();
-            }
-        })
-    }
-}
 
 /// A query as it arrived.
 #[derive(Clone, Debug)]
@@ -76,13 +24,6 @@ struct Seen {
     name: String,
     from: SocketAddr,
     at_ns: u64,
-}
-
-/// A plan that replays a capture at its own pace.
-fn plan(target: SocketAddr, local: Option<&str>, replay: ReplayPlan) -> Plan {
-    let load = LoadPlan::Open { rate_qps: 500.0, arrivals: Arrivals::Captured, window: None };
-    let plan = support::plan(target, 1, load, Io::Auto);
-    Plan { replay: Some(replay), local: local.map(|local| local.parse().unwrap()), ..plan }
 }
 
 /// Plays at a server on UDP. `answer` changes the reply to a query, and says where it goes.
@@ -259,8 +200,7 @@ fn answers_that_differ_from_the_captured_ones_are_listed() {
         }
     });
     assert_eq!(captured.dataset.check(), Check::Off);
-    let Captured { dataset, _folder } = captured;
-    let dataset = dataset.checked(Check::Answers);
+    let dataset = captured.dataset.checked(Check::Answers);
     let plan = |target| {
         let plan = plan(target, None, ReplayPlan::default());
         Plan { timeout: Duration::from_millis(300), drain: Duration::from_millis(300), ..plan }
@@ -281,6 +221,8 @@ fn answers_that_differ_from_the_captured_ones_are_listed() {
     assert_eq!((trial.accounts.correct, trial.accounts.wrong, trial.accounts.lost), (6, 3, 1));
     let kinds: Vec<(&str, u64)> = trial.differences.iter().map(|one| (&*one.kind, one.count)).collect();
     assert_eq!(kinds, [("rcode NOERROR→SERVFAIL", 2), ("answer", 1), ("lost", 1)]);
+    let got = &trial.differences[1].examples[0].got;
+    assert!(got.starts_with("NOERROR, 0 records, digest ") && got.ends_with(", AA alone differs"), "{got}");
     let example = &trial.differences[0].examples[0];
     assert_eq!((&*example.name, &*example.rtype, &*example.got), ("q3.test.", "A", "SERVFAIL, 0 records"));
 }
@@ -300,112 +242,16 @@ fn a_capture_needs_a_replay_and_a_replay_a_capture() {
     assert_eq!(error(&queries.dataset, &usual), PlanError::NoCapture);
 }
 
-/// What a connection carried: its client, its queries, and when it ended.
-#[derive(Debug, Default)]
-struct Carrying {
-    from: Option<SocketAddr>,
-    names: Vec<String>,
-    last_ns: u64,
-    ended_ns: u64,
-}
-
-/// A server over TCP that answers all queries and notes what each connection carried, in the order of their ends.
-fn tcp_server() -> (Server, Arc<Mutex<Vec<Carrying>>>) {
-    let all = Arc::new(Mutex::new(Vec::new()));
-    let of_server = Arc::clone(&all);
-    let server = Server::new(move |_, mut stream| {
-        let mut carrying = Carrying { from: stream.peer_addr().ok(), ..Carrying::default() };
-        while let Some(message) = stream::query(&mut stream) {
-            carrying.names.push(name(&message));
-            carrying.last_ns = clock::now_ns();
-            stream.write_all(&stream::reply(message)).unwrap();
-        }
-        carrying.ended_ns = clock::now_ns();
-        of_server.lock().unwrap().push(carrying);
-    });
-    (server, all)
-}
-
-fn tcp(connections: usize) -> TcpPlan {
-    TcpPlan {
-        io: Io::Auto,
-        connections,
-        queries_per_connection: None,
-        outstanding: 1 << 16,
-        close: Close::Fin,
-        connect_timeout: Duration::from_secs(5),
-        tls: None,
-        device: None,
-    }
-}
-
-/// Waits until the server has seen the end of so many connections.
-fn wait_for(all: &Mutex<Vec<Carrying>>, count: usize) {
-    let began = std::time::Instant::now();
-    while all.lock().unwrap().len() < count {
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", all.lock().unwrap());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Three connections: one of two queries that stays open for 40 ms after them, one of one query meanwhile, and one of
-/// another client at last. Beside them a query over UDP.
-fn with_connections() -> Captured {
-    Captured::new(|writer| {
-        let (first, second) = (client([10, 0, 0, 1], 5001), client([10, 0, 0, 1], 5002));
-        let third = client([10, 0, 7, 1], 5003);
-        writer.tcp_connect(0, first, SERVER).unwrap();
-        writer.tcp_message(0, first, SERVER, &query("a0")).unwrap();
-        writer.udp(5 * MS, third, SERVER, &query("u")).unwrap();
-        writer.tcp_query(10 * MS, second, SERVER, &query("b0"), None).unwrap();
-        writer.tcp_message(20 * MS, first, SERVER, &query("a1")).unwrap();
-        writer.tcp_close(60 * MS, first, SERVER).unwrap();
-        writer.tcp_query(150 * MS, third, SERVER, &query("c0"), None).unwrap();
-    })
-}
-
-#[test]
-fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
-    let captured = with_connections();
-    let (server, all) = tcp_server();
-    // The lane for UDP has the same target, where no datagram is read.
-    let udp = UdpSocket::bind(server.address).unwrap();
-    let lane = |carried, wire| Lane { carried, wire, threads: 1 };
-    let usual = plan(server.address, Some("127.1.58.0/24"), ReplayPlan::default());
-    let lanes = vec![lane(Carried::Udp, usual.wire.clone()), lane(Carried::Tcp, Wire::Tcp(tcp(1)))];
-    let patience = Duration::from_millis(500);
-    let plan = Plan { wire: Wire::Captured(lanes), threads: 2, timeout: patience, drain: patience, ..usual };
-    let trial = play(&plan, &captured.dataset, &Control::new(2), no_subject).unwrap();
-    assert_eq!((trial.accounts.intended, trial.accounts.correct), (5, 4), "{:?}", trial.accounts);
-    let mut buffer = [0; 512];
-    let (bytes, from) = udp.recv_from(&mut buffer).unwrap();
-    assert_eq!(name(&buffer[..bytes]), "u");
-
-    wait_for(&all, 3);
-    let all = all.lock().unwrap();
-    let names: Vec<Vec<&str>> =
-        all.iter().map(|one| one.names.iter().map(String::as_str).collect()).collect();
-    assert_eq!(names, [vec!["b0"], vec!["a0", "a1"], vec!["c0"]]);
-    let idle_ns = all[1].ended_ns - all[1].last_ns;
-    assert!(idle_ns >= 39 * MS, "{idle_ns} ns, less than captured");
-    let address = |at: usize| all[at].from.unwrap().ip();
-    assert_eq!(address(0), address(1), "one client");
-    assert_eq!(address(2), from.ip(), "over either transport");
-    assert_ne!(address(0), address(2));
-
-    let connections = trial.connections.unwrap();
-    assert_eq!((connections.attempts, connections.established, connections.handed), (3, 3, 4));
-    assert_eq!(connections.closed, [("player".to_owned(), 3)].into());
-    assert_eq!(trial.transport, kqps_observation::trial::Transport::Udp);
-    let replayed = trial.replay.unwrap();
-    assert_eq!(replayed.played, [("tcp".to_owned(), 4), ("udp".to_owned(), 1)].into());
-    assert_eq!((replayed.joined, replayed.capture.connections, replayed.clients), (0, 3, 2));
-    assert_eq!(server.accepted.load(Relaxed), 3);
-}
-
 #[test]
 fn queries_without_a_lane_are_counted_by_their_transport() {
-    let captured = with_connections();
+    let asked = client([10, 0, 0, 1], 5000);
+    let captured = Captured::new(|writer| {
+        writer.udp(0, asked, SERVER, &query("u")).unwrap();
+        for number in 1..5_u64 {
+            let from = client([10, 0, 0, 2], 5000 + number as u16);
+            writer.tcp_query(number * MS, from, SERVER, &query("t"), None).unwrap();
+        }
+    });
     let lane = |wire| vec![Lane { carried: Carried::Udp, wire, threads: 1 }];
     let plan = |target| {
         let plan = plan(target, None, ReplayPlan { repeat: 2, ..ReplayPlan::default() });
@@ -419,44 +265,24 @@ fn queries_without_a_lane_are_counted_by_their_transport() {
 }
 
 #[test]
-fn over_one_transport_each_client_has_a_connection() {
-    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
-    let captured = Captured::of_clients(30, &clients);
-    let (server, all) = tcp_server();
-    let usual = plan(server.address, Some("127.1.59.0/24"), ReplayPlan::default());
-    let plan = Plan { wire: Wire::Tcp(tcp(1)), threads: 2, ..usual };
-    let trial = play(&plan, &captured.dataset, &Control::new(2), no_subject).unwrap();
-    assert_eq!((trial.accounts.intended, trial.accounts.correct), (30, 30), "{:?}", trial.accounts);
-    wait_for(&all, 5);
-    let all = all.lock().unwrap();
-    for one in &*all {
-        let of_client: BTreeSet<u64> =
-            one.names.iter().map(|name| name[1..].parse::<u64>().unwrap() % 5).collect();
-        assert_eq!((of_client.len(), one.names.len()), (1, 6), "{one:?}");
-    }
-    let addresses: BTreeSet<IpAddr> = all.iter().map(|one| one.from.unwrap().ip()).collect();
-    assert_eq!(addresses.len(), 5);
-    assert_eq!(trial.connections.unwrap().before_load, 5, "they are kept");
-}
-
-#[test]
-fn with_one_query_to_a_connection_each_comes_from_its_client() {
-    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
-    let captured = Captured::of_clients(30, &clients);
-    let (server, all) = tcp_server();
-    let usual = plan(server.address, Some("127.1.60.0/24"), ReplayPlan::default());
-    let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(16) };
-    let plan = Plan { wire: Wire::Tcp(tcp), ..usual };
-    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
-    let accounts = trial.accounts;
-    assert_eq!((accounts.correct + accounts.unsent, accounts.lost), (30, 0), "{accounts:?}");
-    wait_for(&all, accounts.correct as usize);
-    let mut by_client: BTreeMap<u64, BTreeSet<IpAddr>> = BTreeMap::new();
-    for one in &*all.lock().unwrap() {
-        assert_eq!(one.names.len(), 1, "{one:?}");
-        let number: u64 = one.names[0][1..].parse().unwrap();
-        by_client.entry(number % 5).or_default().insert(one.from.unwrap().ip());
-    }
-    assert!(by_client.values().all(|addresses| addresses.len() == 1), "{by_client:?}");
-    assert_eq!(by_client.values().flatten().collect::<BTreeSet<_>>().len(), 5);
+fn one_client_may_have_more_queries_outstanding_than_its_share() {
+    // The table of IDs has room for 1,024 queries at first.
+    let asked = client([10, 0, 0, 1], 4000);
+    let captured = Captured::new(|writer| {
+        for number in 0..5000_u64 {
+            writer.udp(number * 10_000, asked, SERVER, &query(&format!("q{number}"))).unwrap();
+        }
+    });
+    let patience = Duration::from_millis(500);
+    let plan = |target| {
+        let plan = plan(target, Some("127.1.62.0/24"), ReplayPlan::default());
+        Plan { timeout: patience, drain: patience, ..plan }
+    };
+    // The last queries are answered, and those before them are not.
+    let (trial, _) = played(&captured.dataset, plan, |seen, _, _| {
+        (seen.name.len() == 5 && seen.name.starts_with("q49")).then_some(seen.from)
+    });
+    assert_eq!(trial.accounts.intended, 5000);
+    assert_eq!(trial.unsent_causes.get("ids"), None, "{:?}", trial.unsent_causes);
+    assert_eq!((trial.accounts.unsolicited, trial.accounts.duplicate), (0, 0), "{:?}", trial.accounts);
 }

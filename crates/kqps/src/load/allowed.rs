@@ -70,7 +70,12 @@ pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::
 /// allowed.
 pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
     let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
-    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_local((*source, 0).into())) {
+    check_own(distinct)
+}
+
+/// Refuses addresses that do not belong to this host, but for the unspecified one.
+pub(super) fn check_own(sources: impl IntoIterator<Item = IpAddr>) -> anyhow::Result<()> {
+    match sources.into_iter().find(|source| !source.is_unspecified() && !is_local((*source, 0).into())) {
         None => Ok(()),
         Some(foreign) => Err(bad_input(format!(
             "-a: this host has no address {foreign}; it sends from its own addresses only, or replies would go to others"

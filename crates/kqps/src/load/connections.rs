@@ -14,7 +14,8 @@ use crate::value::{parse_some_time, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// The same for connections alone of an open loop. A place is free again once its connection was made.
+/// The same for connections alone of an open loop, and for those of a capture with one query each. A place is free
+/// again once its connection was made, or its query answered.
 const ALONE_PER_THREAD: u64 = 256;
 
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.
@@ -43,6 +44,11 @@ pub(super) fn check_io(io: Io, transport: Transport) -> anyhow::Result<()> {
     } else {
         format!("--io {io} is for {is_for}; over {over} it is one of {}", offered.join(", "))
     }))
+}
+
+/// Connections at once of `threads` threads, if each has one query or none, and the flags do not say how many.
+pub(super) fn usual_alone(threads: u64) -> u64 {
+    threads.saturating_mul(ALONE_PER_THREAD)
 }
 
 /// How connections are closed, as typed.
@@ -88,9 +94,14 @@ impl ConnectionArgs {
     pub(super) fn usual_count(&self, threads: u64, window: Option<u64>) -> u64 {
         match (self.queries_per_connection, window) {
             (Some(0), Some(window)) => window.clamp(1, CONNECTIONS_MOST as u64),
-            (Some(0), None) => threads.saturating_mul(ALONE_PER_THREAD),
+            (Some(0), None) => usual_alone(threads),
             _ => threads.saturating_mul(CONNECTIONS_PER_THREAD),
         }
+    }
+
+    /// Whether each connection has one query, or stands for one.
+    pub(super) fn have_one_query(&self) -> bool {
+        self.queries_per_connection.is_some_and(|queries| queries <= 1)
     }
 
     /// The plan of `connections` connections with these flags, where a reply may take `timeout`.

@@ -22,7 +22,7 @@ use super::target::Family;
 use super::tls::TlsArgs;
 use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_within};
 
-pub(crate) use plan::{check_clients, check_plan};
+pub(crate) use plan::{LANES, check_clients, check_plan};
 pub(crate) use queries::{Queries, may_be_capture, open_dataset};
 
 /// The scheduling priority of the player's threads.
@@ -165,8 +165,9 @@ pub(crate) struct PlayerArgs {
 
     /// Send and receive by: auto, plain, mmsg, gso, uring or xdp; on connections auto, epoll, uring or xdp
     ///
-    /// Over QUIC there is one way. With xdp packets pass the kernel's network stack (AF_XDP), to targets on other hosts
-    /// or at the other end of a veth pair; each thread needs a queue of the device, and kqps needs root.
+    /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg. With xdp packets pass
+    /// the kernel's network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread
+    /// needs a queue of the device, and kqps needs root.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 

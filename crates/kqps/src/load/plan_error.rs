@@ -40,6 +40,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::NoReplay => {
             "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into()
         }
+        PlanError::ReplayIo(io) => format!(
+            "--io {io} does not replay captures over udp, where each client has an address: expected auto or mmsg"
+        ),
         PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
         // The flags of connections and of captures are checked as they are read.
@@ -53,7 +56,6 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::EmptyWindow { .. }
         | PlanError::NoCapture
         | PlanError::UnplannedCapture
-        | PlanError::ReplayIo(_)
         | PlanError::ReplayConnectionsIo(_)
         | PlanError::LaneThreads { .. }
         | PlanError::Lane(_)

@@ -165,7 +165,11 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
         UNSENT_WINDOW => {
             format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
         }
+        UNSENT_IDS if trial.replay.is_some() => "every ID that their client may use was outstanding".into(),
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
+        UNSENT_CONNECTIONS if trial.replay.is_some() => {
+            "their connection, or every place for one, had as many as it takes".into()
+        }
         UNSENT_CONNECTIONS => "every connection had as many as it takes".into(),
         _ => "the player came to them too late".into(),
     }
@@ -208,8 +212,7 @@ fn load(trial: &Trial) -> String {
     let player = &trial.players.first;
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
-    let flow = if trial.connections.is_some() { "connection" } else { "socket" };
-    let (threads, sockets) = (counted(player.threads.into(), "thread"), counted(player.sockets.into(), flow));
+    let (threads, sockets) = (counted(player.threads.into(), "thread"), flows(trial));
     let io = format!("{}, {threads} ({pinned}), {sockets}", player.io);
     line(&mut text, "Player", &io);
     if let Some(subject) = watched(trial) {
@@ -242,6 +245,17 @@ fn load(trial: &Trial) -> String {
     }
     line(&mut text, "Gaps (us)", &quantiles(&trial.gap_us));
     text
+}
+
+/// The player's sockets or connections, or both.
+fn flows(trial: &Trial) -> String {
+    let count = trial.players.first.sockets;
+    let has_datagrams = trial.replay.as_ref().is_some_and(|replay| replay.played.contains_key("udp"));
+    match &trial.connections {
+        Some(_) if has_datagrams => format!("{count} sockets and connections"),
+        Some(_) => counted(count.into(), "connection"),
+        None => counted(count.into(), "socket"),
+    }
 }
 
 /// How evenly the load spread over the subject's workers.

@@ -84,8 +84,10 @@ mod tests {
         let mut rates = Rates::default();
         (0..1_000).rev().chain(0..1_000).for_each(|second| rates.add(second * SECOND_NS));
         assert!(rates.open.len() <= OPEN_MOST);
-        let queries = rates.queries;
-        assert_eq!(queries, 2_000);
+        while !rates.open.is_empty() {
+            rates.close_earliest();
+        }
+        assert_eq!((rates.queries, rates.spread.sum()), (2_000, 2_000), "each is in one of the seconds");
         assert!(rates.shown().is_some());
         assert_eq!(Rates::default().shown(), None);
     }

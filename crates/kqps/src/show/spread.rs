@@ -31,6 +31,11 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
+    #[cfg(test)]
+    pub(super) fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// The least value that this share of all values does not exceed.
     fn quantile(&self, share: f64) -> u64 {
         let rank = ((self.number as f64 * share).ceil() as u64).max(1);

@@ -19,6 +19,9 @@ use super::top::Top;
 /// The most clients that are counted one by one.
 const CLIENTS_MOST: usize = 1 << 20;
 
+/// The most connections that are known as open.
+const OPEN_MOST: usize = 1 << 20;
+
 /// The word for a query without a question that can be read.
 const NO_QUESTION: &str = "none";
 
@@ -42,8 +45,9 @@ pub(super) struct Tally {
     networks: HashSet<IpAddr>,
     clients_at_least: bool,
     transports: BTreeMap<&'static str, u64>,
-    /// One more than the highest number of a connection.
+    /// Connections with a query, and the numbers of those that may be open.
     connections: u64,
+    open: HashSet<u64>,
     rcodes: BTreeMap<u16, u64>,
     truncated: u64,
     response_bytes: Spread,
@@ -58,11 +62,26 @@ impl Tally {
                 self.rates.add(message.at_ns);
                 self.client(message.client.ip());
                 *self.transports.entry(message.transport.name()).or_default() += 1;
-                let connections = message.connection.map_or(0, |number| number + 1);
-                self.connections = self.connections.max(connections);
+                if let Some(number) = message.connection {
+                    self.asked_on(number);
+                }
             }
             Kind::Response => self.response(message.bytes),
         }
+    }
+
+    /// Counts the connection of a query, once.
+    fn asked_on(&mut self, connection: u64) {
+        if self.open.len() >= OPEN_MOST && !self.open.contains(&connection) {
+            // Ends that the capture lacks. A connection that goes on counts twice.
+            self.open.clear();
+        }
+        self.connections += u64::from(self.open.insert(connection));
+    }
+
+    /// A connection has ended.
+    pub(super) fn closed(&mut self, connection: u64) {
+        self.open.remove(&connection);
     }
 
     /// Counts a query.
@@ -198,6 +217,17 @@ fn network_of(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_count_once_if_a_query_came_on_them() {
+        let mut tally = Tally::default();
+        for connection in [7, 9, 7] {
+            tally.asked_on(connection);
+        }
+        tally.closed(8);
+        tally.closed(7);
+        assert_eq!((tally.connections, tally.open.len()), (2, 1));
+    }
 
     #[test]
     fn networks_are_prefixes() {

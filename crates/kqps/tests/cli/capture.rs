@@ -234,6 +234,12 @@ fn flags_of_captures_that_make_no_sense_say_what_to_do() {
             (load, "--captured-port 5300", "holds no query"),
             (load, "--io gso", "--io gso does not replay captures over udp"),
             (load, "-c 4", "as many sockets or connections as they need"),
+            ("load tcp://127.0.0.1:9 -d x.pcap", "-c 4", "as many sockets or connections as they need"),
+            (load, "-x 5300", "-x: the clients of a capture have ports of their own"),
+            (load, "-q 10 -n 2:1s", "the pause of -n is between passes with captured gaps"),
+            (load, "-Q 10 -n 2:1s", "or add --arrivals captured"),
+            // The second address is that of a broadcast.
+            (load, "-a 127.255.255.254/31", "this host has no address 127.255.255.255"),
             (load, "--close rst", "UDP has no connections"),
             (load, "--ca ca.pem", "--ca is about TLS"),
             ("find 127.0.0.1:9 -d x.pcap", "--speed 2x", "unexpected argument '--speed'"),

@@ -158,7 +158,7 @@ fn a_study_over_tcp_plays_every_cell_and_ceiling_over_connections() {
             assert_eq!(trial.transport, Transport::Tcp, "{}", cell.name);
             assert_eq!(trial.accounts.check(), Ok(()), "{}", cell.name);
             let connections = trial.connections.as_ref().unwrap();
-            assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
+            assert_eq!(connections.check(trial.sent_on_connections()), Ok(()), "{}", cell.name);
             assert_eq!(trial.accounts.wrong, 0, "{}", cell.name);
             if cell.factors.player().queries_per_connection.is_none() {
                 assert_eq!((connections.before_load, connections.handed), (4, trial.accounts.sent));
@@ -235,7 +235,7 @@ fn studied_over(transport: Transport) {
         for trial in measured {
             assert_eq!((trial.transport, trial.accounts.wrong), (transport, 0), "{}", cell.name);
             let connections = trial.connections.as_ref().unwrap();
-            assert_eq!(connections.check(&trial.accounts), Ok(()), "{}", cell.name);
+            assert_eq!(connections.check(trial.sent_on_connections()), Ok(()), "{}", cell.name);
             let tls = connections.tls.as_ref().unwrap();
             assert_eq!((tls.trust.as_str(), tls.resume), ("ca", is_kept), "{}", cell.name);
             assert!(tls.failures.is_empty(), "{}: {:?}", cell.name, tls.failures);

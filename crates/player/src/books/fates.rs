@@ -98,8 +98,7 @@ impl<T: Table> Books<'_, T> {
             if self.tally.differences.is_on()
                 && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. })
             {
-                let is_whole = query.expected_answer.is_some();
-                self.tally.differences.replied(found.query, is_whole, checked, reply);
+                self.tally.differences.replied(found.query, query.expected_answer, checked, reply);
             }
         }
         self.book(checked, at_ns, latency_ns, reply.len());

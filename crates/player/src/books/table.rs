@@ -13,6 +13,12 @@ pub trait Table {
     /// Whether unsettled queries hold all places.
     fn is_full(&self) -> bool;
 
+    /// The number of places.
+    fn slots(&self) -> usize;
+
+    /// Doubles the number of places, if there are keys for them. Returns whether it did. Queries keep their keys.
+    fn grow(&mut self) -> bool;
+
     /// The number of queries whose timeout has not passed.
     fn waiting(&self) -> u32;
 

@@ -28,6 +28,14 @@ impl Table for Streams {
         self.open.len() == 4
     }
 
+    fn slots(&self) -> usize {
+        4
+    }
+
+    fn grow(&mut self) -> bool {
+        false
+    }
+
     fn waiting(&self) -> u32 {
         self.open.values().filter(|query| query.state == State::Waiting).count() as u32
     }

@@ -67,7 +67,8 @@ pub enum PlanError {
     #[error("the queries are a capture: the plan does not say how to replay it")]
     UnplannedCapture,
     #[error(
-        "--io {0} does not replay captures over udp, where each client has an address: expected auto or mmsg"
+        "the I/O `{0}` does not replay captures over udp, where each client has an address: expected auto or mmsg, or \
+         no `player.io`"
     )]
     ReplayIo(&'static str),
     #[error("--io {0} does not replay captures over connections: expected auto, epoll or uring")]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use kqps_dataset::{Carried, Dataset};
+use kqps_dataset::Carried;
 use serde::{Deserialize, Serialize};
 
 use super::{SEED, Wire};
@@ -52,20 +52,6 @@ impl ReplayPlan {
     pub(crate) fn window_ns(&self, capture_ns: u64) -> Range<u64> {
         let end_ns = self.to.map_or(capture_ns, whole_ns);
         whole_ns(self.from).min(end_ns)..end_ns
-    }
-
-    /// The mean rate of captured arrivals, queries per second: all queries of the window over the time that one pass
-    /// takes, without the gap. A window that is a part of the capture is taken to hold as many queries as its bytes
-    /// suggest.
-    pub fn mean_rate_qps(&self, dataset: &Dataset) -> f64 {
-        let window_ns = self.window_ns(dataset.capture().map_or(0, |capture| capture.duration_ns));
-        let first = dataset.position_at(window_ns.start);
-        let end = self.to.map_or(dataset.end(), |_| dataset.position_at(window_ns.end));
-        let bytes = |to: u32, from: u32| f64::from(to.saturating_sub(from));
-        let whole = bytes(dataset.end().number(), dataset.first().number());
-        let queries = dataset.queries() as f64 * bytes(end.number(), first.number()) / whole.max(1.0);
-        let pass_s = (window_ns.end - window_ns.start) as f64 / 1e9 / f64::from(self.pile) / self.speed;
-        (if pass_s > 0.0 { queries / pass_s } else { queries }).max(f64::MIN_POSITIVE)
     }
 }
 

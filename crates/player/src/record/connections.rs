@@ -10,6 +10,7 @@ use super::by_name;
 use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::plan::{Close, HttpPlan, Io, Plan, QuicPlan, TlsPlan, Wire};
+use crate::team::Team;
 
 pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
     ConnectionFacts {
@@ -38,16 +39,16 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
     }
 }
 
-/// The kept connections that could not be made before the load, if others could.
-pub(super) fn left_closed(counts: &ConnectionCounts, plan: &Plan) -> u64 {
-    let are_kept = match &plan.wire {
-        // Those of a capture begin with their first query.
+/// The kept connections of a team that could not be made before the load, if others could.
+pub(super) fn left_closed(counts: &ConnectionCounts, team: &Team) -> u64 {
+    let are_kept = match &team.plan.wire {
         Wire::Udp(_) | Wire::Captured(_) => false,
-        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none(),
+        // Those that follow a capture begin with their first query.
+        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none() && !team.follows(),
         Wire::Quic(quic) => quic.uses_of_connection().is_none(),
     };
     let has_some = are_kept && counts.before_load > 0;
-    if has_some { (plan.flows() as u64).saturating_sub(counts.before_load) } else { 0 }
+    if has_some { (team.sockets() as u64).saturating_sub(counts.before_load) } else { 0 }
 }
 
 /// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.

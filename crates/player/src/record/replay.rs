@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_dataset::CaptureFacts;
-use kqps_observation::{CaptureContent, Replay};
+use kqps_observation::{Accounts, CaptureContent, Replay};
 
 use super::{FinishedTrial, by_name, named};
 use crate::connections::ConnectionCounts;
@@ -13,7 +13,9 @@ use crate::replay::TRANSPORTS;
 pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&ConnectionCounts>) -> Option<Replay> {
     let (plan, capture) = (played.plan.replay.as_ref()?, played.dataset.capture()?);
     let first = played.teams.first()?.replay.as_ref()?;
-    let sockets = played.teams.iter().filter_map(|team| team.replay.as_ref()).map(|replay| &replay.flows);
+    let (intended, not_played) = (by_transport(played, |of| of.intended), not_played(played));
+    let window_queries: u64 = first.queries.iter().sum();
+    let passed: u64 = intended.values().chain(not_played.values()).sum();
     Some(Replay {
         hash: played.dataset.hash(),
         capture: content(capture),
@@ -26,11 +28,15 @@ pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&Connection
         seed: plan.seed,
         clients: first.crowd.all().into(),
         addresses: first.crowd.used().into(),
-        sockets: sockets.map(|flows| (flows.all() / flows.together()) as u64).sum(),
+        sockets: played.sockets() as u64,
         clients_sharing: sharing_of(played),
-        played: intended(played),
-        not_played: not_played(played),
+        window_queries,
+        passes: if window_queries > 0 { passed as f64 / window_queries as f64 } else { 0.0 },
+        played: intended,
+        sent: by_transport(played, |of| of.sent),
+        not_played,
         joined: connections.map_or(0, |counts| counts.joined),
+        closed_early: connections.map_or(0, |counts| counts.closed_early),
     })
 }
 
@@ -50,11 +56,11 @@ fn sharing_of(played: &FinishedTrial<'_>) -> u64 {
     replays.map(|replay| replay.flows.sharing()).sum()
 }
 
-/// Queries intended over each transport.
-fn intended(played: &FinishedTrial<'_>) -> BTreeMap<String, u64> {
+/// One of the counts of accounts over each transport.
+fn by_transport(played: &FinishedTrial<'_>, count_of: fn(&Accounts) -> u64) -> BTreeMap<String, u64> {
     let mut by_transport = BTreeMap::new();
     for (team, results) in played.teams() {
-        let count: u64 = results.iter().map(|result| result.tally.accounts.intended).sum();
+        let count: u64 = results.iter().map(|result| count_of(&result.tally.accounts)).sum();
         *by_transport.entry(team.plan.wire.transport().word().to_owned()).or_default() += count;
     }
     by_transport

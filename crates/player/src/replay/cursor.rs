@@ -27,10 +27,12 @@ pub(crate) struct Asked {
     pub(crate) due_ns: u64,
     /// The number of its client among those of all slices.
     pub(crate) client: u32,
-    /// The flow of the thread that it goes by; [`super::flows::ANY`] for any.
+    /// The flow of the thread that it goes by; [`super::flows::ANY`] for any. If connections begin and end as captured,
+    /// the number of its place among those of the thread.
     pub(crate) flow: u32,
-    /// Whether it is the first query of a connection of the capture.
-    pub(crate) begins: bool,
+    /// The number of its captured connection among those of the thread, from 1 on, each pass counted anew; 0 if
+    /// connections do not begin and end as captured.
+    pub(crate) connection: u64,
     /// How long its connection stays open after its reply, if it is the last query on it; `u64::MAX` for ever.
     pub(crate) idle_ns: Option<u64>,
 }
@@ -72,6 +74,11 @@ pub(crate) struct Cursor<'a> {
     order: BinaryHeap<Reverse<(u64, u32)>>,
     /// The next query of the thread's own, if it is known.
     next: Option<Asked>,
+    /// The connection of the last query of each place in this pass; 0 if there was none. Queries that are given up
+    /// count, so that those after them never go by an earlier connection.
+    connections: Box<[u64]>,
+    /// Connections so far.
+    begun: u64,
     /// Nothing is left in the slices of the last pass.
     has_ended: bool,
     /// Queries that no thread plays, by [`number_of`] their transports.
@@ -99,6 +106,7 @@ impl<'a> Cursor<'a> {
         let stand =
             Stand { at: dataset.first(), captured: dataset.captured(dataset.first()), whose: Whose::Others };
         let slices = replayed.window.slices.len();
+        let places = if replayed.follows { replayed.flows.places_of(thread) } else { 0 };
         let mut cursor = Self {
             dataset,
             replayed,
@@ -111,6 +119,8 @@ impl<'a> Cursor<'a> {
             stands: vec![stand; slices].into(),
             order: BinaryHeap::with_capacity(slices),
             next: None,
+            connections: vec![0; places].into(),
+            begun: 0,
             has_ended: false,
             not_played: [0; TRANSPORTS.len()],
         };
@@ -269,6 +279,7 @@ impl<'a> Cursor<'a> {
 
     fn begin_pass(&mut self) {
         let replayed = self.replayed;
+        self.connections.fill(0);
         for (slice, number) in replayed.window.slices.iter().zip(0..) {
             if slice.first >= slice.end {
                 continue;
@@ -294,9 +305,12 @@ impl<'a> Cursor<'a> {
         self.begin_pass();
     }
 
-    fn asked(&self, stand: &Stand, slice: u32, due_ns: u64) -> Asked {
-        let Replayed { crowd, flows, follows, .. } = self.replayed;
+    fn asked(&mut self, stand: &Stand, slice: u32, due_ns: u64) -> Asked {
+        let replayed = self.replayed;
+        let Replayed { crowd, flows, follows, .. } = replayed;
         let Captured { client, begins, ends, idle_ms, .. } = stand.captured;
+        let flow = flows.flow(flows.number(&stand.captured, slice));
+        let connection = if *follows { self.connection(flow, begins) } else { 0 };
         let idle_ns = || match idle_ms {
             u32::MAX => u64::MAX,
             idle_ms => self.scaled_ns(u64::from(idle_ms) * MS_NS),
@@ -305,10 +319,22 @@ impl<'a> Cursor<'a> {
             query: stand.at,
             due_ns,
             client: crowd.number(slice, client),
-            flow: flows.flow(flows.number(&stand.captured, slice)),
-            begins: *follows && begins,
+            flow,
+            connection,
             idle_ns: (*follows && ends).then(idle_ns),
         }
+    }
+
+    /// The connection of the next query of a place. One that was open when the window or slice began is another one,
+    /// too.
+    #[inline]
+    fn connection(&mut self, place: u32, begins: bool) -> u64 {
+        let connection = &mut self.connections[place as usize];
+        if begins || *connection == 0 {
+            self.begun += 1;
+            *connection = self.begun;
+        }
+        *connection
     }
 
     /// When something is due that the capture has `offset_ns` after the beginning of its slice.

@@ -46,7 +46,7 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> R
         gro: offers(Io::Gso).is_ok(),
         ..UdpOptions::default()
     };
-    let clients = replay.map(|replay| replay.flows.first_clients());
+    let clients = replay.map(|replay| replay.flows.first_clients(&replay.crowd, replay.carried));
     let wanted = clients.as_ref().map_or_else(|| plan.flows(), Vec::len);
     let bind = |number: usize| {
         let to = plan.targets[number % plan.targets.len()];
@@ -62,7 +62,7 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> R
         bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
     };
     let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
-    let notes = all[0].short_buffers(bytes);
+    let notes = all.first().map_or_else(Vec::new, |first| first.short_buffers(bytes));
     Ok(Sockets { all, notes })
 }
 

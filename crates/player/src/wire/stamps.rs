@@ -7,7 +7,7 @@ use crate::books::Due;
 pub(super) struct Stamps {
     /// Microseconds since the start of the trial, modulo 2^32, by slot. There are as many slots as the books have, a
     /// power of two, so that unsettled queries have slots of their own.
-    times_us: Box<[u32]>,
+    times_us: Vec<u32>,
     first: First,
 }
 
@@ -25,7 +25,24 @@ enum First {
 impl Stamps {
     /// Room for as many unsettled queries as a flow of the books has, a power of two.
     pub(super) fn new(slots: usize) -> Self {
-        Self { times_us: vec![0; slots].into(), first: First::None }
+        Self { times_us: vec![0; slots], first: First::None }
+    }
+
+    /// Has room for this many unsettled queries at least, a power of two. Call it before queries are handed over, since
+    /// the books may have grown.
+    #[inline]
+    pub(super) fn keep_room(&mut self, slots: usize) {
+        if self.times_us.len() < slots {
+            self.grow(slots);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, slots: usize) {
+        // An ID has either the slot that it had, or the one as far in the other half.
+        while self.times_us.len() < slots {
+            self.times_us.extend_from_within(..);
+        }
     }
 
     /// Notes queries that are handed over at `now_ns`, which counts as their write until a later one is noted.
@@ -108,5 +125,15 @@ mod tests {
         stamps.stamp(2, 3_000_000);
         assert_eq!([1, 2].map(|key| stamps.since_us(key, 4_000_000)), [3_000, 1_000]);
         assert_eq!(stamps.since_us(2, 2_900_000), 0);
+    }
+
+    #[test]
+    fn stamps_stay_when_there_are_more_slots() {
+        let mut stamps = Stamps::new(2);
+        stamps.handed(&burst(&[4, 7]), 1_000_000);
+        stamps.keep_room(8);
+        stamps.keep_room(4);
+        stamps.handed(&burst(&[5]), 2_000_000);
+        assert_eq!([4, 7, 5].map(|key| stamps.since_us(key, 4_000_000)), [3_000, 3_000, 2_000]);
     }
 }

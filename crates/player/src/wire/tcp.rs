@@ -20,7 +20,6 @@ mod uring;
 mod xdp;
 
 use kqps_http::{ALPN, Requests};
-use kqps_kernel::limits;
 use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
@@ -80,24 +79,8 @@ impl TcpIo {
     }
 }
 
-/// Descriptors beside those of connections: the program's own, and some for each thread.
-const OTHER_FILES: usize = 64;
-const FILES_PER_THREAD: usize = 8;
-
 /// The least number of tickets that a thread keeps of each target.
 const TICKETS_LEAST: usize = 16;
-
-/// Fails if the process may not open enough files for this many sockets of a plan.
-pub(super) fn check_descriptors(plan: &Plan, wanted: usize) -> Result<(), PlayError> {
-    let limit = limits::raise_open_files().unwrap_or(u64::MAX);
-    let needed = wanted + OTHER_FILES + plan.threads * FILES_PER_THREAD;
-    if needed as u64 > limit {
-        return Err(PlayError::TooManySockets { wanted, limit });
-    }
-    // If it fails, opening a connection may stall a little.
-    let _ = limits::reserve_open_files(needed as u64);
-    Ok(())
-}
 
 /// What makes TLS of a trial's connections; `None` if they are without it.
 pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {

@@ -142,7 +142,7 @@ impl Ready<'_> {
         ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", server.words(), trial.wrong_rcodes);
         trial.accounts.check()?;
         if let Some(connections) = &trial.connections {
-            connections.check(&trial.accounts)?;
+            connections.check(trial.sent_on_connections())?;
         }
         let (answered, answered_qps) = self.counted(&trial)?;
         Ok(Reported {

@@ -22,13 +22,14 @@ pub fn refusal(errno: &str) -> (&'static str, &'static str) {
             "Check the target's address and this host's routes.",
         ),
         "EINVAL" | "EADDRNOTAVAIL" => (
-            "the target cannot be reached from the source address",
+            "the source address is not one of this host's, or does not reach the target",
             "Check -a, or leave the address to the kernel.",
         ),
         "EMSGSIZE" => ("the query is longer than the link takes", "Use shorter queries."),
         "EAGAIN" | "ENOBUFS" | "ENOMEM" => (
             "there was no room to send it",
-            "Enlarge the sockets' buffers (-b), use more sockets (-c), or lower the rate.",
+            "Enlarge the sockets' buffers (-b), or lower the rate. More sockets (-c) help, too; a capture has as many \
+             as its clients need.",
         ),
         "ECONNREFUSED" => ("nothing listens at the target's port", "Start the server, or check the port."),
         _ => ("the kernel gives no further reason", "Look the error up in sendto(2)."),

@@ -5,19 +5,20 @@ mod lanes;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kqps_dataset::CaptureFacts;
+use kqps_dataset::Dataset;
 use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Io, LoadPlan, Plan, PlanError, QuicPlan, Sources, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::replay::source_addresses;
+use kqps_player::{Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};
 use crate::exit::bad_input;
-use crate::load::allowed::{check_sources, check_target};
-use crate::load::connections::check_io;
+use crate::load::allowed::{check_own, check_sources, check_target};
+use crate::load::connections::{check_io, usual_alone};
 use crate::load::plan_error::with_flags;
 use crate::load::replay::Captured;
 use crate::load::subject;
@@ -25,8 +26,13 @@ use crate::load::target::{Targets, resolve_all};
 use crate::value::{List, cores};
 use lanes::Share;
 
+pub(crate) use lanes::LANES;
+
 /// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
 const SOCKETS_PER_THREAD: u64 = 32;
+
+/// Source addresses of a capture's clients that are checked at most.
+const CHECKED_MOST: usize = 4096;
 
 /// Bytes. A smaller buffer may drop replies at any rate, so kqps warns of it.
 const BUFFER_SMALL: u64 = 32 << 10;
@@ -36,6 +42,12 @@ impl PlayerArgs {
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let words = [&*self.servers, &*self.targets].concat();
         resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)
+    }
+
+    /// Whether the flags or the targets' URLs name a transport, by which all queries of a capture then go.
+    pub(crate) fn names_transport(&self) -> anyhow::Result<bool> {
+        let found = self.targets()?;
+        Ok(self.transport(found.transport)?.is_some())
     }
 
     /// A plan with these flags, and the subject to watch. `load` returns the load for a number of threads, and
@@ -91,7 +103,7 @@ impl PlayerArgs {
         };
         plan.check().map_err(|error| bad_input(with_flags(&error)))?;
         check_ports(&plan)?;
-        self.check_local(&plan, captured.map_or(0, |captured| captured.clients))?;
+        self.check_local(&plan)?;
         self.warn_of_a_small_buffer();
         Ok((plan, subject))
     }
@@ -132,7 +144,7 @@ impl PlayerArgs {
         if transport == Transport::Udp {
             self.connections.check_none_is_given()?;
             if captured.is_some() {
-                self.check_no_sockets()?;
+                self.check_clients_decide()?;
             }
             let sockets = flows(threads.saturating_mul(SOCKETS_PER_THREAD));
             return Ok(Wire::Udp(self.udp(self.io, sockets)));
@@ -142,8 +154,16 @@ impl PlayerArgs {
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
+        // With one query to a connection any place takes it, whoever its client is.
+        let any_place = !is_quic && self.connections.have_one_query();
+        if captured.is_some() && !any_place {
+            self.check_clients_decide()?;
+        }
         let connections = flows(match captured {
-            Some(captured) => within(captured.clients, threads, CONNECTIONS_MOST, targets),
+            Some(captured) => {
+                let least = if any_place { usual_alone(threads) } else { threads };
+                within(captured.clients, least, CONNECTIONS_MOST, targets)
+            }
             None => self.connections.usual_count(threads, window),
         });
         let tls = match transport {
@@ -185,12 +205,15 @@ impl PlayerArgs {
         }
     }
 
-    /// Refuses a number of sockets for a capture, whose clients decide it.
-    fn check_no_sockets(&self) -> anyhow::Result<()> {
+    /// Refuses a number of sockets and their ports for a capture, whose clients decide both.
+    fn check_clients_decide(&self) -> anyhow::Result<()> {
         if self.sockets.is_some() {
             return Err(bad_input(
                 "-c: the clients of a capture have as many sockets or connections as they need; leave it out",
             ));
+        }
+        if self.local_port.is_some_and(|port| port > 0) {
+            return Err(bad_input("-x: the clients of a capture have ports of their own; leave it out"));
         }
         Ok(())
     }
@@ -217,16 +240,16 @@ impl PlayerArgs {
         }
     }
 
-    /// Checks that the source addresses belong to this host and to the targets' family. `clients` are those of a capture,
-    /// which each take an address in turn.
-    fn check_local(&self, plan: &Plan, clients: u64) -> anyhow::Result<()> {
+    /// Checks that the source addresses belong to this host and to the targets' family. Those of a capture's clients
+    /// are checked by [`check_clients`], when it is known which these are.
+    fn check_local(&self, plan: &Plan) -> anyhow::Result<()> {
         let target = plan.targets[0];
         match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
                 Err(bad_input(format!("-a and the target {target} are of different families")))
             }
-            Some(local) => check_sources(local, used(local, plan, clients)),
-            None => Ok(()),
+            Some(local) if plan.replay.is_none() => check_sources(local, plan.flows()),
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -238,31 +261,25 @@ fn within(wanted: u64, least: u64, most: usize, targets: &Targets) -> u64 {
     wanted.clamp(least, most).next_multiple_of(targets)
 }
 
-/// How many of these addresses a plan uses, from the first on.
-fn used(local: &Sources, plan: &Plan, clients: u64) -> usize {
-    let all = usize::try_from(local.count()).unwrap_or(usize::MAX);
-    plan.flows().max(clients as usize).min(all)
-}
-
-/// Checks a plan that another kqps made: its limits, and that its targets, cores and source addresses may be used.
-/// `is_allowed` says that the user has allowed targets on other hosts.
+/// Checks a plan that another kqps made: its limits, and that its targets and cores may be used. `is_allowed` says that
+/// the user has allowed targets on other hosts.
 pub(crate) fn check_plan(plan: &Plan, is_allowed: bool) -> anyhow::Result<()> {
     plan.check().map_err(bad_input)?;
     for &target in plan.targets.iter().filter(|_| !is_allowed) {
         check_target(target, &[])?;
     }
-    cores(Some(&List(plan.cpus.clone())))?;
-    match &plan.local {
-        Some(local) => check_sources(local, plan.flows()),
-        None => Ok(()),
-    }
+    cores(Some(&List(plan.cpus.clone()))).map(drop)
 }
 
-/// Checks that the clients of a capture get addresses of this host alone in a plan that another kqps made.
-pub(crate) fn check_clients(plan: &Plan, facts: &CaptureFacts) -> anyhow::Result<()> {
-    let pile = plan.replay.as_ref().map_or(1, |replay| u64::from(replay.pile));
-    let clients = u64::from(facts.clients) * pile;
-    plan.local.as_ref().map_or(Ok(()), |local| check_sources(local, used(local, plan, clients)))
+/// Checks that a plan sends from addresses of this host alone. Of very many clients of a capture some addresses are
+/// checked, evenly spread over those that they use. If another one is not this host's, its connections fail, or its
+/// queries are refused, each with the cause.
+pub(crate) fn check_clients(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()> {
+    match &plan.local {
+        Some(local) if plan.replay.is_none() => check_sources(local, plan.flows()),
+        Some(_) => check_own(source_addresses(plan, dataset, CHECKED_MOST)),
+        None => Ok(()),
+    }
 }
 
 /// An error if `--local-port` leaves too few ports.

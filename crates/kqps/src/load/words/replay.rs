@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
+use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CaptureContent, Difference, Replay, Trial};
 
@@ -15,10 +16,15 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
     let Some(replay) = &trial.replay else { return String::new() };
     let mut text = String::from("\nReplay:\n\n");
     text += &content(&replay.capture);
-    line(&mut text, "Played", &part(replay));
+    let is_captured = trial.load.arrivals.as_deref() == Some("captured");
+    line(&mut text, "Played", &part(replay, is_captured));
     line(&mut text, "Clients", &clients(replay));
-    if trial.load.arrivals.as_deref() == Some("captured") {
-        line(&mut text, "Schedule", &format!("kept, late by (us): {}", quantiles(&trial.lag_us)));
+    if is_captured {
+        let late = trial.unsent_causes.get(UNSENT_LATE).copied().unwrap_or(0);
+        let share = percent(late, trial.accounts.intended);
+        let schedule =
+            format!("late by (us): {}; not sent in time: {late} ({share:.2}%)", quantiles(&trial.lag_us));
+        line(&mut text, "Schedule", &schedule);
     }
     line(&mut text, "Transports", &causes(&replay.played));
     if replay.not_played.values().any(|count| *count > 0) {
@@ -27,9 +33,15 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
         line(&mut text, "Not played", &format!("{count} ({how})"));
     }
     if replay.joined > 0 {
-        let joined =
-            format!("{} began while the earlier connection was in use", counted(replay.joined, "connection"));
+        let joined = format!(
+            "{} began while the earlier one was in use, and went by that for want of a spare place",
+            counted(replay.joined, "connection")
+        );
         line(&mut text, "Joined", &joined);
+    }
+    if replay.closed_early > 0 {
+        let closed = counted(replay.closed_early, "connection");
+        line(&mut text, "Closed early", &format!("{closed}, because the next one at the place began"));
     }
     text
 }
@@ -57,18 +69,23 @@ fn content(capture: &CaptureContent) -> String {
     text
 }
 
-/// Which part of the capture was played, and how fast.
-fn part(replay: &Replay) -> String {
-    let Replay { from_s, to_s, speed, repeat, gap_s, pile, .. } = replay;
+/// Which part of the capture was played, and how often. With captured arrivals also how fast, and the pause between two
+/// passes.
+fn part(replay: &Replay, is_captured: bool) -> String {
+    let Replay { from_s, to_s, speed, gap_s, pile, passes, .. } = replay;
     let whole_s = replay.capture.duration_s;
-    let mut text = format!("{from_s:.3} to {to_s:.3} of {whole_s:.3} s, at {speed}x");
+    let mut text = format!("{from_s:.3} to {to_s:.3} of {whole_s:.3} s");
+    if is_captured {
+        let _ = write!(text, ", at {speed}x");
+    }
     if *pile > 1 {
         let _ = write!(text, ", {pile} slices at once");
     }
-    if *repeat > 1 {
-        let _ = write!(text, ", up to {repeat} times");
+    let times = format!("{passes:.2}");
+    if times != "1.00" {
+        let _ = write!(text, ", {times} times");
     }
-    if *gap_s > 0.0 {
+    if is_captured && *gap_s > 0.0 && *passes > 1.0 {
         let _ = write!(text, " with {gap_s} s between");
     }
     text
@@ -109,8 +126,8 @@ pub(super) fn differences(trial: &Trial) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::Example;
     use kqps_observation::trial::{DatasetFacts, LoadFacts};
+    use kqps_observation::{Accounts, Example};
 
     use super::*;
 
@@ -130,6 +147,8 @@ mod tests {
             to_s: 12.5,
             speed: 2.0,
             repeat: 3,
+            window_queries: 160,
+            passes: 2.5,
             gap_s: 10.0,
             pile: 4,
             seed: 7,
@@ -142,7 +161,9 @@ mod tests {
             ..Replay::default()
         };
         let load = LoadFacts { arrivals: Some("captured".into()), ..LoadFacts::default() };
-        Trial { replay: Some(replay), load, ..Trial::default() }
+        let accounts = Accounts { intended: 380, unsent: 19, ..Accounts::default() };
+        let unsent_causes = counts(&[("late", 19)]);
+        Trial { replay: Some(replay), load, accounts, unsent_causes, ..Trial::default() }
     }
 
     #[test]
@@ -151,13 +172,18 @@ mod tests {
         for wanted in [
             "1000 packets: 400 queries, 390 responses, 210 others\n",
             "10 other-port, 200 tcp-control\n",
-            "0.000 to 12.500 of 12.500 s, at 2x, 4 slices at once, up to 3 times with 10 s between\n",
+            "0.000 to 12.500 of 12.500 s, at 2x, 4 slices at once, 2.50 times with 10 s between\n",
             "12, from 1 address, 10 sockets and connections; 2 shared one with another client",
             "Not played:           20 tls (no lane",
-            "Schedule:             kept",
+            "Schedule:             late by (us): ; not sent in time: 19 (5.00%)\n",
         ] {
             assert!(said.contains(wanted), "{wanted}: {said}");
         }
+        let mut at_rate = trial();
+        at_rate.load.arrivals = Some("even".into());
+        let of_rate = replay_lines(&at_rate);
+        assert!(of_rate.contains("12.500 s, 4 slices at once, 2.50 times\n"), "{of_rate}");
+        assert!(!of_rate.contains("Schedule"), "{of_rate}");
         assert!(!said.contains("Joined") && !said.contains("Removed"), "{said}");
         assert_eq!(replay_lines(&Trial::default()), "");
     }

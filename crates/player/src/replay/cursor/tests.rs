@@ -7,6 +7,7 @@ use std::time::Duration;
 use kqps_capture::write::Writer;
 use kqps_dataset::{Carried, Options};
 
+use super::super::{mean_rate_qps, source_addresses};
 use super::*;
 use crate::plan::tests::{plan, tcp, udp};
 use crate::plan::{Arrivals, Io, Lane, LoadPlan, Plan, ReplayPlan, Stop, Wire};
@@ -113,7 +114,7 @@ fn the_threads_together_play_each_query_once_at_its_captured_time() {
     let mut owners: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
     for (thread, asked) in all.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |one| (at, one))) {
         owners.entry(asked.client).or_default().insert(thread);
-        assert!(!asked.begins && asked.idle_ns.is_none(), "datagrams have no connections");
+        assert!(asked.connection == 0 && asked.idle_ns.is_none(), "datagrams have no connections");
     }
     assert_eq!(owners.len(), 7);
     assert!(owners.values().all(|threads| threads.len() == 1), "{owners:?}");
@@ -291,24 +292,89 @@ fn queries_without_a_lane_are_counted_and_the_others_go_by_theirs() {
     let both = Plan { wire: Wire::Captured(lanes), ..planned(3, ReplayPlan::default()) };
     let (all, not_played) = played(&made, &both);
     assert_eq!((all[0].len(), all[1].len() + all[2].len(), not_played), (30, 10, 0));
-    for asked in all[1].iter().chain(&all[2]) {
-        assert!(asked.begins && asked.idle_ns == Some(0), "{asked:?}");
+    for of_thread in &all[1..] {
+        let connections: Vec<u64> = of_thread.iter().map(|asked| asked.connection).collect();
+        assert_eq!(
+            connections,
+            (1..=of_thread.len() as u64).collect::<Vec<u64>>(),
+            "each has one of its own"
+        );
+        assert!(of_thread.iter().all(|asked| asked.idle_ns == Some(0)), "{of_thread:?}");
     }
     // A URL sends all queries by one transport, by clients.
     let (all, not_played) = played(&made, &Plan { wire: tcp(1), ..planned(2, ReplayPlan::default()) });
     assert_eq!((all.concat().len(), not_played), (40, 0));
-    assert!(all.concat().iter().all(|asked| !asked.begins));
+    assert!(all.concat().iter().all(|asked| asked.connection == 0));
     assert_eq!(TRANSPORTS.map(number_of), [0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn the_mean_rate_is_that_of_the_window_and_the_speed() {
     let made = every_ms(101);
-    let rate = |replay: ReplayPlan| replay.mean_rate_qps(&made.dataset);
+    let rate = |replay: ReplayPlan| mean_rate_qps(&replay, &made.dataset, None);
     assert!((rate(ReplayPlan::default()) - 1010.0).abs() < 1e-6);
     assert!((rate(ReplayPlan { speed: 2.0, pile: 4, ..ReplayPlan::default() }) - 8080.0).abs() < 1e-6);
     let half = ReplayPlan { from: Duration::from_millis(50), ..ReplayPlan::default() };
-    assert!((rate(half) - 1020.0).abs() < 20.0, "names have one or two digits");
+    assert!((rate(half) - 1020.0).abs() < 1e-6);
+    // Three of four came by UDP.
+    let made = self::made((0..41_u64).map(|number| (number * MS, 1, number % 4 != 1)));
+    let of = |carried: &[Carried]| mean_rate_qps(&ReplayPlan::default(), &made.dataset, Some(carried));
+    assert!((of(&[Carried::Udp]) - 775.0).abs() < 1e-6);
+    assert!((of(&[Carried::Udp, Carried::Tcp]) - 1025.0).abs() < 1e-6);
+    assert!((of(&[Carried::Quic]) - 1.0).abs() < 1e-6, "none came by it");
+}
+
+#[test]
+fn a_window_plays_the_clients_that_ask_in_it_alone() {
+    // Ten clients, each for ten queries.
+    let made = made((0..100_u64).map(|number| (number * MS, number as u32 / 10, true)));
+    let ms = Duration::from_millis;
+    for (from, to, pile, clients) in [(0, 99, 1, 10), (20, 40, 1, 2), (15, 45, 1, 4), (20, 60, 2, 4)] {
+        let replay = ReplayPlan { from: ms(from), to: Some(ms(to)), pile, ..ReplayPlan::default() };
+        let plan = Plan { local: Some("127.1.61.0/24".parse().unwrap()), ..planned(1, replay) };
+        let teams = teams(&plan, &made.dataset);
+        let crowd = &teams[0].replay.as_ref().unwrap().crowd;
+        assert_eq!((crowd.all(), crowd.used()), (clients, clients), "{from}..{to}");
+        let used = source_addresses(&plan, &made.dataset, 1000);
+        assert_eq!(used.len(), clients as usize);
+        let some = source_addresses(&plan, &made.dataset, 2);
+        assert_eq!(some, [used[0], used[used.len() - 1]]);
+        // Without addresses each client that asks has a socket.
+        let plan = Plan { local: None, ..plan };
+        assert_eq!(self::teams(&plan, &made.dataset)[0].sockets(), clients as usize);
+        assert!(source_addresses(&plan, &made.dataset, 1000).is_empty());
+    }
+}
+
+#[test]
+fn addresses_are_those_of_the_blocks_and_not_the_first_ones() {
+    // Five clients of one network: their block has eight addresses, and begins at a multiple of eight.
+    let made = made((0..5_u64).map(|number| (number * MS, number as u32, true)));
+    let local = Some("127.1.61.0/24".parse().unwrap());
+    let plan = Plan { local, ..planned(1, ReplayPlan::default()) };
+    let used: Vec<String> =
+        source_addresses(&plan, &made.dataset, 1000).iter().map(ToString::to_string).collect();
+    assert_eq!(used, (8..13).map(|last| format!("127.1.61.{last}")).collect::<Vec<String>>());
+}
+
+#[test]
+fn a_query_that_is_given_up_begins_its_connection_all_the_same() {
+    // Two clients, one after the other on connections of their own, at the same place.
+    let made = made((0..6_u64).map(|number| (number * 10 * MS, number as u32 % 2, false)));
+    let lanes = vec![Lane { carried: Carried::Tcp, wire: tcp(1), threads: 1 }];
+    let replay = ReplayPlan { repeat: 2, ..ReplayPlan::default() };
+    let plan = Plan { wire: Wire::Captured(lanes), ..planned(1, replay) };
+    let teams = teams(&plan, &made.dataset);
+    let replayed = teams[0].replay.as_ref().unwrap();
+    let mut cursor = replayed.cursor(&made.dataset, &teams[0].plan, 0);
+    assert_eq!(cursor.next().map(|asked| asked.connection), Some(1));
+    assert_eq!(cursor.skip(30 * MS), 3);
+    let next = cursor.next().unwrap();
+    assert_eq!((next.connection, next.client, next.flow), (4, 1, 0));
+    assert_eq!(cursor.skip(50 * MS), 2);
+    assert_eq!(cursor.next().map(|asked| asked.connection), Some(6));
+    cursor.take();
+    assert_eq!(cursor.next().unwrap().connection, 7, "the second pass has connections of its own");
 }
 
 #[test]
@@ -324,5 +390,4 @@ fn a_window_beyond_the_capture_is_refused_and_so_are_too_many_clients() {
     assert_eq!(checked(ReplayPlan { from: beyond, ..ReplayPlan::default() }), error);
     let plan = Plan { replay: None, ..planned(1, ReplayPlan::default()) };
     assert_eq!(plan.check_against(&made.dataset), Err(PlanError::UnplannedCapture));
-    assert_eq!(plan.for_dataset(&made.dataset).replay, Some(ReplayPlan::default()));
 }

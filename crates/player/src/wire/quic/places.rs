@@ -181,6 +181,7 @@ impl<'a> Places<'a> {
         let clock_ns = state.clock.clock_ns(now_ns);
         let Self { client, places, quic, .. } = self;
         let place = &mut places[flow];
+        place.stamps.keep_room(state.books.slots_of(flow));
         place.stamps.handed(burst, now_ns);
         for due in burst {
             let query = state.supply.query(due.query).message;

@@ -96,26 +96,28 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let plan = &team.plan;
         let alone = tcp.has_connections_alone();
         let settle = plan.timeout + plan.drain;
-        let all = team.replay.as_ref().map_or_else(|| plan.flows(), |replay| replay.flows.all());
-        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, all) };
+        let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, team.sockets()) };
         let clients = team.replay.as_ref().map(|replay| Clients::new(replay, plan.local));
         let sockets = S::new(means, flows)?;
-        let of_flows = first..first + flows;
-        let ports = sockets.ports(plan, of_flows.clone()).or_else(|| match &clients {
-            None => tcp.queries_per_connection.map(|_| Ports::new(plan, of_flows)),
-            // Of the one address that the kernel chooses, each thread has its share of the ports.
-            Some(clients) if clients.choose_ports(tcp) => Some(Ports::new(plan, team.share_of_flows(first))),
-            Some(_) => None,
+        let ports = sockets.ports(plan, first..first + flows).or_else(|| match (&clients, &team.replay) {
+            (Some(clients), Some(replay)) => {
+                let thread = replay.flows.thread_of(first);
+                clients.need_ports(tcp).then(|| Ports::of_replay(plan, replay, thread))
+            }
+            _ => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
         });
         let counts = ConnectionCounts {
             tls: L::counts(),
             ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
             ..ConnectionCounts::default()
         };
-        let own = team.replay.as_ref().map(|replay| replay.flows.first_clients());
+        // The address of a connection that begins as captured, or takes any client's query, is known when it begins.
+        let kept = team.replay.as_ref().filter(|replay| !replay.follows && replay.flows.are_of_clients());
+        let own = kept.map(|replay| replay.flows.first_clients(&replay.crowd, replay.carried));
         let from = |number: usize| match (&clients, &own) {
             (Some(clients), Some(own)) => clients.address(own[number]),
-            _ => plan.local.map(|local| local.of_socket(number)),
+            (Some(_), None) => None,
+            (None, _) => plan.local.map(|local| local.of_socket(number)),
         };
         let place = |number: usize| Place {
             target: number % plan.targets.len(),
@@ -159,7 +161,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         now_ns: u64,
     ) -> io::Result<()> {
         self.counts.handed += burst.len() as u64;
-        self.prepare(state, flow, burst.len())?;
+        self.prepare(state, flow)?;
         let place = &mut self.places[flow];
         if self.has_connections_alone {
             place.stands_for = burst.first().map(|due| due.key);
@@ -173,6 +175,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         for due in burst {
             append(&mut place.output, state.supply.query(due.query).message, due.key);
         }
+        place.writes.stamps.keep_room(state.books.slots_of(flow));
         place.writes.handed(burst, now_ns);
         state.books.block(flow, place.output.len() > OUTPUT_MOST);
         let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
@@ -215,6 +218,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if let Some(uses) = self.uses_of_connection {
             state.books.allow(flow, uses);
         }
+        state.books.emptied(flow);
     }
 
     /// Takes the connection out of a place, and what waits for it.

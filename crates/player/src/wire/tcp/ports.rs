@@ -1,7 +1,9 @@
 //! Pairs of a source address and a port for connections that are closed and opened again. The player deals the ports of
 //! each address in turn, so that a pair rests for as long as possible before it is used again, and the kernel need not
-//! search for it. Threads that share an address have ports of their own.
+//! search for it. Threads that share an address have ports of their own. In a replay a connection comes from the
+//! address of its client, and the ports of an address are dealt from its first connection on.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -9,6 +11,7 @@ use std::ops::Range;
 use kqps_kernel::ephemeral;
 
 use crate::plan::Plan;
+use crate::replay::Replayed;
 use crate::share::share_of;
 
 /// The most pairs that one attempt tries. A few in a row may belong to other programs.
@@ -21,9 +24,23 @@ const LEFT_OF: usize = 8;
 pub(crate) struct Ports {
     /// The ports of every address, of all threads or of this one alone.
     all: Box<[u16]>,
-    sources: Box<[Source]>,
+    sources: Sources,
     /// How many ports of each address all threads together deal.
     of_each_address: usize,
+}
+
+/// The addresses of one thread.
+enum Sources {
+    /// Those of the flows, which take turns over them.
+    OfFlows(Box<[Source]>),
+    /// Those of the clients of a replay, as far as they have had connections.
+    OfClients {
+        /// Which of the threads that share the ports of an address this is, from 0, and how many these are.
+        turn: (usize, usize),
+        /// The address if the kernel chooses it.
+        any: IpAddr,
+        known: HashMap<IpAddr, Source>,
+    },
 }
 
 /// One source address, and the ports of it that belong to the thread.
@@ -39,26 +56,34 @@ impl Ports {
     /// The pairs of the thread that has these of a plan's flows. It begins at a random port, since the pairs of an
     /// earlier trial may still be in `TIME_WAIT`.
     pub(super) fn new(plan: &Plan, flows: Range<usize>) -> Self {
-        let mut all = ephemeral::ports();
-        all.truncate(all.len() - all.len() / LEFT_OF);
-        Self::of(all, plan, flows)
+        Self::of(dealt(), plan, flows)
+    }
+
+    /// The pairs of a thread of a replay, by its number among those of its plan. If each client has an address of its
+    /// own and all of its connections are one thread's, that thread has all ports of the address.
+    pub(super) fn of_replay(plan: &Plan, replayed: &Replayed, thread: usize) -> Self {
+        let is_alone = replayed.crowd.is_apart() && replayed.flows.are_of_clients();
+        let turn = if is_alone { (0, 1) } else { (thread, plan.threads) };
+        Self::of_clients(dealt(), plan, turn)
+    }
+
+    fn of_clients(all: Vec<u16>, plan: &Plan, turn: (usize, usize)) -> Self {
+        let any = unspecified(plan);
+        let sources = Sources::OfClients { turn, any, known: HashMap::new() };
+        Self { of_each_address: all.len(), all: all.into(), sources }
     }
 
     fn of(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
         let addresses = addresses(plan);
-        let share = |number: usize| {
-            let (turn, users) = turn(plan, number, addresses);
-            let share = share_of(all.len() as u64, users, turn);
-            share.start as usize..share.end as usize
-        };
-        let sources = sources(plan, flows, share);
+        let share = |number: usize| turn(plan, number, addresses);
+        let sources = sources(plan, flows, all.len(), share);
         Self { of_each_address: all.len(), all: all.into(), sources }
     }
 
     /// The pairs of a thread that has these ports of every address for itself. `of_each_address` is how many all
     /// threads together have.
     pub(super) fn of_thread(own: Vec<u16>, of_each_address: usize, plan: &Plan, flows: Range<usize>) -> Self {
-        let sources = sources(plan, flows, |_| 0..own.len());
+        let sources = sources(plan, flows, own.len(), |_| (0, 1));
         Self { all: own.into(), sources, of_each_address }
     }
 
@@ -67,10 +92,19 @@ impl Ports {
         self.of_each_address
     }
 
-    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none.
-    fn next(&mut self, flow: usize) -> Option<SocketAddr> {
-        let count = self.sources.len();
-        let source = &mut self.sources[flow % count];
+    /// The next pair of the source of a flow, which is counted from the thread's first one; `None` if there is none. In
+    /// a replay `from` is the address of the client, unless the kernel chooses it.
+    fn next(&mut self, flow: usize, from: Option<IpAddr>) -> Option<SocketAddr> {
+        let source = match &mut self.sources {
+            Sources::OfFlows(sources) => {
+                let count = sources.len();
+                &mut sources[flow % count]
+            }
+            Sources::OfClients { turn, any, known } => {
+                let address = from.unwrap_or(*any);
+                known.entry(address).or_insert_with(|| Source::new(address, self.all.len(), *turn))
+            }
+        };
         if source.ports.is_empty() {
             return None;
         }
@@ -80,18 +114,18 @@ impl Ports {
     }
 
     /// Begins to connect a flow by `begin`, from its next pair that is not in use, and counts those that are. `begin`
-    /// returns `None` for them. `tried` is how many pairs the attempt has tried. Fails with
-    /// [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
+    /// returns `None` for them. `from` is the address of its client in a replay. `tried` is how many pairs the attempt
+    /// has tried. Fails with [`io::ErrorKind::AddrNotAvailable`] if a few in a row are in use.
     pub(super) fn connect<T>(
         &mut self,
-        flow: usize,
+        (flow, from): (usize, Option<IpAddr>),
         (tried, in_use): (&mut u32, &mut u64),
         mut begin: impl FnMut(SocketAddr) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         while *tried < TRIES {
             *tried += 1;
-            let Some(from) = self.next(flow) else { break };
-            match begin(from)? {
+            let Some(pair) = self.next(flow, from) else { break };
+            match begin(pair)? {
                 Some(begun) => return Ok(begun),
                 None => *in_use += 1,
             }
@@ -105,24 +139,42 @@ fn addresses(plan: &Plan) -> u128 {
     plan.local.map_or(1, |local| local.count())
 }
 
-/// The source addresses of these flows, each with its share of the ports.
-fn sources(plan: &Plan, flows: Range<usize>, share: impl Fn(usize) -> Range<usize>) -> Box<[Source]> {
+/// The source addresses of these flows. Of `ports` ports each has the share that `turn` returns for its flow.
+fn sources(
+    plan: &Plan,
+    flows: Range<usize>,
+    ports: usize,
+    turn: impl Fn(usize) -> (usize, usize),
+) -> Sources {
     let count = addresses(plan).min(flows.len() as u128) as usize;
-    let source = |number: usize| {
-        let ports = share(number);
+    let source = |number: usize| Source::new(address(plan, number), ports, turn(number));
+    Sources::OfFlows(flows.take(count).map(source).collect())
+}
+
+impl Source {
+    /// An address with the share that one of its users, by number, has of so many ports.
+    fn new(address: IpAddr, ports: usize, (turn, users): (usize, usize)) -> Self {
+        let share = share_of(ports as u64, users, turn);
+        let ports = share.start as usize..share.end as usize;
         let next = if ports.is_empty() { ports.start } else { fastrand::usize(ports.clone()) };
-        Source { address: address(plan, number), ports, next }
-    };
-    flows.take(count).map(source).collect()
+        Self { address, ports, next }
+    }
+}
+
+/// The ports of an address that are dealt.
+fn dealt() -> Vec<u16> {
+    let mut all = ephemeral::ports();
+    all.truncate(all.len() - all.len() / LEFT_OF);
+    all
 }
 
 /// The source address of flow `number`; the unspecified one lets the kernel choose the address, and not the port.
 fn address(plan: &Plan, number: usize) -> IpAddr {
-    match plan.local {
-        Some(local) => local.of_socket(number),
-        None if plan.targets[0].is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
-        None => Ipv6Addr::UNSPECIFIED.into(),
-    }
+    plan.local.map_or_else(|| unspecified(plan), |local| local.of_socket(number))
+}
+
+fn unspecified(plan: &Plan) -> IpAddr {
+    if plan.targets[0].is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 /// Which of the threads that use the address of flow `number` is that flow's own, from 0, and how many use it.
@@ -173,7 +225,7 @@ mod tests {
             let flows = share.start as usize..share.end as usize;
             let mut dealer = Ports::of(ports.clone().collect(), plan, flows.clone());
             let flows = (0..rounds).flat_map(|_| 0..flows.len()).collect::<Vec<_>>();
-            flows.into_iter().filter_map(|flow| dealer.next(flow)).collect()
+            flows.into_iter().filter_map(|flow| dealer.next(flow, None)).collect()
         };
         (0..plan.threads).map(of_thread).collect()
     }
@@ -198,7 +250,7 @@ mod tests {
         let mut ports = Ports::of_thread((1000..1010).collect(), 30, &plan, 0..2);
         assert_eq!(ports.of_each_address(), 30);
         let dealt: BTreeSet<SocketAddr> =
-            (0..20).map(|number| ports.next(number % 2).expect("there are ten for each")).collect();
+            (0..20).map(|number| ports.next(number % 2, None).expect("there are ten for each")).collect();
         assert_eq!(dealt.len(), 20);
         assert!(dealt.iter().all(|pair| (1000..1010).contains(&pair.port())));
     }
@@ -223,9 +275,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_ports_of_a_client_are_those_of_its_address_whatever_its_flow() {
+        let plan = planned(Some("127.1.0.0/24"), 4, 2);
+        let own = |number: u8| Some(IpAddr::from([127, 1, 0, number]));
+        let mut pairs = Vec::new();
+        for thread in 0..2 {
+            let mut ports = Ports::of_clients((1000..1020).collect(), &plan, (thread, 2));
+            for flow in 0..10 {
+                pairs.extend(ports.next(flow, own(7)));
+                pairs.extend(ports.next(3, own(8)));
+            }
+        }
+        let distinct: BTreeSet<_> = pairs.iter().collect();
+        assert_eq!((pairs.len(), distinct.len()), (40, 40), "two threads share the ports of both addresses");
+        assert!(pairs.iter().all(|pair| [own(7), own(8)].contains(&Some(pair.ip()))));
+        let mut of_kernel = Ports::of_clients(vec![1000], &plan, (0, 1));
+        assert_eq!(of_kernel.next(0, None), Some(SocketAddr::from(([0, 0, 0, 0], 1000))));
+    }
+
     fn connect(ports: &mut Ports, to: SocketAddr, in_use: &mut u64) -> io::Result<TcpClient> {
         let begin = |pair| kernel::open(Origin::Pair(pair), to, TcpClient::begin);
-        ports.connect(0, (&mut 0, in_use), begin)
+        ports.connect((0, None), (&mut 0, in_use), begin)
     }
 
     #[test]

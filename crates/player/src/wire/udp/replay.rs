@@ -12,7 +12,7 @@ use kqps_message::header;
 use super::polling::unsettled;
 use super::receive::receive_each;
 use super::thread::{UdpThread, write_query};
-use crate::books::Due;
+use crate::books::{Due, Origin};
 use crate::plan::BURST_MOST;
 use crate::replay::crowd::Crowd;
 use crate::sources::Sources;
@@ -28,21 +28,20 @@ pub(super) struct Clients<'a> {
     targets: Box<[Address]>,
     /// Flows of each socket, a power of two. The number of a client's address tells them apart.
     together: usize,
-    /// The client of each outstanding query, by flow and by the slot of its ID.
-    asked: Box<[u32]>,
-    /// Slots of each flow, a power of two.
-    slots: usize,
+    /// The client of each outstanding query, by flow and by the slot of its ID. A flow has as many slots as its table
+    /// in the books, a power of two.
+    asked: Box<[Vec<u32>]>,
 }
 
 impl<'a> Clients<'a> {
-    /// Clients that ask these targets by `flows` flows, each with room for this many queries.
+    /// Clients that ask these targets by `flows` flows, each with room for this many queries at first.
     pub(super) fn new(
         (crowd, sources): (&'a Crowd, Option<Sources>),
         targets: Box<[Address]>,
         (flows, together): (usize, usize),
         slots: usize,
     ) -> Self {
-        Self { crowd, sources, targets, together, asked: vec![0; flows * slots].into(), slots }
+        Self { crowd, sources, targets, together, asked: vec![vec![0; slots]; flows].into() }
     }
 
     /// The target of a client. It asks the same one for the whole trial.
@@ -51,9 +50,22 @@ impl<'a> Clients<'a> {
         &self.targets[client as usize % self.targets.len()]
     }
 
+    /// Notes whose query a flow has sent with this ID. The flow's table has this many slots.
     #[inline]
-    fn slot(&self, flow: usize, id: u16) -> usize {
-        flow * self.slots + (usize::from(id) & (self.slots - 1))
+    fn note(&mut self, origin: &Origin, id: u16, slots: usize) {
+        let asked = &mut self.asked[origin.flow];
+        if asked.len() < slots {
+            grow(asked, slots);
+        }
+        let slot = usize::from(id) & (asked.len() - 1);
+        asked[slot] = origin.client;
+    }
+
+    /// The client of the query that a flow has sent with this ID.
+    #[inline]
+    fn client_of(&self, flow: usize, id: u16) -> u32 {
+        let asked = &self.asked[flow];
+        asked[usize::from(id) & (asked.len() - 1)]
     }
 
     /// Writes each query of a burst as a message from the address of its client.
@@ -67,8 +79,7 @@ impl<'a> Clients<'a> {
             let to = self.target(origin.client);
             let query = queries.add_from(to, from.as_ref(), usize::from(due.bytes), None);
             write_query(&thread.state, due, query);
-            let slot = self.slot(origin.flow, due.key);
-            self.asked[slot] = origin.client;
+            self.note(origin, due.key, thread.state.books.slots_of(origin.flow));
         }
     }
 
@@ -82,9 +93,18 @@ impl<'a> Clients<'a> {
         };
         let table = address.map_or(0, |address| address as usize & (self.together - 1));
         let flow = socket * self.together + table;
-        let client = self.asked[self.slot(flow, header::id(reply.bytes)?)];
+        let client = self.client_of(flow, header::id(reply.bytes)?);
         let is_theirs = self.crowd.address(client) == address && reply.from == *self.target(client);
         is_theirs.then_some(flow)
+    }
+}
+
+/// Makes room for the clients of this many queries, a power of two.
+#[cold]
+fn grow(asked: &mut Vec<u32>, slots: usize) {
+    // An ID has either the slot that it had, or the one as far in the other half.
+    while asked.len() < slots {
+        asked.extend_from_within(..);
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn too_many(
         return otherwise(error);
     }
     let limit = limits::raise_open_files().unwrap_or(0);
-    PlayError::TooManySockets { wanted: plan.flows(), limit }
+    PlayError::too_many_sockets(plan, plan.flows(), limit)
 }
 
 /// The unspecified address, with which the kernel chooses one that reaches the target.

@@ -46,7 +46,7 @@ pub(super) fn play(
 pub(super) fn sums(trial: &Trial) -> Result<&ConnectionFacts> {
     trial.accounts.check()?;
     let connections = trial.connections.as_ref().context("a trial without connections")?;
-    connections.check(&trial.accounts)?;
+    connections.check(trial.sent_on_connections())?;
     Ok(connections)
 }
 

@@ -13,6 +13,9 @@ use crate::load::connections::check_io;
 use crate::load::replay::Captured;
 use crate::load::target::Targets;
 
+/// The transports that lanes are for.
+pub(crate) const LANES: &[Carried] = &[Carried::Udp, Carried::Tcp];
+
 /// How the queries of a capture are divided among the transports that need no certificate. Queries by others have no
 /// lane, since their servers listen at another port.
 pub(super) struct Share {
@@ -83,7 +86,7 @@ impl PlayerArgs {
             self.connections.check_none_is_given()?;
         }
         self.connections.check_as_captured()?;
-        self.check_no_sockets()?;
+        self.check_clients_decide()?;
         // An I/O model that fits neither lane is refused with the plan.
         let is_for_tcp = of_tcp > 0 && check_io(self.io, Transport::Tcp).is_ok();
         let (udp_io, tcp_io) = if is_for_tcp { (Io::Auto, self.io) } else { (self.io, Io::Auto) };

@@ -68,13 +68,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
-        let (to, mut tried) = ((place.to, place.target), 0);
+        let (to, from, mut tried) = ((place.to, place.target), place.from, 0);
         let sockets = &mut self.sockets;
         let begun = if let Some(ports) = &mut self.ports {
             let counts = (&mut tried, &mut self.counts.ports_in_use);
-            ports.connect(flow, counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))
+            ports.connect((flow, from), counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))
         } else {
-            let begun = sockets.connect(Origin::Address(place.from), to, flow);
+            let begun = sockets.connect(Origin::Address(from), to, flow);
             begun.and_then(|socket| socket.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
         };
         match begun {
@@ -90,14 +90,15 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     /// Begins an attempt again from the next pair that is not in use, if the player deals them. Otherwise, or if that
     /// fails, returns why the attempt has failed; `in_use` is why the pair before did not do.
     fn connect_again(&mut self, flow: usize, in_use: io::Error) -> io::Result<()> {
-        let Place { to, target, connection: Some(connection), .. } = &mut self.places[flow] else {
+        let Place { to, target, from, connection: Some(connection), .. } = &mut self.places[flow] else {
             return Err(in_use);
         };
         let Some(ports) = &mut self.ports else { return Err(in_use) };
         self.counts.ports_in_use += 1;
         let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
-        let (to, sockets) = ((*to, *target), &mut self.sockets);
-        let socket = ports.connect(flow, counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))?;
+        let (to, from, sockets) = ((*to, *target), *from, &mut self.sockets);
+        let socket =
+            ports.connect((flow, from), counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))?;
         self.sockets.end(std::mem::replace(&mut connection.socket, socket));
         Ok(())
     }

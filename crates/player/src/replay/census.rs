@@ -1,0 +1,70 @@
+//! What the window of a capture holds: how many queries came by each transport, and which clients asked in each slice.
+//! One pass over the window counts both, unless the facts of the capture say them.
+
+use kqps_dataset::{CaptureFacts, Captured, Dataset};
+
+use super::window::Window;
+use super::{TRANSPORTS, number_of};
+
+/// What the window holds.
+#[derive(Debug)]
+pub(crate) struct Census {
+    /// The queries of one pass by [`number_of`] their transports.
+    pub(crate) queries: [u64; TRANSPORTS.len()],
+    /// The transports by which each client asks, slice by slice: a bit for each, by [`number_of`].
+    pub(crate) asks: Box<[u8]>,
+}
+
+impl Census {
+    /// Counts the queries and clients of a window.
+    pub(crate) fn of(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> Self {
+        let clients = capture.clients as usize;
+        let whole = queries_of_all(dataset, window, capture);
+        if let ([_], Some(queries)) = (&*window.slices, whole) {
+            let mut carried = (0..TRANSPORTS.len()).filter(|number| queries[*number] > 0);
+            if let (Some(number), None) = (carried.next(), carried.next()) {
+                return Self { queries, asks: vec![1_u8 << number; clients].into() };
+            }
+        }
+        let mut asks = vec![0_u8; clients * window.slices.len()];
+        let mut queries = [0; TRANSPORTS.len()];
+        each(dataset, window, |slice, captured| {
+            let number = number_of(captured.carried);
+            queries[number] += 1;
+            asks[slice * clients + captured.client as usize] |= 1 << number;
+        });
+        Self { queries, asks: asks.into() }
+    }
+}
+
+/// The queries of one pass over a window by [`number_of`] their transports.
+pub(crate) fn queries(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> [u64; TRANSPORTS.len()] {
+    queries_of_all(dataset, window, capture).unwrap_or_else(|| {
+        let mut queries = [0; TRANSPORTS.len()];
+        each(dataset, window, |_, captured| queries[number_of(captured.carried)] += 1);
+        queries
+    })
+}
+
+/// The same of a window that is the whole capture; `None` of another one.
+fn queries_of_all(
+    dataset: &Dataset,
+    window: &Window,
+    capture: &CaptureFacts,
+) -> Option<[u64; TRANSPORTS.len()]> {
+    let (first, last) = (window.slices.first()?, window.slices.last()?);
+    let is_whole = first.first == dataset.first() && last.end == dataset.end();
+    let count = |carried| capture.by_transport.get(&carried).copied().unwrap_or(0);
+    is_whole.then(|| TRANSPORTS.map(count))
+}
+
+/// Calls `each` with every query of the window and the number of its slice.
+fn each(dataset: &Dataset, window: &Window, mut each: impl FnMut(usize, Captured)) {
+    for (number, slice) in window.slices.iter().enumerate() {
+        let mut at = slice.first;
+        while at < slice.end {
+            each(number, dataset.captured(at));
+            at = dataset.after(at);
+        }
+    }
+}
