@@ -201,7 +201,9 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     for close in [Close::Fin, Close::Rst] {
         let before = server.accepted.load(Relaxed);
         let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(64) };
-        let (trial, connections) = play(&networks, 400, &plan(server.address, WINDOW, tcp));
+        // Slower than the server's thread accepts, so that its queue takes all.
+        let load = LoadPlan::Open { rate_qps: 2000.0, arrivals: Arrivals::Even, window: None };
+        let (trial, connections) = play(&networks, 400, &plan(server.address, load, tcp));
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (400, 400), "{:?}", trial.accounts);
         assert_eq!((connections.attempts, connections.established), (400, 400), "{connections:?}");
         let closed = connections.closed.get("player").copied().unwrap_or(0);
