@@ -124,7 +124,7 @@ fn config(made: &Made, protocols: &[&str]) -> ServerConfig {
 /// A server in TLS that runs `serve` for each connection.
 fn secured(config: ServerConfig, serve: impl Fn(Secured) + Send + Sync + 'static) -> Server {
     let config = Arc::new(config);
-    Server::new(move |_, stream| {
+    Server::at("127.0.0.1:0", move |_, stream| {
         serve(StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream));
     })
 }

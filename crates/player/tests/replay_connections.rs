@@ -32,7 +32,7 @@ struct Carrying {
 fn tcp_server() -> (Server, Arc<Mutex<Vec<Carrying>>>) {
     let all = Arc::new(Mutex::new(Vec::new()));
     let of_server = Arc::clone(&all);
-    let server = Server::new(move |_, mut stream| {
+    let server = Server::at("127.0.0.1:0", move |_, mut stream| {
         let mut carrying = Carrying { from: stream.peer_addr().ok(), ..Carrying::default() };
         while let Some(message) = stream::query(&mut stream) {
             carrying.names.push(name(&message));
@@ -192,7 +192,7 @@ fn one_after_another(count: u64) -> Captured {
 /// A server that answers nothing until it has `count` queries, and then all of them.
 fn late_server(count: usize) -> Server {
     let waiting = Mutex::new(Vec::new());
-    Server::new(move |_, mut stream| {
+    Server::at("127.0.0.1:0", move |_, mut stream| {
         while let Some(message) = stream::query(&mut stream) {
             let mut waiting = waiting.lock().unwrap();
             waiting.push((stream.try_clone().unwrap(), stream::reply(message)));
@@ -318,7 +318,7 @@ fn lanes_are_for_captures() {
 fn queries_that_are_due_while_every_place_is_taken_are_unsent() {
     let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
     let captured = Captured::of_clients(30, &clients);
-    let server = Server::new(|_, mut stream| while stream::query(&mut stream).is_some() {});
+    let server = Server::at("127.0.0.1:0", |_, mut stream| while stream::query(&mut stream).is_some() {});
     let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(2) };
     // Both queries that are sent keep their places for two seconds, and the capture lasts for 60 ms.
     let plan = Plan { wire: Wire::Tcp(tcp), ..plan(server.address, None, ReplayPlan::default()) };

@@ -71,7 +71,7 @@ for_each_io!(
 );
 
 fn kept_connections_are_opened_first_and_answer_all(io: Io) {
-    let server = Server::new(|_, stream| answer_all(stream));
+    let server = Server::at("127.0.0.1:0", |_, stream| answer_all(stream));
     for threads in [1, 3] {
         let plan = Plan { threads, ..plan(server.address, WINDOW, kept(io, 6)) };
         let before = server.accepted.load(Relaxed);
@@ -88,7 +88,7 @@ fn kept_connections_are_opened_first_and_answer_all(io: Io) {
 fn each_connection_has_as_many_queries_as_it_may(io: Io) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let of_server = Arc::clone(&seen);
-    let server = Server::new(move |_, mut stream| {
+    let server = Server::at("127.0.0.1:0", move |_, mut stream| {
         let mut count = 0;
         while let Some(message) = query(&mut stream) {
             count += 1;
@@ -120,7 +120,7 @@ fn each_connection_has_as_many_queries_as_it_may(io: Io) {
 }
 
 fn replies_may_arrive_in_pieces_of_any_size_and_together(io: Io) {
-    let server = Server::new(|number, mut stream| {
+    let server = Server::at("127.0.0.1:0", |number, mut stream| {
         if number == 0 {
             while let Some(message) = query(&mut stream) {
                 for byte in reply(message) {
@@ -149,7 +149,7 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
     // Each connection answers nine queries and closes with the tenth open.
     let unanswered = Arc::new(AtomicU64::new(0));
     let of_server = Arc::clone(&unanswered);
-    let server = Server::new(move |_, mut stream| {
+    let server = Server::at("127.0.0.1:0", move |_, mut stream| {
         for number in 0.. {
             let Some(message) = query(&mut stream) else { return };
             if number == 9 {
@@ -169,7 +169,7 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
 }
 
 fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
-    let server = Server::new(|_, mut stream| {
+    let server = Server::at("127.0.0.1:0", |_, mut stream| {
         let _ = query(&mut stream);
     });
     let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 64) };
@@ -184,7 +184,7 @@ fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
 }
 
 fn resets_and_refusals_have_their_causes(io: Io) {
-    let server = Server::new(|_, mut stream| {
+    let server = Server::at("127.0.0.1:0", |_, mut stream| {
         let _ = query(&mut stream);
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     });
@@ -204,7 +204,7 @@ fn resets_and_refusals_have_their_causes(io: Io) {
 }
 
 fn a_server_that_accepts_and_never_reads_times_out(io: Io) {
-    let server = Server::new(|_, stream| {
+    let server = Server::at("127.0.0.1:0", |_, stream| {
         std::thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
@@ -216,7 +216,7 @@ fn a_server_that_accepts_and_never_reads_times_out(io: Io) {
 }
 
 fn an_open_loop_accounts_for_every_query(io: Io) {
-    let server = Server::new(|_, stream| answer_all(stream));
+    let server = Server::at("127.0.0.1:0", |_, stream| answer_all(stream));
     let load = LoadPlan::Open { rate_qps: 5_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
     let (trial, connections) = played(5000, &plan(server.address, load, kept(io, 4)));
     let accounts = &trial.accounts;
@@ -226,7 +226,7 @@ fn an_open_loop_accounts_for_every_query(io: Io) {
 }
 
 fn what_no_connection_takes_is_unsent_by_that(io: Io) {
-    let server = Server::new(|_, mut stream| while query(&mut stream).is_some() {});
+    let server = Server::at("127.0.0.1:0", |_, mut stream| while query(&mut stream).is_some() {});
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
     let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 2) };
     let (trial, _) = played(100, &plan(server.address, load, tcp));
@@ -235,7 +235,7 @@ fn what_no_connection_takes_is_unsent_by_that(io: Io) {
 }
 
 fn a_flood_does_not_keep_a_trial_from_ending(io: Io) {
-    let server = Server::new(|_, mut stream| {
+    let server = Server::at("127.0.0.1:0", |_, mut stream| {
         let flood = reply(vec![0; 12]).repeat(1000);
         while stream.write_all(&flood).is_ok() {}
     });
@@ -348,7 +348,7 @@ fn each_connection_alone_that_fails_is_one_attempt(io: Io) {
 fn a_query_after_the_servers_end_is_lost_by_the_race() {
     // A reply and the FIN leave in one segment. The next query is written after it has arrived, since one read of the
     // player ends with the reply. A ring finds the FIN at once.
-    let server = Server::new(|_, mut stream| {
+    let server = Server::at("127.0.0.1:0", |_, mut stream| {
         let Some(message) = query(&mut stream) else { return };
         socket2::SockRef::from(&stream).set_tcp_cork(true).unwrap();
         stream.write_all(&reply(message)).unwrap();
@@ -367,7 +367,7 @@ fn histogram(trial: &Trial, name: &str) -> Histogram {
 
 fn the_first_query_of_each_connection_stands_apart(io: Io) {
     let delay = Duration::from_millis(20);
-    let server = Server::new(move |_, stream| {
+    let server = Server::at("127.0.0.1:0", move |_, stream| {
         std::thread::sleep(delay);
         answer_all(stream);
     });
@@ -386,7 +386,7 @@ fn the_first_query_of_each_connection_stands_apart(io: Io) {
 fn each_connection_has_a_pair_of_its_own(io: Io) {
     let peers = Arc::new(Mutex::new(Vec::new()));
     let of_server = Arc::clone(&peers);
-    let server = Server::new(move |_, stream| {
+    let server = Server::at("127.0.0.1:0", move |_, stream| {
         of_server.lock().unwrap().push(stream.peer_addr().unwrap());
         answer_all(stream);
     });

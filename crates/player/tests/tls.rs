@@ -77,7 +77,7 @@ fn server<S: Read + Write + 'static>(
 ) -> (Server, Arc<Handshakes>) {
     let (config, handshakes) = (Arc::new(config), Arc::new(Handshakes::default()));
     let count = Arc::clone(&handshakes);
-    let server = Server::new(move |_, stream| {
+    let server = Server::at("127.0.0.1:0", move |_, stream| {
         let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut secured = StreamOwned::new(connection, wrap(stream));
         while secured.conn.is_handshaking() {
@@ -342,20 +342,20 @@ fn other_failures_of_the_handshake_have_their_causes(io: Io) {
     let hello = |stream: &mut TcpStream| {
         let _ = stream.read(&mut [0; 1 << 14]);
     };
-    let alarmed = Server::new(move |_, mut stream| {
+    let alarmed = Server::at("127.0.0.1:0", move |_, mut stream| {
         hello(&mut stream);
         stream.write_all(&[21, 3, 3, 0, 2, 2, 40]).unwrap();
         let _ = stream.read(&mut [0; 16]);
     });
     assert_fails((io, &alarmed), NAME, client(), "tls-alert", Some("alert handshake_failure"));
-    let resetting = Server::new(move |_, mut stream| {
+    let resetting = Server::at("127.0.0.1:0", move |_, mut stream| {
         hello(&mut stream);
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     });
     assert_fails((io, &resetting), NAME, client(), "reset", None);
-    let closing = Server::new(move |_, mut stream| hello(&mut stream));
+    let closing = Server::at("127.0.0.1:0", move |_, mut stream| hello(&mut stream));
     assert_fails((io, &closing), NAME, client(), "closed", None);
-    let silent = Server::new(move |_, mut stream| {
+    let silent = Server::at("127.0.0.1:0", move |_, mut stream| {
         hello(&mut stream);
         std::thread::sleep(Duration::from_secs(20));
     });
@@ -366,7 +366,7 @@ fn other_failures_of_the_handshake_have_their_causes(io: Io) {
 
 #[test]
 fn a_server_without_tls_has_its_cause() {
-    let server = Server::new(|_, mut stream| {
+    let server = Server::at("127.0.0.1:0", |_, mut stream| {
         let _ = stream.read(&mut [0; 1 << 14]);
         stream.write_all(b"\x00\x0c a message without TLS on it").unwrap();
         let _ = stream.read(&mut [0; 16]);

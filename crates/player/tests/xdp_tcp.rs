@@ -52,7 +52,7 @@ fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
 
 /// A server at the far end.
 fn server(networks: &Networks, serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Server {
-    Server::on(networks.far(|| TcpListener::bind((FAR, 0))), serve)
+    networks.far(move || Ok(Server::at((FAR, 0), serve)))
 }
 
 /// Answers all queries of a connection.

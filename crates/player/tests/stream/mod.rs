@@ -1,7 +1,7 @@
 //! What the tests over streams of bytes share: a server, and messages after their length.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,13 +12,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    #[allow(dead_code)] // some tests have networks of their own
-    pub(crate) fn new(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
-    }
-
-    /// A server that accepts at a socket which listens.
-    pub(crate) fn on(listener: TcpListener, serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
+    /// A server that accepts at this address, in the network of the calling thread.
+    pub(crate) fn at(
+        address: impl ToSocketAddrs,
+        serve: impl Fn(u64, TcpStream) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let (address, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
         let (serve, count) = (Arc::new(serve), Arc::clone(&accepted));
         std::thread::spawn(move || {
