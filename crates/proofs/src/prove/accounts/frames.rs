@@ -30,10 +30,10 @@ const PASSES: u64 = 20;
 const AT_ONCE: u32 = 40_000;
 
 /// How long the relay keeps each reply: long enough to stop the player when it has sent all queries.
-const KEPT_US: u64 = 1_500_000;
+const KEPT_US: u64 = 500_000;
 
 /// How long the player stands still after that: until all replies have come.
-const STANDS: Duration = Duration::from_millis(2500);
+const STANDS: Duration = Duration::from_millis(1200);
 
 /// The longest time until all queries have come.
 const COME_WITHIN: Duration = Duration::from_secs(20);
@@ -109,7 +109,7 @@ fn full_ring(bench: &Bench) -> Result<()> {
 fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial, Counts)> {
     let relay = start(bench, path, RelaySettings { delay_us: KEPT_US, ..RelaySettings::default() })?;
     let at_once = AT_ONCE.to_string();
-    let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "4s", "--drain", "1s", "--io", "xdp"];
+    let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "2s", "--drain", "2s", "--io", "xdp"];
     let player = begin(bench, path, relay.address(), file, &flags)?;
     let began = Instant::now();
     while received(path)? < u64::from(AT_ONCE) {
