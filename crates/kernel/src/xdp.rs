@@ -11,6 +11,7 @@ pub mod devices;
 pub mod memory;
 mod netdev;
 pub mod place;
+mod prefetch;
 mod program;
 mod rings;
 pub mod route;

@@ -27,6 +27,13 @@ impl Sum {
         Self(sum + u64::from(u32::from_ne_bytes(last)))
     }
 
+    /// This sum and another one, of bytes that begin at an even place.
+    #[inline]
+    #[must_use]
+    pub fn and_sum(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+
     /// This sum and one more word.
     #[inline]
     #[must_use]

@@ -210,6 +210,12 @@ impl<E: Entry> Incoming<E> {
         unsafe { self.ring.entry(self.read.wrapping_add(ahead)).read() }
     }
 
+    /// The entry that is read after `ahead` others, if it is known to be written.
+    #[inline]
+    pub(super) fn look_ahead(&self, ahead: u32) -> Option<E> {
+        (ahead < self.written.wrapping_sub(self.read)).then(|| self.peek(ahead))
+    }
+
     /// Reads the next entry, if there is one.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<E> {

@@ -33,6 +33,9 @@ const SEND_BUFFER_BYTES: libc::c_int = 1 << 26;
 const RELEASE_NS: u64 = 500_000_000;
 const PAUSE_NS: u64 = 1_000_000;
 
+/// So many frames ahead the processor is asked for the memory of a frame.
+const AHEAD: usize = 4;
+
 // SAFETY: integers without padding.
 unsafe impl OptionValue for libc::xdp_umem_reg {}
 // SAFETY: as above.
@@ -202,6 +205,9 @@ impl XdpSocket {
             self.reap();
         }
         let Some(frame) = self.free.pop() else { return false };
+        if let Some(later) = self.free.len().checked_sub(AHEAD).map(|at| &self.free[at]) {
+            self.umem.own_ahead(later, later.send_at());
+        }
         let at = frame.send_at();
         let length = write(&mut self.umem.bytes_mut(&frame, at)[..ROOM_BYTES]);
         assert!(length <= ROOM_BYTES, "a frame of {length} bytes");
@@ -293,6 +299,9 @@ impl XdpSocket {
         let mut count = 0;
         while count < most {
             let Some(received) = self.received.pop() else { break };
+            if let Some(later) = self.received.look_ahead(AHEAD as u32) {
+                self.umem.load_ahead(later.addr);
+            }
             count += 1;
             self.receiving -= 1;
             // SAFETY: with its entry in this ring the kernel gives a frame back, and the right to it was given up

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::prefetch;
 use super::program::ARRIVAL_BYTES;
 
 /// The length of a frame's memory.
@@ -110,6 +111,33 @@ impl Umem {
         }
         let before = self.bytes_mut(frame, RECEIVED_AT - ARRIVAL_BYTES as usize);
         before.first_chunk().map_or(0, |time| u64::from_ne_bytes(*time))
+    }
+
+    /// Begins to load the first bytes of a received frame, and the time before it.
+    #[inline]
+    pub(super) fn load_ahead(&self, address: u64) {
+        let start = address as usize;
+        if (RECEIVED_AT..self.map.len()).contains(&start) {
+            prefetch::to_read(self.map.as_ptr().wrapping_add(start - ARRIVAL_BYTES as usize));
+            self.each_line(start, prefetch::to_read);
+        }
+    }
+
+    /// Begins to fetch the first bytes of a frame that will be written from an offset on.
+    #[inline]
+    pub(super) fn own_ahead(&self, frame: &Frame, from: usize) {
+        let start = frame.0 as usize * FRAME_BYTES + from;
+        self.each_line(start, prefetch::to_write);
+    }
+
+    /// Calls `hint` with a byte of each of the two lines from `start` on.
+    #[inline]
+    fn each_line(&self, start: usize, hint: fn(*const u8)) {
+        for at in [start, start + LINE_BYTES] {
+            if at < self.map.len() {
+                hint(self.map.as_ptr().wrapping_add(at));
+            }
+        }
     }
 
     /// Clears the place of the time of arrival, for a driver that has no room for it.

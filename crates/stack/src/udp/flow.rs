@@ -119,17 +119,17 @@ impl Flow {
     }
 
     /// Writes the headers before a payload that stands at [`Self::header_bytes`] already, with lengths and whole
-    /// checksums. Returns the length of the frame.
+    /// checksums. `payload` is the sum of its bytes: the caller has it from where they came, and reading them here would wait
+    /// for the memory of the frame. Returns the length of the frame.
     ///
     /// # Panics
     ///
     /// If the frame has less room than that.
     #[inline]
-    pub fn write(&self, frame: &mut [u8], payload_bytes: usize) -> usize {
+    pub fn write(&self, frame: &mut [u8], payload_bytes: usize, payload: Sum) -> usize {
         let Places { is_ipv4, ip, udp, .. } = self.places;
         let end = udp + UDP_BYTES + payload_bytes;
-        let frame = &mut frame[..end];
-        let (header, payload) = frame.split_at_mut(udp + UDP_BYTES);
+        let header = &mut frame[..end][..udp + UDP_BYTES];
         header.copy_from_slice(&self.header[..udp + UDP_BYTES]);
         let udp_bytes = (UDP_BYTES + payload_bytes) as u16;
         if is_ipv4 {
@@ -142,7 +142,7 @@ impl Flow {
         }
         header[udp + 4..udp + 6].copy_from_slice(&udp_bytes.to_be_bytes());
         // The length is in the header and in the pseudo-header.
-        let checksum = self.sum.and_word(udp_bytes).and_word(udp_bytes).and(payload).checksum();
+        let checksum = self.sum.and_word(udp_bytes).and_word(udp_bytes).and_sum(payload).checksum();
         header[udp + 6..udp + 8].copy_from_slice(&super::never_none(checksum).to_be_bytes());
         end
     }
@@ -209,7 +209,8 @@ mod tests {
                     }
                 }
                 let [one, other] = &mut frames;
-                let length = flow.write(one, bytes);
+                let sum = Sum::of(&one[flow.header_bytes()..][..bytes]);
+                let length = flow.write(one, bytes, sum);
                 assert_eq!(length, udp::write(other, &ends, bytes));
                 assert_eq!(one[..length], other[..length], "{ends:?} {bytes}");
                 assert!(parse(&one[..length]).unwrap().verify());

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use kqps_kernel::ephemeral;
+use kqps_stack::checksum::Sum;
 use kqps_stack::udp::{Flow, destination};
 use kqps_stack::{Ends, parse};
 
@@ -143,7 +144,8 @@ impl Flows {
         let payload = &mut frame[at..at + query.len()];
         payload.copy_from_slice(query);
         payload[..2].copy_from_slice(&id.to_be_bytes());
-        headers.write(frame, query.len())
+        // The ID of a query in a dataset is 0.
+        headers.write(frame, query.len(), Sum::of(query).and_word(id))
     }
 
     /// Books a frame that arrived at `at_ns`, or hands it to the thread that has its flow: `arrived_ns` is its time on
