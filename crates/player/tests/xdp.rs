@@ -185,6 +185,34 @@ fn every_query_is_accounted_for() {
 }
 
 #[test]
+fn a_thread_that_ends_early_does_not_hold_up_the_others() {
+    let Some(networks) = Networks::new(2) else { return };
+    // The flow of one thread is answered, that of the other is not, and has a timeout for each of its queries.
+    let stop = Stop { after: None, passes: Some(1) };
+    let brief = Duration::from_millis(100);
+    let usual = plan(LoadPlan::Closed { outstanding: 2 }, udp(2));
+    let plan = Plan { stop, threads: 2, timeout: brief, drain: brief, ..usual };
+    let queries = Queries::of("a.test A\n".repeat(40), Format::Text);
+    let trial = against(&networks, &plan, &queries, |socket, stop| {
+        serve(
+            socket,
+            stop,
+            || (),
+            |mut reply, from| {
+                if from.port() % 2 == 0 {
+                    reply[2] |= 0x80;
+                    socket.send_to(&reply, from).unwrap();
+                }
+            },
+        );
+    });
+    let accounts = trial.unwrap().accounts;
+    assert_eq!((accounts.intended, accounts.sent), (40, 40), "{accounts:?}");
+    assert_eq!(accounts.correct + accounts.late + accounts.lost, 40, "{accounts:?}");
+    assert!(accounts.lost > 0, "{accounts:?}");
+}
+
+#[test]
 fn what_the_ring_has_no_room_for_is_counted() {
     const COPIES: u64 = 64;
     let Some(networks) = Networks::new(1) else { return };

@@ -85,6 +85,11 @@ impl PastPart {
         if self.post.is_none() { clock_ns } else { self.shared.all_read(self.number, clock_ns) }
     }
 
+    /// Notes the same for a thread that settles no more queries. Others still do, and what is theirs comes by its queues.
+    pub(crate) fn note_read(&self, clock_ns: u64) {
+        self.shared.note_read(self.number, clock_ns);
+    }
+
     /// Waits until a frame can be read, for `most_ns` nanoseconds at most. Does not wait for long while frames wait to
     /// be sent.
     pub(crate) fn wait(&self, most_ns: u64) -> io::Result<()> {
@@ -109,30 +114,39 @@ impl PastPart {
     }
 
     /// Waits until all threads have come to their end, takes the program off the device, and has the last frames read.
-    /// `read` reads what has arrived.
+    /// `read` reads all that has arrived, and hands over what is not this thread's.
     pub(crate) fn close(
         &mut self,
         mut read: impl FnMut(&mut Self) -> io::Result<()>,
     ) -> io::Result<PastCounts> {
         self.finish();
         while !self.shared.have_all_finished() {
+            let now_ns = clock::now_ns();
             read(self)?;
-            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+            self.note_read(now_ns);
+            self.wait(CLOSE_NAP_NS)?;
         }
         let matched = self.shared.detach()?;
         let end_ns = clock::now_ns() + LAST_FRAMES_NS;
         loop {
             read(self)?;
-            let mut counts = PastCounts { matched, read: self.read, ..PastCounts::default() };
-            for socket in &self.sockets {
-                counts.dropped(&socket.statistics()?);
-            }
-            let accounted = self.shared.accounted(self.number, counts.accounted());
+            let accounted = self.shared.accounted(self.number, self.counts(matched)?.accounted());
             if matched.is_none_or(|matched| accounted >= matched) || clock::now_ns() >= end_ns {
-                return Ok(counts);
+                // Other threads account for a frame after they have handed it over.
+                read(self)?;
+                return self.counts(matched);
             }
-            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+            self.wait(CLOSE_NAP_NS)?;
         }
+    }
+
+    /// What became of the thread's frames so far.
+    fn counts(&self, matched: Option<u64>) -> io::Result<PastCounts> {
+        let mut counts = PastCounts { matched, read: self.read, ..PastCounts::default() };
+        for socket in &self.sockets {
+            counts.dropped(&socket.statistics()?);
+        }
+        Ok(counts)
     }
 
     fn finish(&mut self) {
@@ -145,8 +159,9 @@ impl PastPart {
 }
 
 impl Drop for PastPart {
-    /// The other threads do not wait for one that failed.
+    /// The other threads do not wait for one that failed, and settle their queries without it.
     fn drop(&mut self) {
+        self.note_read(u64::MAX);
         self.finish();
     }
 }

@@ -235,7 +235,9 @@ impl Sockets for XdpSockets {
         }
         let end_ns = clock::now_ns() + LINGER_NS;
         while self.tcp.count() > 0 && clock::now_ns() < end_ns {
+            let now_ns = clock::now_ns();
             self.serve_closed()?;
+            self.past.note_read(now_ns);
             self.past.wait(LINGER_NAP_NS)?;
         }
         let Self { past, tcp, counts: ours, .. } = self;

@@ -1,7 +1,7 @@
 //! What the threads of a trial share past the kernel: the program, and how far each of them has come.
 
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -51,10 +51,15 @@ impl Shared {
         self.finished.load(Acquire) >= self.threads
     }
 
-    /// Notes until when a thread has read its queues. Returns until when all have.
-    pub(super) fn all_read(&self, thread: usize, clock_ns: u64) -> u64 {
+    /// Notes until when a thread has read its queues, and handed over what is not its own.
+    pub(super) fn note_read(&self, thread: usize, clock_ns: u64) {
         // What a thread handed over before it stored its time has arrived for those that load the time.
         self.read_ns[thread].store(clock_ns, Release);
+    }
+
+    /// Notes until when a thread has read its queues. Returns until when all have.
+    pub(super) fn all_read(&self, thread: usize, clock_ns: u64) -> u64 {
+        self.note_read(thread, clock_ns);
         self.read_ns.iter().map(|read_ns| read_ns.load(Acquire)).min().unwrap_or(clock_ns)
     }
 
@@ -69,9 +74,10 @@ impl Shared {
         self.matched.get_or_init(detach).clone().map_err(io::Error::other)
     }
 
-    /// Notes how many frames a thread has accounted for. Returns how many all have.
+    /// Notes how many frames a thread has accounted for. Returns how many all have. What they handed over before that
+    /// has arrived.
     pub(super) fn accounted(&self, thread: usize, frames: u64) -> u64 {
-        self.accounted[thread].store(frames, Relaxed);
-        self.accounted.iter().map(|frames| frames.load(Relaxed)).sum()
+        self.accounted[thread].store(frames, Release);
+        self.accounted.iter().map(|frames| frames.load(Acquire)).sum()
     }
 }
