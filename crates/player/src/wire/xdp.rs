@@ -1,7 +1,7 @@
 //! Past the kernel's network stack (`AF_XDP`): what UDP and connections have in common there. A program on the device
-//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several in turn, and sends by
-//! the first of them. The devices spread frames over their queues as they like, so threads hand each other the frames
-//! that are not their own.
+//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several by which its flows send
+//! in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like, so
+//! threads hand each other the frames that are not their own.
 
 mod counts;
 mod opening;
@@ -55,7 +55,7 @@ pub(crate) struct PastPart {
     /// The thread's number, and how many there are.
     pub(in crate::wire) number: usize,
     pub(in crate::wire) threads: usize,
-    /// The sockets of the thread's queues, of which the first one sends.
+    /// The sockets of the thread's queues.
     pub(in crate::wire) sockets: Vec<XdpSocket>,
     /// The ways to the targets, in their order.
     pub(in crate::wire) ways: Arc<[Way]>,
@@ -73,10 +73,11 @@ pub(crate) struct PastPart {
 }
 
 impl PastPart {
-    /// The socket that sends.
+    /// The index of the queue by which a flow of the thread sends.
     #[inline]
-    pub(crate) fn sender(&mut self) -> &mut XdpSocket {
-        &mut self.sockets[0]
+    pub(crate) fn queue_of(&self, flow: usize) -> usize {
+        // Most threads have one queue, and a division takes longer than this.
+        if self.sockets.len() == 1 { 0 } else { flow % self.sockets.len() }
     }
 
     /// Notes that the thread has read, and handed over, all that had arrived at its queues at this time. Returns the

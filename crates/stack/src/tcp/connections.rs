@@ -273,6 +273,14 @@ impl Connections {
         false
     }
 
+    /// The tag of the connection whose segment is written next, also if the caller has closed it. To be called once
+    /// [`Self::has_segment`] is true; `None` if the segment is of no connection.
+    #[inline]
+    pub fn next_tag(&self) -> Option<u64> {
+        let is_of_one = self.shared.replies.is_empty() && self.queue.0 != NONE;
+        is_of_one.then(|| self.tcbs[self.queue.0 as usize].tag)
+    }
+
     /// Writes a segment that waits, headers and all. Connections take turns. A segment that then does not leave is as
     /// good as lost: it is sent again after a timeout.
     ///

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::slice;
 
+use kqps_kernel::xdp::XdpSocket;
+
 use super::thread::{WOULD_BLOCK, taken_up_ns};
 use crate::books::Due;
 use crate::error::PlayError;
@@ -35,15 +37,21 @@ type XdpThread<'a> = PlayerThread<'a, XdpWire>;
 struct XdpWire {
     past: PastPart,
     flows: Flows,
-    /// Queries whose frames were put and that the device has neither taken nor refused, in that order.
-    waiting: VecDeque<Waiting>,
-    /// What the first of them is known by; the others have the numbers after it.
-    first_token: u64,
+    /// What waits in each queue.
+    rings: Box<[Ring]>,
     /// What the device refused in one call.
     refused: Vec<u64>,
     next_tick_ns: u64,
     /// The next look is the last one.
     is_last: bool,
+}
+
+/// Queries whose frames were put into one queue, and that the device has neither taken nor refused, in that order.
+#[derive(Default)]
+struct Ring {
+    waiting: VecDeque<Waiting>,
+    /// What the first of them is known by; the others have the numbers after it.
+    first_token: u64,
 }
 
 /// A query that waits for the device.
@@ -63,12 +71,13 @@ pub(in crate::wire) fn play(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
     let flows = Flows::new(plan, &past, numbers, first, count);
-    let burst_most = plan.burst.min(past.sender().room()).max(1);
+    let room = past.sockets.iter_mut().map(XdpSocket::room).min().unwrap_or_default();
+    let burst_most = plan.burst.min(room).max(1);
+    let rings = past.sockets.iter().map(|_| Ring::default()).collect();
     let wire = XdpWire {
         past,
         flows,
-        waiting: VecDeque::with_capacity(BURST_MOST),
-        first_token: 0,
+        rings,
         refused: Vec::new(),
         next_tick_ns: 0,
         is_last: false,
@@ -112,20 +121,22 @@ fn send_due(thread: &mut XdpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool
     Ok(sent)
 }
 
-/// Whether a whole burst can be put now.
+/// Whether a whole burst can be put into any queue now.
 #[inline]
 fn has_room(thread: &mut XdpThread<'_>) -> bool {
     let burst_most = thread.burst_most;
-    let XdpWire { past, waiting, .. } = &mut thread.wire;
-    let socket = past.sender();
-    (waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+    let XdpWire { past, rings, .. } = &mut thread.wire;
+    past.sockets.iter_mut().zip(rings.iter_mut()).all(|(socket, ring)| {
+        (ring.waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+    })
 }
 
 /// Writes the frames of a burst.
 #[inline]
 fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
-    let PlayerThread { state, wire: XdpWire { past, flows, waiting, first_token, .. }, .. } = thread;
-    let socket = past.sender();
+    let PlayerThread { state, wire: XdpWire { past, flows, rings, .. }, .. } = thread;
+    let queue = past.queue_of(flow);
+    let (socket, Ring { waiting, first_token }) = (&mut past.sockets[queue], &mut rings[queue]);
     for due in burst {
         let query = state.supply.query(due.query).message;
         if !flows.has_room(flow, query.len()) {
@@ -144,11 +155,21 @@ fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
 /// Hands what was put to the device, and books what it took and what it refused.
 #[inline]
 fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
-    let PlayerThread { state, wire: XdpWire { past, waiting, first_token, refused, .. }, .. } = thread;
+    let PlayerThread { state, wire: XdpWire { past, rings, refused, .. }, .. } = thread;
+    let mut queues = past.sockets.iter_mut().zip(rings.iter_mut());
+    queues.try_for_each(|(socket, ring)| settle_queue(state, socket, ring, refused))
+}
+
+#[inline]
+fn settle_queue(
+    state: &mut ThreadState<'_>,
+    socket: &mut XdpSocket,
+    Ring { waiting, first_token }: &mut Ring,
+    refused: &mut Vec<u64>,
+) -> io::Result<()> {
     if waiting.is_empty() {
         return Ok(());
     }
-    let socket = past.sender();
     refused.clear();
     let began_ns = state.now_ns();
     let taken = socket.flush(|token| refused.push(token))?;
@@ -246,7 +267,7 @@ fn arrival_ns(state: &ThreadState<'_>, arrived_ns: u64, now_ns: u64) -> u64 {
 fn give_up(thread: &mut XdpThread<'_>) {
     let PlayerThread { state, wire, .. } = thread;
     let now_ns = state.now_ns();
-    for Waiting { flow, due } in wire.waiting.drain(..) {
+    for Waiting { flow, due } in wire.rings.iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
         state.books.never_sent(flow as usize, WOULD_BLOCK, &due, now_ns);
     }
 }
@@ -254,9 +275,9 @@ fn give_up(thread: &mut XdpThread<'_>) {
 /// Sleeps until there is probably something to do.
 fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<()> {
     let leaves = thread.state.supply.leaves_ns(thread.burst_most);
-    if !thread.wire.waiting.is_empty() {
+    if thread.wire.rings.iter().any(|ring| !ring.waiting.is_empty()) {
         let soon_ns = now_ns + ROOM_NAP_NS;
-        let is_zero_copy = thread.wire.past.sender().is_zero_copy();
+        let is_zero_copy = thread.wire.past.sockets.iter().all(XdpSocket::is_zero_copy);
         let leaves_ns = leaves.filter(|_| is_zero_copy).map_or(soon_ns, |leaves| *leaves.end());
         thread.state.clock.sleep_until_ns(soon_ns.min(leaves_ns));
         return Ok(());

@@ -27,20 +27,20 @@ pub(super) fn transmit(
     tcp: &mut Connections,
     counts: &mut PastCounts,
 ) -> io::Result<()> {
-    let socket = past.sender();
     if tcp.has_segment() {
         let now_ns = clock::now_ns();
         while tcp.has_segment() {
+            let queue = past.queue_of(tcp.next_tag().unwrap_or_default() as usize);
             let write = |frame: &mut [u8]| {
                 let sent = tcp.poll_transmit(frame, now_ns);
                 sent.expect("a segment waits").frame_bytes
             };
-            if !socket.put(write, 0) {
+            if !past.sockets[queue].put(write, 0) {
                 break;
             }
         }
     }
-    if socket.waiting() > 0 {
+    for socket in past.sockets.iter_mut().filter(|socket| socket.waiting() > 0) {
         socket.flush(|_| counts.refused_segments += 1)?;
     }
     Ok(())
