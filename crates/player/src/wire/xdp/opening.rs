@@ -10,7 +10,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::xdp::devices::{Device, devices};
 use kqps_kernel::xdp::route::{self, Route};
-use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSettings, XdpSocket};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSocket};
 use kqps_stack::Path;
 
 use super::post::Post;
@@ -73,14 +73,10 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, Play
         vlan,
     };
     let attached = Attached::attach(&filter, XdpMode::Auto).map_err(|error| failed(&error))?;
-    // A program in the stack has only copies.
-    let mode = if attached.is_native() { XdpMode::Auto } else { XdpMode::Copy };
     let frames = frames(asked.buffer_bytes, queues.div_ceil(plan.threads));
+    let opened = attached.open(0..queues as u32, frames).map_err(|error| failed(&error))?;
     let mut sockets: Vec<Vec<XdpSocket>> = (0..plan.threads).map(|_| Vec::new()).collect();
-    for queue in 0..queues {
-        let settings = XdpSettings { device: device.index, queue: queue as u32, frames, mode };
-        let socket = XdpSocket::open(&settings).map_err(|error| failed(&error))?;
-        attached.join(&socket).map_err(|error| failed(&error))?;
+    for (queue, socket) in opened.into_iter().enumerate() {
         sockets[queue % plan.threads].push(socket);
     }
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
