@@ -181,6 +181,11 @@ fn every_query_is_accounted_for() {
         assert_eq!(trial.accounts, expected, "{:?} by {threads} threads", trial.load.mode);
         let player = &trial.players.first;
         assert_eq!((player.io.as_str(), player.socket_drops), ("xdp", 0), "{:?}", player.notes);
+        let passes = format!("at kqps0, by {threads} queue");
+        assert!(player.notes.iter().any(|note| note.contains(&passes)), "{:?}", player.notes);
+        // A veth pair copies. Its driver has room for times and runs programs.
+        assert!(player.notes.iter().any(|note| note.starts_with("frames are copied")), "{:?}", player.notes);
+        assert!(!player.notes.iter().any(|note| note.contains("time of arrival")), "{:?}", player.notes);
     }
 }
 

@@ -19,6 +19,7 @@ use kqps_kernel::poll::wait_any;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_stack::Path;
 
+use counts::Selected;
 pub(crate) use counts::{PastCounts, check, notes};
 pub(crate) use opening::{Asked, in_memory, open};
 pub(crate) use ports::quiet;
@@ -50,6 +51,17 @@ pub(crate) struct Way {
     pub(crate) mtu: usize,
 }
 
+/// When a frame arrived, nanoseconds of the monotonic clock: by the program's stamp, or else now, since it has just been
+/// read. Counts those without a stamp.
+#[inline]
+pub(crate) fn arrival_ns(stamp_ns: u64, unstamped: &mut u64) -> u64 {
+    if stamp_ns > 0 {
+        return stamp_ns;
+    }
+    *unstamped += 1;
+    clock::now_ns()
+}
+
 /// A thread's part of what was opened.
 pub(crate) struct PastPart {
     /// The thread's number, and how many there are.
@@ -67,6 +79,8 @@ pub(crate) struct PastPart {
     pub(in crate::wire) verifies: bool,
     /// Frames that were read from the sockets.
     pub(in crate::wire) read: u64,
+    /// Of these, frames without a time of the program.
+    pub(in crate::wire) unstamped: u64,
     has_opened: bool,
     has_finished: bool,
     shared: Arc<Shared>,
@@ -127,23 +141,24 @@ impl PastPart {
             self.note_read(now_ns);
             self.wait(CLOSE_NAP_NS)?;
         }
-        let matched = self.shared.detach()?;
+        let selected = self.shared.detach()?;
         let end_ns = clock::now_ns() + LAST_FRAMES_NS;
         loop {
             read(self)?;
-            let accounted = self.shared.accounted(self.number, self.counts(matched)?.accounted());
-            if matched.is_none_or(|matched| accounted >= matched) || clock::now_ns() >= end_ns {
+            let accounted = self.shared.accounted(self.number, self.counts(selected)?.accounted());
+            if selected.is_none_or(|selected| accounted >= selected.matched) || clock::now_ns() >= end_ns {
                 // Other threads account for a frame after they have handed it over.
                 read(self)?;
-                return self.counts(matched);
+                return self.counts(selected);
             }
             self.wait(CLOSE_NAP_NS)?;
         }
     }
 
     /// What became of the thread's frames so far.
-    fn counts(&self, matched: Option<u64>) -> io::Result<PastCounts> {
-        let mut counts = PastCounts { matched, read: self.read, ..PastCounts::default() };
+    fn counts(&self, selected: Option<Selected>) -> io::Result<PastCounts> {
+        let (read, unstamped) = (self.read, self.unstamped);
+        let mut counts = PastCounts { selected, read, unstamped, ..PastCounts::default() };
         for socket in &self.sockets {
             counts.dropped(&socket.statistics()?);
         }

@@ -3,7 +3,7 @@
 //! sent once it was taken. What the device refused was not sent. The rest waits in the ring. While it does, the loop
 //! sends nothing else, unless the device reads the ring itself.
 //!
-//! Replies carry the time at which the program on the device selected them.
+//! Replies carry the time at which the program on the device selected them, or were read if the driver has no room.
 
 pub(in crate::wire) mod flows;
 
@@ -20,7 +20,7 @@ use crate::plan::{BURST_MOST, Plan};
 use crate::record::ThreadResult;
 use crate::state::ThreadState;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread, Signals, TICK_NS};
-use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS};
+use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS, arrival_ns};
 use flows::{Flows, Numbers};
 
 /// Frames that one look reads from a queue between ticks, so that due queries do not wait for long.
@@ -201,13 +201,13 @@ fn receive(thread: &mut XdpThread<'_>, now_ns: u64) -> io::Result<bool> {
     let PlayerThread { state, wire, .. } = thread;
     let XdpWire { past, flows, next_tick_ns, .. } = wire;
     let is_tick = now_ns >= *next_tick_ns || wire.is_last;
-    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST), now_ns);
+    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST));
     if !is_tick {
-        received |= read_post(past, flows, state, now_ns);
+        received |= read_post(past, flows, state);
         return Ok(received);
     }
     let all_read_ns = past.all_read(state.clock.clock_ns(now_ns));
-    received |= read_post(past, flows, state, now_ns);
+    received |= read_post(past, flows, state);
     let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
     *next_tick_ns = now_ns + TICK_NS;
     state.tick(since_ns);
@@ -225,15 +225,13 @@ fn read_queues(
     flows: &mut Flows,
     state: &mut ThreadState<'_>,
     most: Option<usize>,
-    now_ns: u64,
 ) -> bool {
-    let PastPart { sockets, post, read, .. } = past;
+    let PastPart { sockets, post, read, unstamped, .. } = past;
     let mut frames = 0;
     for socket in sockets {
         let most = most.unwrap_or(socket.receives());
-        frames += socket.receive(most, |frame, bytes, arrived_ns| {
-            let at_ns = arrival_ns(state, arrived_ns, now_ns);
-            flows.arrived(state, post.as_mut(), &frame[..bytes], (arrived_ns, at_ns));
+        frames += socket.receive(most, |frame, bytes, stamp_ns| {
+            flows.arrived(state, post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
             None
         });
     }
@@ -247,19 +245,9 @@ fn read_queues(
 
 /// Reads what other threads handed over. Returns whether it was anything.
 #[inline]
-fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>, now_ns: u64) -> bool {
-    past.post.as_mut().is_some_and(|post| {
-        post.each(|frame, arrived_ns| {
-            let at_ns = arrival_ns(state, arrived_ns, now_ns);
-            flows.arrived(state, None, frame, (arrived_ns, at_ns));
-        })
-    })
-}
-
-/// When a frame arrived, since the start: by the program's clock, if the device had room for that.
-#[inline]
-fn arrival_ns(state: &ThreadState<'_>, arrived_ns: u64, now_ns: u64) -> u64 {
-    if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) }
+fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>) -> bool {
+    let post = past.post.as_mut();
+    post.is_some_and(|post| post.each(|frame, arrived_ns| flows.arrived(state, None, frame, arrived_ns)))
 }
 
 /// Books what the device never took as not sent, at the end.
@@ -302,9 +290,8 @@ fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<(
 fn close(thread: &mut XdpThread<'_>) -> io::Result<PastCounts> {
     let PlayerThread { state, wire: XdpWire { past, flows, .. }, .. } = thread;
     let mut counts = past.close(|past| {
-        let now_ns = state.now_ns();
-        read_queues(past, flows, state, None, now_ns);
-        read_post(past, flows, state, now_ns);
+        read_queues(past, flows, state, None);
+        read_post(past, flows, state);
         Ok(())
     })?;
     counts.bad_checksums = flows.bad_checksums;

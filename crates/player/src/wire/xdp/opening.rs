@@ -46,8 +46,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) ports: RangeInclusive<u16>,
 }
 
-/// Opens what a plan asks for: the part of each thread. From then on the kernel sees no reply to the ports.
-pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, PlayError> {
+/// Opens what a plan asks for: the part of each thread, and notes on how frames pass. From then on the kernel sees no
+/// reply to the ports.
+pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec<String>), PlayError> {
     let own = own_addresses(plan)?;
     let routes: Vec<Route> =
         plan.targets.iter().map(|target| way_to(target.ip())).collect::<Result<_, _>>()?;
@@ -75,13 +76,27 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, Play
     let attached = Attached::attach(&filter, XdpMode::Auto).map_err(|error| failed(&error))?;
     let frames = frames(asked.buffer_bytes, queues.div_ceil(plan.threads));
     let opened = attached.open(0..queues as u32, frames).map_err(|error| failed(&error))?;
+    let notes = ways_of_frames(&device.name, &attached, &opened);
     let mut sockets: Vec<Vec<XdpSocket>> = (0..plan.threads).map(|_| Vec::new()).collect();
     for (queue, socket) in opened.into_iter().enumerate() {
         sockets[queue % plan.threads].push(socket);
     }
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
     let ways: Arc<[Way]> = routes.iter().map(way).collect();
-    Ok(parts(sockets, Some(attached), &ways, &asked.ports, verifies))
+    Ok((parts(sockets, Some(attached), &ways, &asked.ports, verifies), notes))
+}
+
+/// How frames pass at this device.
+fn ways_of_frames(device: &str, attached: &Attached, sockets: &[XdpSocket]) -> Vec<String> {
+    let queues = if sockets.len() == 1 { "queue" } else { "queues" };
+    let mut notes = vec![format!("frames pass the kernel at {device}, by {} {queues}", sockets.len())];
+    if let Some(error) = attached.why_not_native() {
+        notes.push(format!("the program runs in the stack, since the driver of {device} refused it: {error}"));
+    }
+    if !sockets.iter().all(XdpSocket::is_zero_copy) {
+        notes.push("frames are copied between the device and the player".into());
+    }
+    notes
 }
 
 /// The part of each thread of a trial of UDP whose frames go to a device in memory. Addresses of hardware are made up.
@@ -124,6 +139,7 @@ fn parts(
         ports: ports.clone(),
         verifies,
         read: 0,
+        unstamped: 0,
         has_opened: false,
         has_finished: false,
         shared: Arc::clone(&shared),

@@ -7,11 +7,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kqps_kernel::xdp::Attached;
 
+use super::counts::Selected;
+
 pub(super) struct Shared {
     /// The program on the device, until the first thread takes it off. `None` without a kernel.
     attached: Mutex<Option<Attached>>,
-    /// How many frames matched in all, or why that is not known.
-    matched: OnceLock<Result<Option<u64>, String>>,
+    /// How many frames the program selected in all, or why that is not known.
+    selected: OnceLock<Result<Option<Selected>, String>>,
     threads: usize,
     opened: AtomicUsize,
     finished: AtomicUsize,
@@ -26,7 +28,7 @@ impl Shared {
         let of_each = || (0..threads).map(|_| AtomicU64::new(0)).collect();
         Self {
             attached: Mutex::new(attached),
-            matched: OnceLock::new(),
+            selected: OnceLock::new(),
             threads,
             opened: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
@@ -63,15 +65,18 @@ impl Shared {
         self.read_ns.iter().map(|read_ns| read_ns.load(Acquire)).min().unwrap_or(clock_ns)
     }
 
-    /// Takes the program off the device, unless another thread has. Returns how many frames matched in all; `None`
-    /// without a program.
-    pub(super) fn detach(&self) -> io::Result<Option<u64>> {
+    /// Takes the program off the device, unless another thread has. Returns how many frames it selected in all;
+    /// `None` without a program.
+    pub(super) fn detach(&self) -> io::Result<Option<Selected>> {
         let detach = || {
             let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let count = |attached: Attached| attached.detach().and_then(|()| attached.matched());
-            attached.map(count).transpose().map_err(|error| error.to_string())
+            let count = |attached: Attached| {
+                attached.detach()?;
+                Ok(Selected { matched: attached.matched()?, unclaimed: attached.unclaimed()? })
+            };
+            attached.map(count).transpose().map_err(|error: io::Error| error.to_string())
         };
-        self.matched.get_or_init(detach).clone().map_err(io::Error::other)
+        self.selected.get_or_init(detach).clone().map_err(io::Error::other)
     }
 
     /// Notes how many frames a thread has accounted for. Returns how many all have. What they handed over before that

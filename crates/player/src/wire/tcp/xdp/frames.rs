@@ -14,7 +14,7 @@ use crate::share::share_of;
 use crate::state::ThreadState;
 use crate::wire::tcp::layer::{Broken, Layer, Rest};
 use crate::wire::tcp::places::Places;
-use crate::wire::xdp::{PastCounts, PastPart, Post};
+use crate::wire::xdp::{PastCounts, PastPart, Post, arrival_ns};
 
 /// Bytes that a layer takes at once: with those that it kept, they fit the room of a read.
 const PIECE_BYTES: usize = 1 << 16;
@@ -54,7 +54,7 @@ pub(super) fn serve_closed(
 ) -> io::Result<()> {
     let now_ns = clock::now_ns();
     let (ports, threads, own, verifies) = (past.ports.clone(), past.threads, past.number, past.verifies);
-    let PastPart { sockets, post, read, .. } = &mut *past;
+    let PastPart { sockets, post, read, unstamped, .. } = &mut *past;
     let mut take = |post: Option<&mut Post>, frame: &[u8], arrived_ns| {
         let Some(parsed) = parse(frame) else { return };
         let owner = owner(parsed.ends.to.port(), &ports, threads);
@@ -69,8 +69,8 @@ pub(super) fn serve_closed(
     };
     for socket in sockets {
         let most = socket.receives();
-        let frames = socket.receive(most, |frame, bytes, arrived_ns| {
-            take(post.as_mut(), &frame[..bytes], arrived_ns);
+        let frames = socket.receive(most, |frame, bytes, stamp_ns| {
+            take(post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
             None
         });
         *read += frames as u64;
@@ -100,10 +100,11 @@ pub(super) fn turn<L: Layer>(
     let mut outcome = Ok(());
     // The places need the rest of what is here while frames are read.
     let mut queues = std::mem::take(&mut places.sockets.past.sockets);
-    let mut frames = 0;
+    let (mut frames, mut unstamped) = (0, 0);
     for queue in &mut queues {
         let most = queue.receives();
-        frames += queue.receive(most, |frame, bytes, arrived_ns| {
+        frames += queue.receive(most, |frame, bytes, stamp_ns| {
+            let arrived_ns = arrival_ns(stamp_ns, &mut unstamped);
             if outcome.is_ok() {
                 let taken = arrived(places, state, &frame[..bytes], arrived_ns, true);
                 outcome = taken.map(|is_news| happened |= is_news);
@@ -113,6 +114,7 @@ pub(super) fn turn<L: Layer>(
     }
     places.sockets.past.sockets = queues;
     places.sockets.past.read += frames as u64;
+    places.sockets.past.unstamped += unstamped;
     outcome?;
     if let Some(post) = &mut places.sockets.past.post {
         post.deliver();
@@ -223,7 +225,7 @@ fn arrived<L: Layer>(
     // It is there until the next segment is taken.
     let more = if arrival.more_bytes > 0 { tcp.more().to_vec() } else { Vec::new() };
     let now_ns = state.clock.since_start_ns(*clock_ns);
-    let at_ns = if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) };
+    let at_ns = state.clock.since_start_ns(arrived_ns);
     let (flow, id) = (arrival.tag as usize, arrival.connection);
     if arrival.is_established && has(places, flow, id) {
         established(places, state, flow, now_ns)?;

@@ -146,15 +146,14 @@ impl Flows {
         headers.write(frame, query.len())
     }
 
-    /// Books a frame that arrived at `at_ns`, or hands it to the thread that has its flow: `arrived_ns` is its time on
-    /// the monotonic clock, or 0.
+    /// Books a frame that arrived at this time of the monotonic clock, or hands it to the thread that has its flow.
     #[inline]
     pub(super) fn arrived(
         &mut self,
         state: &mut ThreadState<'_>,
         post: Option<&mut Post>,
         frame: &[u8],
-        (arrived_ns, at_ns): (u64, u64),
+        arrived_ns: u64,
     ) {
         let number = destination(frame).and_then(|(address, port)| self.numbers.of(address, port));
         let flow = number.and_then(|number| number.checked_sub(self.first));
@@ -169,7 +168,9 @@ impl Flows {
             Some(_) if self.verifies && !parse(frame).is_some_and(|parsed| parsed.verify()) => {
                 self.bad_checksums += 1;
             }
-            Some(reply) if !reply.is_empty() => state.books.arrived(flow, reply, at_ns),
+            Some(reply) if !reply.is_empty() => {
+                state.books.arrived(flow, reply, state.clock.since_start_ns(arrived_ns));
+            }
             // An empty datagram, or one that is not from the flow's target.
             _ => state.books.answers_nothing(1),
         }
