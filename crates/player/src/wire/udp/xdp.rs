@@ -3,7 +3,8 @@
 //! sent once it was taken. What the device refused was not sent. The rest waits in the ring. While it does, the loop
 //! sends nothing else, unless the device reads the ring itself.
 //!
-//! Replies carry the time at which the program on the device selected them, or were read if the driver has no room.
+//! Replies carry the time at which the program on the device selected them, or at which they were read if the driver
+//! has no room for that.
 
 pub(in crate::wire) mod flows;
 

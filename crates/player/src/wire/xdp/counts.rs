@@ -8,21 +8,21 @@ use crate::error::PlayError;
 
 /// Frames of all threads that the program selected.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Selected {
+pub(crate) struct Selected {
     /// Those that went to sockets.
-    pub(super) matched: u64,
+    pub(crate) matched: u64,
     /// Those that came by queues without a socket, and went to the kernel.
-    pub(super) unclaimed: u64,
+    pub(crate) unclaimed: u64,
 }
 
 /// The frames of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PastCounts {
     /// `None` without a program.
-    pub(super) selected: Option<Selected>,
+    pub(crate) selected: Option<Selected>,
     pub(crate) read: u64,
     /// Of these, frames without a time of the program.
-    pub(super) unstamped: u64,
+    pub(crate) unstamped: u64,
     /// Dropped because no empty frame was there, or because they were too long.
     pub(crate) no_frame: u64,
     /// Dropped because too many waited to be read.

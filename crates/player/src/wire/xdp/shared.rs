@@ -70,11 +70,11 @@ impl Shared {
     pub(super) fn detach(&self) -> io::Result<Option<Selected>> {
         let detach = || {
             let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let count = |attached: Attached| {
+            let count = |attached: Attached| -> io::Result<Selected> {
                 attached.detach()?;
                 Ok(Selected { matched: attached.matched()?, unclaimed: attached.unclaimed()? })
             };
-            attached.map(count).transpose().map_err(|error: io::Error| error.to_string())
+            attached.map(count).transpose().map_err(|error| error.to_string())
         };
         self.selected.get_or_init(detach).clone().map_err(io::Error::other)
     }
