@@ -29,6 +29,10 @@ use udp::sockets::Sockets;
 use udp::xdp::flows::Numbers;
 use xdp::{Asked, PastPart};
 
+/// The fewest ports past the kernel, if connections are closed and opened again, or only if they break.
+const PORTS_OF_CLOSED: usize = 1 << 12;
+const PORTS_OF_KEPT: usize = 1 << 6;
+
 /// The wire of a whole trial, or of a lane.
 pub(crate) enum Opened {
     Udp {
@@ -120,14 +124,18 @@ impl Opened {
     }
 
     fn tcp_past(plan: &Plan, tcp: &TcpPlan) -> Result<Self, PlayError> {
+        let spare = if tcp.queries_per_connection.is_some() { PORTS_OF_CLOSED } else { PORTS_OF_KEPT };
+        let needed = tcp.connections.saturating_mul(2).max(spare);
+        let (ports, shared) = xdp::for_connections(&ephemeral::ports(), needed);
         let asked = Asked {
             device: tcp.device.as_deref(),
             buffer_bytes: None,
             protocols: Protocols::Tcp,
-            ports: xdp::quiet(&ephemeral::ports(), 1),
+            ports,
         };
         let client = tcp::client(tcp)?.map(Arc::new);
-        let (parts, notes) = xdp::open(plan, &asked)?;
+        let (parts, mut notes) = xdp::open(plan, &asked)?;
+        notes.extend(shared);
         Ok(Self::TcpPast { parts: parts.into_iter(), client, notes })
     }
 

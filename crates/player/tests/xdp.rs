@@ -327,6 +327,9 @@ fn what_cannot_be_played_says_why() {
         |device: &str| Plan { wire: Wire::Udp(UdpPlan { device: Some(device.into()), ..udp(4) }), ..usual() };
     let said = error(named("lo"));
     assert!(said.contains("--device lo") && said.contains("kqps0"), "{said}");
+    networks.near(|| shell("ip link add other0 type veth peer name other1"));
+    let said = error(named("other0"));
+    assert!(said.contains("--device other0") && said.contains("by kqps0"), "{said}");
     let named = named("kqps0");
     let trial = networks.near(|| play(&named, &queries.dataset, &Control::new(1), no_subject)).unwrap();
     assert_eq!(trial.accounts.lost, 1);

@@ -97,8 +97,8 @@ impl MemoryDevice {
             }
             taken += 1;
             let at = empty as usize / FRAME_BYTES * FRAME_BYTES;
-            // SAFETY: the socket gave the frame up when it put it in the ring of empty frames, and gets it back only after
-            // the use, by the other ring or, as the spare one, not at all.
+            // SAFETY: the socket gave the frame up when it put it in the ring of empty frames. It is given back by the
+            // other ring after the use, or kept as the spare one.
             let (stamp, room) = unsafe { self.room(at) };
             stamp.copy_from_slice(&arrived_ns.to_ne_bytes());
             match answer(self.frame(&sent), room) {

@@ -8,7 +8,7 @@ use socket2::{Socket, Type};
 
 use super::rings::{Incoming, Outgoing};
 use super::transmitter::{ENTRIES_PER_FRAME, Transmitter, USUAL_BUDGET};
-use super::umem::{FRAME_BYTES, Frame, SEND_BYTES, Umem};
+use super::umem::{FRAME_BYTES, Frame, RECEIVED_AT, SEND_BYTES, Umem};
 use super::{XdpMode, XdpSettings, failed};
 use crate::clock::{now_ns, sleep_until_ns};
 use crate::poll::wait_any;
@@ -16,6 +16,9 @@ use crate::sys::{OptionValue, check, check_size, get_option, set_option};
 
 /// The bytes that a frame to be sent has room for.
 pub const ROOM_BYTES: usize = SEND_BYTES;
+
+/// The length of the longest frame that arrives, with the header of Ethernet. Longer ones are dropped.
+pub const RECEIVED_BYTES: usize = FRAME_BYTES - RECEIVED_AT;
 
 /// The token of frames that [`XdpSocket::receive`] sends back.
 pub const SENT_BACK: u64 = u64::MAX;
@@ -217,8 +220,8 @@ impl XdpSocket {
         self.send(frame, at, length, token)
     }
 
-    /// Queues the bytes of a frame from `at`, which are the kernel's from then on. Returns false, and keeps the frame, if
-    /// there is no room.
+    /// Queues the bytes of a frame from `at`, which are the kernel's from then on. Returns false, and keeps the frame,
+    /// if there is no room.
     #[inline]
     fn send(&mut self, frame: Frame, at: usize, length: usize, token: u64) -> bool {
         assert!(length > 0 && at + length <= FRAME_BYTES, "a frame of {length} bytes");

@@ -1,6 +1,6 @@
 //! Past the kernel's network stack (`AF_XDP`): what UDP and connections have in common there. A program on the device
-//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several by which its flows send
-//! in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like, so
+//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several by which its flows
+//! send in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like, so
 //! threads hand each other the frames that are not their own.
 
 mod counts;
@@ -22,7 +22,7 @@ use kqps_stack::Path;
 use counts::Selected;
 pub(crate) use counts::{PastCounts, check, notes};
 pub(crate) use opening::{Asked, in_memory, open};
-pub(crate) use ports::quiet;
+pub(crate) use ports::{for_connections, quiet, random_port};
 pub(crate) use post::Post;
 use shared::Shared;
 
@@ -51,8 +51,8 @@ pub(crate) struct Way {
     pub(crate) mtu: usize,
 }
 
-/// When a frame arrived, nanoseconds of the monotonic clock: by the program's stamp, or else now, since it has just been
-/// read. Counts those without a stamp.
+/// When a frame arrived, nanoseconds of the monotonic clock: by the program's stamp, or else now, since it has just
+/// been read. Counts those without a stamp.
 #[inline]
 pub(crate) fn arrival_ns(stamp_ns: u64, unstamped: &mut u64) -> u64 {
     if stamp_ns > 0 {
@@ -100,7 +100,8 @@ impl PastPart {
         if self.post.is_none() { clock_ns } else { self.shared.all_read(self.number, clock_ns) }
     }
 
-    /// Notes the same for a thread that settles no more queries. Others still do, and what is theirs comes by its queues.
+    /// Notes the same for a thread that settles no more queries. Others still do, and what is theirs comes by its
+    /// queues.
     pub(crate) fn note_read(&self, clock_ns: u64) {
         self.shared.note_read(self.number, clock_ns);
     }

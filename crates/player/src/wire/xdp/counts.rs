@@ -97,14 +97,14 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
     };
     note(
         all.selected.map_or(0, |selected| selected.unclaimed),
-        "replies came by a queue of the device without a socket and went to the kernel, so they count as lost; give the \
-         device no more queues than the player uses (ethtool -L)",
+        "replies came by a queue of the device without a socket and went to the kernel, so they count as lost; give \
+         the device no more queues than the player uses (ethtool -L)",
     );
     note(
         all.unstamped,
         "frames have no time of arrival, since the driver has no room for it; they count from when they were read",
     );
-    note(all.no_frame, "frames were dropped because the socket had no empty frame for them (no-frame)");
+    note(all.no_frame, "frames were dropped because the socket had no empty frame for them, or they were too long for one (no-frame)");
     note(all.ring_full, "frames were dropped because too many waited to be read (ring-full)");
     note(all.bad_checksums, "frames were thrown away for a wrong checksum (checksum)");
     note(all.refused_segments, "segments were refused by the device, and sent again later");

@@ -10,7 +10,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::xdp::devices::{Device, devices};
 use kqps_kernel::xdp::route::{self, Route};
-use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSocket};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, RECEIVED_BYTES, ROOM_BYTES, XdpMode, XdpSocket};
 use kqps_stack::Path;
 
 use super::post::Post;
@@ -76,7 +76,8 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec
     let attached = Attached::attach(&filter, XdpMode::Auto).map_err(|error| failed(&error))?;
     let frames = frames(asked.buffer_bytes, queues.div_ceil(plan.threads));
     let opened = attached.open(0..queues as u32, frames).map_err(|error| failed(&error))?;
-    let notes = ways_of_frames(&device.name, &attached, &opened);
+    let mut notes = ways_of_frames(&device.name, &attached, &opened);
+    notes.extend(too_long(&routes));
     let mut sockets: Vec<Vec<XdpSocket>> = (0..plan.threads).map(|_| Vec::new()).collect();
     for (queue, socket) in opened.into_iter().enumerate() {
         sockets[queue % plan.threads].push(socket);
@@ -84,6 +85,14 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
     let ways: Arc<[Way]> = routes.iter().map(way).collect();
     Ok((parts(sockets, Some(attached), &ways, &asked.ports, verifies), notes))
+}
+
+/// That replies may be too long for a frame's memory.
+fn too_long(routes: &[Route]) -> Option<String> {
+    let room = RECEIVED_BYTES - LINK_BYTES;
+    let longest = routes.iter().map(|route| route.mtu as usize).max().filter(|mtu| *mtu > room)?;
+    let what = format!("the route takes packets of {longest} bytes, and a frame has room for {room}");
+    Some(format!("{what}; longer replies are dropped (no-frame)"))
 }
 
 /// How frames pass at this device.
@@ -184,10 +193,17 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
     let names = || all.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
     let first = routes[0].device;
     let found = match named {
-        Some(name) => all.iter().find(|device| device.name == name).ok_or_else(|| {
-            let expected = "expected a device with Ethernet frames, which loopback has not";
-            format!("--device {name}: {expected}; there are: {}", names())
-        }),
+        Some(name) => match all.iter().find(|device| device.name == name) {
+            Some(device) if routes.iter().any(|route| route.device != device.index) => {
+                let by = all.iter().find(|device| device.index == first).map_or("another device", |by| &by.name);
+                Err(format!("--device {name}: the route to the targets is by {by}, and frames can take no other way"))
+            }
+            Some(device) => Ok(device),
+            None => {
+                let expected = "expected a device with Ethernet frames, which loopback has not";
+                Err(format!("--device {name}: {expected}; there are: {}", names()))
+            }
+        },
         None if routes.iter().any(|route| route.device != first) => {
             Err("the targets are behind several devices; play at those of one".to_owned())
         }

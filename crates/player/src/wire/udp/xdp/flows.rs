@@ -12,7 +12,7 @@ use crate::error::PlayError;
 use crate::plan::{Plan, UdpPlan};
 use crate::share::share_of;
 use crate::state::ThreadState;
-use crate::wire::xdp::{PastPart, Post, quiet};
+use crate::wire::xdp::{PastPart, Post, quiet, random_port};
 
 /// From the number of a flow, among all, to its address and port, and back by arithmetic.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +76,6 @@ fn bits(address: IpAddr) -> u128 {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),
     }
-}
-
-/// A port of these that has enough others after it, if they have enough.
-fn random_port(ports: RangeInclusive<u16>, needed: usize) -> u16 {
-    let (first, last) = ports.into_inner();
-    let latest = (usize::from(last) + 1).saturating_sub(needed).max(usize::from(first));
-    fastrand::u16(first..=latest as u16)
 }
 
 /// The flows of one thread.
