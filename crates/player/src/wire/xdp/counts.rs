@@ -31,6 +31,8 @@ pub(crate) struct PastCounts {
     pub(crate) bad_checksums: u64,
     /// Segments of TCP that were sent again.
     pub(crate) retransmitted: Retransmitted,
+    /// Closed connections that were given up before the server closed them.
+    pub(crate) given_up: u64,
     /// Segments of TCP that the device refused.
     pub(crate) refused_segments: u64,
 }
@@ -65,6 +67,7 @@ impl PastCounts {
                 data: self.retransmitted.data + other.retransmitted.data,
                 fin: self.retransmitted.fin + other.retransmitted.fin,
             },
+            given_up: self.given_up + other.given_up,
             refused_segments: self.refused_segments + other.refused_segments,
         }
     }
@@ -107,6 +110,11 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
     note(all.no_frame, "frames were dropped because the socket had no empty frame for them, or they were too long for one (no-frame)");
     note(all.ring_full, "frames were dropped because too many waited to be read (ring-full)");
     note(all.bad_checksums, "frames were thrown away for a wrong checksum (checksum)");
+    note(
+        all.given_up,
+        "connections that the player had closed were given up before the server closed them, since new ones needed their \
+         places",
+    );
     note(all.refused_segments, "segments were refused by the device, and sent again later");
     if all.retransmitted.total() > 0 {
         let kinds = format!("{syn} were SYNs, {data} had data and {fin} were FINs");

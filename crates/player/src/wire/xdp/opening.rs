@@ -195,8 +195,9 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
     let found = match named {
         Some(name) => match all.iter().find(|device| device.name == name) {
             Some(device) if routes.iter().any(|route| route.device != device.index) => {
-                let by = all.iter().find(|device| device.index == first).map_or("another device", |by| &by.name);
-                Err(format!("--device {name}: the route to the targets is by {by}, and frames can take no other way"))
+                let by = all.iter().find(|device| device.index == first);
+                let by = by.map_or("another device", |by| by.name.as_str());
+                Err(format!("--device {name}: the route to the targets is by {by}, and frames take no other way"))
             }
             Some(device) => Ok(device),
             None => {

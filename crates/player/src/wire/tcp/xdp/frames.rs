@@ -121,6 +121,7 @@ pub(super) fn turn<L: Layer>(
     }
     happened |= read_post(places, state)?;
     happened |= time_out(places, state)?;
+    feed_starved(places, state)?;
     places.sockets.transmit()?;
     Ok(happened)
 }
@@ -155,6 +156,24 @@ fn time_out<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadStat
         }
     }
     Ok(happened)
+}
+
+/// Lets places write on that waited for memory of other connections, as far as there is some.
+fn feed_starved<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadState<'_>) -> io::Result<()> {
+    while places.sockets.tcp.has_send_room()
+        && let Some(flow) = places.sockets.starved.pop_front()
+    {
+        let awaits_room =
+            |places: &mut Places<L, XdpSockets>| places.connection(flow).is_some_and(|one| one.awaits_room);
+        if awaits_room(places) {
+            let now_ns = state.clock.since_start_ns(places.sockets.now_ns);
+            places.flush(state, flow, now_ns)?;
+            if awaits_room(places) && !places.sockets.tcp.has_send_room() {
+                places.sockets.starved.push_back(flow);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a place has this connection.
