@@ -345,6 +345,7 @@ fn is_free(networks: &Networks) -> bool {
             peers: Vec::new(),
             protocols: Protocols::Udp,
             vlan: None,
+            untagged: false,
         };
         Attached::attach(&filter, XdpMode::Auto).is_ok()
     })

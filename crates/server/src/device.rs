@@ -122,6 +122,8 @@ fn filter(place: &Place, addresses: &[SocketAddr]) -> Filter {
         peers: Vec::new(),
         protocols: Protocols::Udp,
         vlan: place.vlan,
+        // They would be answered without a tag.
+        untagged: false,
     }
 }
 
@@ -190,6 +192,7 @@ mod tests {
             let addresses: Vec<SocketAddr> = listen.iter().map(|text| text.parse().unwrap()).collect();
             let filter = filter(&place(), &addresses);
             assert_eq!((filter.device, filter.ports, filter.vlan), (7, 53..=53, Some(5)));
+            assert!(!filter.untagged);
             filter.own.iter().map(|prefix| prefix.address.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(own(&["192.0.2.1:53"]), ["192.0.2.1"]);

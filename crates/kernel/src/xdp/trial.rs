@@ -38,6 +38,7 @@ pub(super) fn open(near: &NetNs, frames: u32) -> io::Result<(Attached, XdpSocket
             peers: Vec::new(),
             protocols: Protocols::Udp,
             vlan: None,
+            untagged: false,
         };
         let attached = Attached::attach(&filter, XdpMode::Auto)?;
         let mut sockets = attached.open(0..1, frames)?;

@@ -72,6 +72,7 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec
         peers: plan.targets.clone(),
         protocols: asked.protocols,
         vlan,
+        untagged: true,
     };
     let attached = Attached::attach(&filter, XdpMode::Auto).map_err(|error| failed(&error))?;
     let frames = frames(asked.buffer_bytes, queues.div_ceil(plan.threads));
