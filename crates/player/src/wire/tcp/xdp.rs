@@ -22,7 +22,7 @@ use super::ports::Ports;
 use super::thread::{Pause, TcpThread};
 use crate::connections::ConnectionCounts;
 use crate::plan::{BURST_MOST, Close, Plan};
-use crate::share::share_of;
+use crate::share::{Owners, share_of};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 use crate::wire::xdp::{self, PastCounts, PastPart};
@@ -114,6 +114,8 @@ fn rest<L: Layer>(thread: &mut XdpThread<'_, L>, next_tick_ns: u64, received: bo
 /// The queues and connections of one thread.
 pub(super) struct XdpSockets {
     past: PastPart,
+    /// The thread of each port.
+    owners: Owners,
     tcp: Connections,
     /// The present time of the connections, nanoseconds of the monotonic clock.
     now_ns: u64,
@@ -152,7 +154,8 @@ impl Sockets for XdpSockets {
         };
         let now_ns = clock::now_ns();
         let tcp = Connections::new(&settings, [fastrand::u64(..), fastrand::u64(..)], now_ns);
-        Ok(Self { past, tcp, now_ns, rounds: 0, counts: PastCounts::default(), starved: VecDeque::new() })
+        let owners = Owners::new(past.ports.clone().count() as u64, past.threads);
+        Ok(Self { past, owners, tcp, now_ns, rounds: 0, counts: PastCounts::default(), starved: VecDeque::new() })
     }
 
     fn ports(&self, plan: &Plan, flows: Range<usize>) -> Option<Ports> {
@@ -252,8 +255,8 @@ impl Sockets for XdpSockets {
             self.past.note_read(now_ns);
             self.past.wait(LINGER_NAP_NS)?;
         }
-        let Self { past, tcp, counts: ours, .. } = self;
-        let frames = past.close(|past| serve_closed(past, tcp, ours))?;
+        let Self { past, owners, tcp, counts: ours, .. } = self;
+        let frames = past.close(|past| serve_closed(past, tcp, ours, owners))?;
         let (retransmitted, given_up) = (tcp.counts().retransmitted, tcp.counts().fin_wait_given_up);
         counts.retransmitted = retransmitted.total();
         Ok(Some(PastCounts {
@@ -305,6 +308,6 @@ impl XdpSockets {
 
     /// Does what connections still need that no place has any more.
     fn serve_closed(&mut self) -> io::Result<()> {
-        serve_closed(&mut self.past, &mut self.tcp, &mut self.counts)
+        serve_closed(&mut self.past, &mut self.tcp, &mut self.counts, &self.owners)
     }
 }

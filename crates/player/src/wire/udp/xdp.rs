@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::slice;
 
+use kqps_kernel::errno::{EBUSY, EMSGSIZE};
 use kqps_kernel::xdp::XdpSocket;
 
 use super::thread::{WOULD_BLOCK, taken_up_ns};
@@ -26,11 +27,6 @@ use flows::{Flows, Numbers};
 
 /// Frames that one look reads from a queue between ticks, so that due queries do not wait for long.
 const LOOK_MOST: usize = 256;
-
-/// The error numbers of a query that is longer than a frame, and of a frame that the device refused (`EMSGSIZE`,
-/// `EBUSY`).
-const TOO_LONG: i32 = 90;
-const REFUSED: i32 = 16;
 
 type XdpThread<'a> = PlayerThread<'a, XdpWire>;
 
@@ -141,7 +137,7 @@ fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
     for due in burst {
         let query = state.supply.query(due.query).message;
         if !flows.has_room(flow, query.len()) {
-            state.books.refused(flow, TOO_LONG, slice::from_ref(due));
+            state.books.refused(flow, EMSGSIZE, slice::from_ref(due));
             continue;
         }
         let token = *first_token + waiting.len() as u64;
@@ -186,7 +182,7 @@ fn settle_queue(
     for (index, Waiting { flow, due }) in waiting.drain(..count).enumerate() {
         let at_ns = taken_up_ns(&call_ns, index, count);
         if !refused.is_empty() && refused.contains(&(*first_token + index as u64)) {
-            state.books.never_sent(flow as usize, REFUSED, &due, at_ns);
+            state.books.never_sent(flow as usize, EBUSY, &due, at_ns);
         } else {
             state.sent(flow as usize, at_ns, slice::from_ref(&due));
         }

@@ -2,7 +2,6 @@
 //! lets the places know what happened to their connections, and writes segments.
 
 use std::io;
-use std::ops::RangeInclusive;
 
 use kqps_kernel::clock;
 use kqps_stack::parse;
@@ -10,7 +9,7 @@ use kqps_stack::tcp::{Connections, End, Id};
 
 use super::XdpSockets;
 use crate::connections::Ending;
-use crate::share::share_of;
+use crate::share::Owners;
 use crate::state::ThreadState;
 use crate::wire::tcp::layer::{Broken, Layer, Rest};
 use crate::wire::tcp::places::Places;
@@ -51,13 +50,14 @@ pub(super) fn serve_closed(
     past: &mut PastPart,
     tcp: &mut Connections,
     counts: &mut PastCounts,
+    owners: &Owners,
 ) -> io::Result<()> {
     let now_ns = clock::now_ns();
-    let (ports, threads, own, verifies) = (past.ports.clone(), past.threads, past.number, past.verifies);
+    let (first_port, own, verifies) = (*past.ports.start(), past.number, past.verifies);
     let PastPart { sockets, post, read, unstamped, .. } = &mut *past;
     let mut take = |post: Option<&mut Post>, frame: &[u8], arrived_ns| {
         let Some(parsed) = parse(frame) else { return };
-        let owner = owner(parsed.ends.to.port(), &ports, threads);
+        let owner = owner(owners, parsed.ends.to.port(), first_port);
         match post {
             Some(post) if owner != own => post.add(owner, frame, arrived_ns),
             _ if verifies && !parsed.verify() => counts.bad_checksums += 1,
@@ -84,10 +84,9 @@ pub(super) fn serve_closed(
 }
 
 /// The thread to which a port belongs: it deals the same share of the ports at every address.
-fn owner(port: u16, ports: &RangeInclusive<u16>, threads: usize) -> usize {
-    let (first, count) = (usize::from(*ports.start()), ports.clone().count() as u64);
-    let number = usize::from(port).saturating_sub(first) as u64;
-    (0..threads).find(|thread| share_of(count, threads, *thread).contains(&number)).unwrap_or_default()
+#[inline]
+fn owner(owners: &Owners, port: u16, first_port: u16) -> usize {
+    owners.of(port.saturating_sub(first_port).into())
 }
 
 /// Reads what has arrived, does what is due, and writes what follows. Returns whether anything happened.
@@ -228,9 +227,9 @@ fn arrived<L: Layer>(
     is_own_queue: bool,
 ) -> io::Result<bool> {
     let Some(parsed) = parse(frame) else { return Ok(false) };
-    let XdpSockets { past, tcp, now_ns: clock_ns, counts, .. } = &mut places.sockets;
+    let XdpSockets { past, tcp, now_ns: clock_ns, counts, owners, .. } = &mut places.sockets;
     if let Some(post) = past.post.as_mut().filter(|_| is_own_queue) {
-        let owner = owner(parsed.ends.to.port(), &past.ports, past.threads);
+        let owner = owner(owners, parsed.ends.to.port(), *past.ports.start());
         if owner != past.number {
             post.add(owner, frame, arrived_ns);
             return Ok(false);
@@ -273,22 +272,4 @@ fn arrived<L: Layer>(
         broken(places, state, flow, kind, now_ns)?;
     }
     Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_belongs_to_the_thread_that_deals_it() {
-        let ports = 1024..=2000;
-        for threads in [1, 2, 3, 7] {
-            for thread in 0..threads {
-                let share = share_of(977, threads, thread);
-                for number in [share.start, share.end - 1] {
-                    assert_eq!(owner(1024 + number as u16, &ports, threads), thread);
-                }
-            }
-        }
-    }
 }

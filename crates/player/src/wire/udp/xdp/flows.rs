@@ -10,7 +10,7 @@ use kqps_stack::{Ends, parse};
 
 use crate::error::PlayError;
 use crate::plan::{Plan, UdpPlan};
-use crate::share::share_of;
+use crate::share::Owners;
 use crate::state::ThreadState;
 use crate::wire::xdp::{PastPart, Post, quiet, random_port};
 
@@ -83,8 +83,7 @@ pub(super) struct Flows {
     numbers: Numbers,
     /// The number of the first, among those of all threads.
     first: usize,
-    /// Where the flows of each thread end.
-    ends: Box<[usize]>,
+    owners: Owners,
     flows: Box<[OneFlow]>,
     verifies: bool,
     /// Replies that were thrown away for a wrong checksum.
@@ -111,11 +110,10 @@ impl Flows {
             let longest = (way.mtu + link_bytes).saturating_sub(headers.header_bytes());
             OneFlow { headers, longest }
         };
-        let end = |thread: usize| share_of(plan.flows() as u64, plan.threads, thread).end as usize;
         Self {
             numbers,
             first,
-            ends: (0..plan.threads).map(end).collect(),
+            owners: Owners::new(plan.flows() as u64, plan.threads),
             flows: (first..first + count).map(flow).collect(),
             verifies: past.verifies,
             bad_checksums: 0,
@@ -152,7 +150,7 @@ impl Flows {
         let flow = number.and_then(|number| number.checked_sub(self.first));
         let Some(flow) = flow.filter(|flow| *flow < self.flows.len()) else {
             match (number, post) {
-                (Some(number), Some(post)) => post.add(self.owner(number), frame, arrived_ns),
+                (Some(number), Some(post)) => post.add(self.owners.of(number as u64), frame, arrived_ns),
                 _ => state.books.answers_nothing(1),
             }
             return;
@@ -167,12 +165,6 @@ impl Flows {
             // An empty datagram, or one that is not from the flow's target.
             _ => state.books.answers_nothing(1),
         }
-    }
-
-    /// The thread that has a flow.
-    #[cold]
-    fn owner(&self, number: usize) -> usize {
-        self.ends.partition_point(|end| *end <= number)
     }
 }
 
