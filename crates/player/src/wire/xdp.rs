@@ -1,7 +1,7 @@
 //! Past the kernel's network stack (`AF_XDP`): what UDP and connections have in common there. A program on the device
 //! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several by which its flows
-//! send in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like, so
-//! threads hand each other the frames that are not their own.
+//! send in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like,
+//! so threads hand each other the frames that are not their own.
 
 mod counts;
 mod opening;

@@ -134,9 +134,9 @@ impl Connections {
         }
     }
 
-    /// Begins a connection: its SYN waits to be written. If as many are open as the settings allow, one is given up
-    /// that the caller has closed and whose peer has yet to send its FIN, of the oldest first. `ends` is this host's side first, `tag` is what the caller
-    /// knows it by.
+    /// Begins a connection: its SYN waits to be written. `ends` is this host's side first, `tag` is what the caller
+    /// knows it by. If as many are open as the settings allow, one is given up that the caller has closed and whose
+    /// peer has yet to send its FIN: one of the oldest.
     pub fn connect(&mut self, ends: &Ends, tag: u64, now_ns: u64) -> Result<Id, ConnectError> {
         if ends.from.is_ipv4() != ends.to.is_ipv4() {
             return Err(ConnectError::Families);

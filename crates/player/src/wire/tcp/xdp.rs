@@ -38,7 +38,8 @@ const LINGER_NAP_NS: u64 = 1_000_000;
 /// Connections beyond those of the places: the player has closed them, and their peers have not.
 const CLOSING_MOST: usize = 1 << 16;
 
-/// Memory of the connections of a place for what is sent: two blocks of the pool, so that none starves which has a query.
+/// Memory of the connections of a place for what is sent: two blocks of the pool, so that none starves that has a
+/// query.
 const SEND_BYTES_OF_PLACE: usize = 512;
 
 /// Closed connections that are remembered, to acknowledge a FIN that comes once more.

@@ -107,13 +107,16 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
         all.unstamped,
         "frames have no time of arrival, since the driver has no room for it; they count from when they were read",
     );
-    note(all.no_frame, "frames were dropped because the socket had no empty frame for them, or they were too long for one (no-frame)");
+    note(
+        all.no_frame,
+        "frames were dropped because the socket had no empty frame for them, or they were too long for one (no-frame)",
+    );
     note(all.ring_full, "frames were dropped because too many waited to be read (ring-full)");
     note(all.bad_checksums, "frames were thrown away for a wrong checksum (checksum)");
     note(
         all.given_up,
-        "connections that the player had closed were given up before the server closed them, since new ones needed their \
-         places",
+        "connections that the player had closed were given up before the server closed them, since new ones needed \
+         their places",
     );
     note(all.refused_segments, "segments were refused by the device, and sent again later");
     if all.retransmitted.total() > 0 {
