@@ -61,7 +61,8 @@ impl Transmitter {
     #[inline]
     pub(super) fn push(&mut self, address: u64, length: u32, token: u64) -> bool {
         let place = self.place(self.ring.written());
-        let fits = self.room() > 0 && self.ring.push(libc::xdp_desc { addr: address, len: length, options: 0 });
+        let entry = libc::xdp_desc { addr: address, len: length, options: 0 };
+        let fits = self.room() > 0 && self.ring.push(entry);
         if fits {
             self.tokens[place] = token;
         }
@@ -104,7 +105,8 @@ impl Transmitter {
         self.ring.publish(self.ring.taken().wrapping_add(seen));
     }
 
-    /// How many frames the kernel has read since the last call of this function or of [`Self::refused`].
+    /// How many frames the kernel has read since the last call of this function or of [`Self::refused`], also if that
+    /// became known in between.
     #[inline]
     pub(super) fn look(&mut self) -> usize {
         std::mem::take(&mut self.noticed) + self.ring.look() as usize

@@ -156,7 +156,8 @@ impl Sockets for XdpSockets {
         let now_ns = clock::now_ns();
         let tcp = Connections::new(&settings, [fastrand::u64(..), fastrand::u64(..)], now_ns);
         let owners = Owners::new(past.ports.clone().count() as u64, past.threads);
-        Ok(Self { past, owners, tcp, now_ns, rounds: 0, counts: PastCounts::default(), starved: VecDeque::new() })
+        let (counts, starved) = (PastCounts::default(), VecDeque::new());
+        Ok(Self { past, owners, tcp, now_ns, rounds: 0, counts, starved })
     }
 
     fn ports(&self, plan: &Plan, flows: Range<usize>) -> Option<Ports> {

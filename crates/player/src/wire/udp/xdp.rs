@@ -71,14 +71,7 @@ pub(in crate::wire) fn play(
     let room = past.sockets.iter_mut().map(XdpSocket::room).min().unwrap_or_default();
     let burst_most = plan.burst.min(room).max(1);
     let rings = past.sockets.iter().map(|_| Ring::default()).collect();
-    let wire = XdpWire {
-        past,
-        flows,
-        rings,
-        refused: Vec::new(),
-        next_tick_ns: 0,
-        is_last: false,
-    };
+    let wire = XdpWire { past, flows, rings, refused: Vec::new(), next_tick_ns: 0, is_last: false };
     let mut thread = PlayerThread::new(plan, burst_most, wire, state, signals).map_err(failed)?;
     play_all(&mut thread).map_err(failed)?;
     let past = close(&mut thread).map_err(failed)?;
