@@ -79,10 +79,7 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec
     let opened = attached.open(0..queues as u32, frames).map_err(|error| failed(&error))?;
     let mut notes = ways_of_frames(&device.name, &attached, &opened);
     notes.extend(too_long(&routes));
-    let mut sockets: Vec<Vec<XdpSocket>> = (0..plan.threads).map(|_| Vec::new()).collect();
-    for (queue, socket) in opened.into_iter().enumerate() {
-        sockets[queue % plan.threads].push(socket);
-    }
+    let sockets = dealt(opened, plan.threads);
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
     let ways: Arc<[Way]> = routes.iter().map(way).collect();
     Ok((parts(sockets, Some(attached), &ways, &asked.ports, verifies), notes))
@@ -115,7 +112,7 @@ pub(crate) fn in_memory(
     sockets: Vec<XdpSocket>,
     ports: &RangeInclusive<u16>,
 ) -> Result<Vec<PastPart>, PlayError> {
-    if sockets.len() != plan.threads {
+    if sockets.len() < plan.threads {
         return Err(refused(format!("{} sockets for {} threads", sockets.len(), plan.threads)));
     }
     let path = Path { source_mac: [2, 0, 0, 0, 0, 1], target_mac: [2, 0, 0, 0, 0, 2], vlan: None };
@@ -125,8 +122,16 @@ pub(crate) fn in_memory(
     };
     let way = Way { path, source, mtu: ROOM_BYTES - LINK_BYTES };
     let ways: Arc<[Way]> = plan.targets.iter().map(|_| way).collect();
-    let sockets = sockets.into_iter().map(|socket| vec![socket]).collect();
-    Ok(parts(sockets, None, &ways, ports, false))
+    Ok(parts(dealt(sockets, plan.threads), None, &ways, ports, false))
+}
+
+/// The sockets of each thread, which get them in turn.
+fn dealt(sockets: Vec<XdpSocket>, threads: usize) -> Vec<Vec<XdpSocket>> {
+    let mut dealt: Vec<Vec<XdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
+    for (queue, socket) in sockets.into_iter().enumerate() {
+        dealt[queue % threads].push(socket);
+    }
+    dealt
 }
 
 fn parts(
