@@ -67,7 +67,7 @@ fn played(load: LoadPlan, threads: usize, queues: usize) -> (Trial, Vec<usize>) 
 fn every_query_is_accounted_for() {
     let open = LoadPlan::Open { rate_qps: 20_000.0, arrivals: Arrivals::Even, window: None };
     let closed = LoadPlan::Closed { outstanding: 100 };
-    for (load, threads, queues) in [(open, 1, 1), (closed, 1, 1), (open, 2, 2), (open, 1, 2), (closed, 2, 5)] {
+    for (load, threads, queues) in [(open, 1, 1), (closed, 1, 1), (open, 2, 2), (open, 1, 2)] {
         let (trial, taken) = played(load, threads, queues);
         // Flows take turns at the queues of their thread.
         assert_eq!(taken.iter().sum::<usize>() as u64, trial.accounts.sent);
