@@ -24,7 +24,7 @@ use std::io;
 
 pub use attached::Attached;
 pub use program::{Filter, Prefix, Protocols};
-pub use socket::{ROOM_BYTES, SENT_BACK, XdpSocket, XdpStatistics};
+pub use socket::{RECEIVED_BYTES, ROOM_BYTES, SENT_BACK, XdpSocket, XdpStatistics};
 
 /// Where a program runs, and whether frames are copied between the device and a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

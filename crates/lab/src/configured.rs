@@ -116,7 +116,7 @@ impl Configured {
     ///
     /// # Errors
     ///
-    /// The core that this machine does not have.
+    /// The core that this machine does not have, or the workers that the queues of its path lack.
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
         let factors = like.factors.with(&self.factors).fitting();
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
@@ -128,7 +128,7 @@ impl Configured {
         let mut places = place(topology, &request, senders, Placement::All)?;
         let placed =
             places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
-        Ok(Cell {
+        let cell = Cell {
             name: self.name.clone(),
             role: Role::Subject,
             subject: self.definition.name.clone(),
@@ -139,7 +139,8 @@ impl Configured {
             subject_cpus: placed.subject_cpus,
             factors,
             ..like.clone()
-        })
+        };
+        past_kernel::few_workers(&cell).map_or(Ok(cell), Err)
     }
 }
 

@@ -35,13 +35,24 @@ pub(crate) fn why_not(
     lacking.get(CAPABILITY).map(|reason| format!("no {CAPABILITY}: {reason}"))
 }
 
-/// The queues of each device on the path of a cell that passes the kernel and names no number: one for each thread that
-/// has one. A driver runs programs only if it has a queue for each of the other end. `None` for other cells.
+/// The queues of each device on the path of a cell that passes the kernel and names no number: one for each worker or
+/// player's thread, of whichever there are more. A driver runs programs only if it has a queue for each of the other
+/// end. A thread of the player sends by all of its queues in turn, so every worker has queries. `None` for other cells.
 pub(crate) fn queues(cell: &Cell) -> Option<u32> {
     let of_subject = (cell.io == XDP).then_some(cell.workers);
     let threads = || cell.factors.player().senders.unwrap_or(cell.player_cpus.len() as u32);
     let of_player = is_player(&cell.factors).then(threads);
     of_subject.max(of_player).map(|queues| queues.max(1))
+}
+
+/// Why a subject that passes the kernel would not get all frames there: those of a queue without a worker go to the
+/// kernel's sockets. `None` if each queue has a worker, and for other cells.
+pub(crate) fn few_workers(cell: &Cell) -> Option<String> {
+    let queues = cell.factors.path().queues.or_else(|| queues(cell))?;
+    (cell.io == XDP && cell.workers < queues).then(|| {
+        let has = format!("the path has {queues} queues, and workers of the subject have {}", cell.workers);
+        format!("{has}: the frames of the others would not pass the kernel; it needs as many workers")
+    })
 }
 
 #[cfg(test)]
@@ -83,5 +94,25 @@ mod tests {
         assert_eq!(cell(XDP, 4, &[]), Some(4));
         assert_eq!(cell("mmsg", 4, &[xdp]), Some(3));
         assert_eq!(cell(XDP, 2, &[xdp, (name::PLAYER_SENDERS, "1")]), Some(2));
+    }
+
+    #[test]
+    fn every_queue_needs_a_worker_if_the_subject_passes_the_kernel() {
+        let reason = |io: &str, workers, player: &[(&str, &str)]| {
+            let (io, factors) = (io.to_owned(), factors(player));
+            few_workers(&Cell { io, workers, factors, player_cpus: vec![4], ..Cell::default() })
+        };
+        let xdp = (name::PLAYER_IO, XDP);
+        let senders = |number| (name::PLAYER_SENDERS, number);
+        for (io, workers, player) in [
+            ("mmsg", 1, &[xdp, senders("4")][..]),
+            (XDP, 2, &[xdp, senders("2")]),
+            (XDP, 4, &[xdp, senders("1")]),
+            (XDP, 1, &[]),
+        ] {
+            assert_eq!(reason(io, workers, player), None, "{io} {workers} {player:?}");
+        }
+        let reason = reason(XDP, 1, &[xdp, senders("2")]).unwrap();
+        assert!(reason.contains("2 queues") && reason.contains("have 1"), "{reason}");
     }
 }

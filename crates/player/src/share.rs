@@ -18,6 +18,27 @@ pub(crate) fn share_of(whole: u64, threads: usize, number: usize) -> Range<u64> 
     upto(number)..upto(number + 1)
 }
 
+/// Which thread has which part of a whole, by the numbers of the parts.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// Where the share of each thread ends.
+    ends: Box<[u64]>,
+}
+
+impl Owners {
+    /// The owners of the shares of [`share_of`].
+    pub(crate) fn new(whole: u64, threads: usize) -> Self {
+        Self { ends: (0..threads).map(|thread| share_of(whole, threads, thread).end).collect() }
+    }
+
+    /// The thread that has the part with this number. What is beyond the whole is the first one's.
+    #[inline]
+    pub(crate) fn of(&self, number: u64) -> usize {
+        let thread = self.ends.partition_point(|end| *end <= number);
+        if thread < self.ends.len() { thread } else { 0 }
+    }
+}
+
 /// Slots of each socket: enough for all queries that leave through it until their fates are settled, if none is
 /// answered. `sockets` is the number of sockets of all threads. In a replay clients do not share the load evenly, and
 /// the books make more room at a socket or connection that needs it.
@@ -62,6 +83,18 @@ mod tests {
                     .iter()
                     .all(|share| [whole / threads as u64, whole.div_ceil(threads as u64)].contains(share))
             );
+        }
+    }
+
+    #[test]
+    fn a_part_belongs_to_the_thread_whose_share_has_it() {
+        for threads in [1, 2, 3, 7] {
+            let owners = Owners::new(977, threads);
+            for thread in 0..threads {
+                let share = share_of(977, threads, thread);
+                assert!(share.map(|number| owners.of(number)).all(|owner| owner == thread));
+            }
+            assert_eq!(owners.of(977), 0);
         }
     }
 

@@ -121,8 +121,9 @@ pub fn play<W: TrialWatch>(
     play_over((&teams, wires), plan, dataset, control, watch)
 }
 
-/// Plays one trial of UDP past the kernel, through sockets of [`kqps_kernel::xdp::memory`], one for each thread. No
-/// packet leaves the program, so the trial shows what the player costs by itself. A capture cannot be replayed so.
+/// Plays one trial of UDP past the kernel, through sockets of [`kqps_kernel::xdp::memory`], which its threads get in
+/// turn: at least one for each. No packet leaves the program, so the trial shows what the player costs by itself. A
+/// capture cannot be replayed so.
 pub fn play_in_memory<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,

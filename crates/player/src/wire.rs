@@ -29,6 +29,10 @@ use udp::sockets::Sockets;
 use udp::xdp::flows::Numbers;
 use xdp::{Asked, PastPart};
 
+/// The fewest ports past the kernel, if connections are closed and opened again, or only if they break.
+const PORTS_OF_CLOSED: usize = 1 << 12;
+const PORTS_OF_KEPT: usize = 1 << 6;
+
 /// The wire of a whole trial, or of a lane.
 pub(crate) enum Opened {
     Udp {
@@ -50,11 +54,13 @@ pub(crate) enum Opened {
     UdpPast {
         parts: std::vec::IntoIter<PastPart>,
         numbers: Numbers,
+        notes: Vec<String>,
     },
     /// TCP past the kernel, with TLS or without it.
     TcpPast {
         parts: std::vec::IntoIter<PastPart>,
         client: Option<Arc<Client>>,
+        notes: Vec<String>,
     },
 }
 
@@ -113,18 +119,24 @@ impl Opened {
             protocols: Protocols::Udp,
             ports: numbers.ports(),
         };
-        Ok(Self::UdpPast { parts: xdp::open(plan, &asked)?.into_iter(), numbers })
+        let (parts, notes) = xdp::open(plan, &asked)?;
+        Ok(Self::UdpPast { parts: parts.into_iter(), numbers, notes })
     }
 
     fn tcp_past(plan: &Plan, tcp: &TcpPlan) -> Result<Self, PlayError> {
+        let spare = if tcp.queries_per_connection.is_some() { PORTS_OF_CLOSED } else { PORTS_OF_KEPT };
+        let needed = tcp.connections.saturating_mul(2).max(spare);
+        let (ports, shared) = xdp::for_connections(&ephemeral::ports(), needed);
         let asked = Asked {
             device: tcp.device.as_deref(),
             buffer_bytes: None,
             protocols: Protocols::Tcp,
-            ports: xdp::quiet(&ephemeral::ports(), 1),
+            ports,
         };
         let client = tcp::client(tcp)?.map(Arc::new);
-        Ok(Self::TcpPast { parts: xdp::open(plan, &asked)?.into_iter(), client })
+        let (parts, mut notes) = xdp::open(plan, &asked)?;
+        notes.extend(shared);
+        Ok(Self::TcpPast { parts: parts.into_iter(), client, notes })
     }
 
     /// UDP through sockets whose devices are in memory.
@@ -133,7 +145,8 @@ impl Opened {
             return Err(PlayError::Past("a device in memory takes UDP alone, and no replay".into()));
         };
         let numbers = Numbers::new(plan, udp)?;
-        Ok(Self::UdpPast { parts: xdp::in_memory(plan, sockets, &numbers.ports())?.into_iter(), numbers })
+        let parts = xdp::in_memory(plan, sockets, &numbers.ports())?;
+        Ok(Self::UdpPast { parts: parts.into_iter(), numbers, notes: Vec::new() })
     }
 
     /// The most sockets that the threads of its team have open at once.
@@ -156,11 +169,14 @@ impl Opened {
         }
     }
 
-    /// Options that could not be met as asked.
+    /// Options that could not be met as asked, and how frames pass the kernel.
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
-            Self::Udp { notes, .. } | Self::Quic { notes, .. } => notes.clone(),
-            Self::Tcp { .. } | Self::UdpPast { .. } | Self::TcpPast { .. } => Vec::new(),
+            Self::Tcp { .. } => Vec::new(),
+            Self::Udp { notes, .. }
+            | Self::Quic { notes, .. }
+            | Self::UdpPast { notes, .. }
+            | Self::TcpPast { notes, .. } => notes.clone(),
         }
     }
 
@@ -179,8 +195,8 @@ impl Opened {
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
             }
-            Self::UdpPast { parts, numbers } => Carrier::UdpPast(parts.next(), *numbers),
-            Self::TcpPast { parts, client } => Carrier::TcpPast(parts.next(), client.clone()),
+            Self::UdpPast { parts, numbers, .. } => Carrier::UdpPast(parts.next(), *numbers),
+            Self::TcpPast { parts, client, .. } => Carrier::TcpPast(parts.next(), client.clone()),
         };
         Part { first, flows, carrier }
     }

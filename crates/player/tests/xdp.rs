@@ -181,7 +181,40 @@ fn every_query_is_accounted_for() {
         assert_eq!(trial.accounts, expected, "{:?} by {threads} threads", trial.load.mode);
         let player = &trial.players.first;
         assert_eq!((player.io.as_str(), player.socket_drops), ("xdp", 0), "{:?}", player.notes);
+        let passes = format!("at kqps0, by {threads} queue");
+        assert!(player.notes.iter().any(|note| note.contains(&passes)), "{:?}", player.notes);
+        // A veth pair copies. Its driver has room for times and runs programs.
+        assert!(player.notes.iter().any(|note| note.starts_with("frames are copied")), "{:?}", player.notes);
+        assert!(!player.notes.iter().any(|note| note.contains("time of arrival")), "{:?}", player.notes);
     }
+}
+
+#[test]
+fn a_thread_that_ends_early_does_not_hold_up_the_others() {
+    let Some(networks) = Networks::new(2) else { return };
+    // The flow of one thread is answered, that of the other is not, and has a timeout for each of its queries.
+    let stop = Stop { after: None, passes: Some(1) };
+    let brief = Duration::from_millis(100);
+    let usual = plan(LoadPlan::Closed { outstanding: 2 }, udp(2));
+    let plan = Plan { stop, threads: 2, timeout: brief, drain: brief, ..usual };
+    let queries = Queries::of("a.test A\n".repeat(40), Format::Text);
+    let trial = against(&networks, &plan, &queries, |socket, stop| {
+        serve(
+            socket,
+            stop,
+            || (),
+            |mut reply, from| {
+                if from.port() % 2 == 0 {
+                    reply[2] |= 0x80;
+                    socket.send_to(&reply, from).unwrap();
+                }
+            },
+        );
+    });
+    let accounts = trial.unwrap().accounts;
+    assert_eq!((accounts.intended, accounts.sent), (40, 40), "{accounts:?}");
+    assert_eq!(accounts.correct + accounts.late + accounts.lost, 40, "{accounts:?}");
+    assert!(accounts.lost > 0, "{accounts:?}");
 }
 
 #[test]
@@ -294,6 +327,9 @@ fn what_cannot_be_played_says_why() {
         |device: &str| Plan { wire: Wire::Udp(UdpPlan { device: Some(device.into()), ..udp(4) }), ..usual() };
     let said = error(named("lo"));
     assert!(said.contains("--device lo") && said.contains("kqps0"), "{said}");
+    networks.near(|| shell("ip link add other0 type veth peer name other1"));
+    let said = error(named("other0"));
+    assert!(said.contains("--device other0") && said.contains("by kqps0"), "{said}");
     let named = named("kqps0");
     let trial = networks.near(|| play(&named, &queries.dataset, &Control::new(1), no_subject)).unwrap();
     assert_eq!(trial.accounts.lost, 1);
@@ -309,6 +345,7 @@ fn is_free(networks: &Networks) -> bool {
             peers: Vec::new(),
             protocols: Protocols::Udp,
             vlan: None,
+            untagged: false,
         };
         Attached::attach(&filter, XdpMode::Auto).is_ok()
     })

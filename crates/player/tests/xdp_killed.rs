@@ -36,6 +36,7 @@ fn attach(networks: &Networks) -> std::io::Result<()> {
             peers: Vec::new(),
             protocols: Protocols::Udp,
             vlan: None,
+            untagged: false,
         };
         Attached::attach(&filter, XdpMode::Auto).map(drop)
     })

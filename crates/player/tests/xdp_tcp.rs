@@ -15,6 +15,7 @@ use std::time::Duration;
 use connected::{counts, played};
 use kqps_observation::{ConnectionFacts, Trial};
 use kqps_player::{Arrivals, Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
+use kqps_skips::{Capability, skip};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{ClientSettings, Trust};
 use past::{FAR, Networks};
@@ -108,7 +109,9 @@ fn kept_connections_are_opened_first_and_answer_all() {
             let (trial, connections) = play(&networks, 3000, &plan);
             let accounts = &trial.accounts;
             assert_eq!((accounts.correct + accounts.unsent, accounts.unsolicited), (3000, 0), "{accounts:?}");
-            assert!(accounts.correct > 0);
+            // A window waits for room, and an open load loses little on a busy host.
+            let least = if load == WINDOW { 3000 } else { 1500 };
+            assert!(accounts.correct >= least, "{accounts:?}");
             assert_eq!((connections.attempts, connections.established, connections.before_load), (6, 6, 6));
             assert_eq!((connections.open, connections.handed), (6, accounts.sent));
             assert!(connections.failed.is_empty() && connections.closed.is_empty(), "{connections:?}");
@@ -170,6 +173,10 @@ fn ends_and_refusals_have_their_causes() {
 
 #[test]
 fn requests_that_are_sent_again_are_counted() {
+    if let Err(error) = std::process::Command::new("nft").arg("--version").output() {
+        skip(Capability::Programs, format!("nft: {error}"));
+        return;
+    }
     let Some(networks) = Networks::new(1) else { return };
     // No host has this address, and the subject's network drops what is for it.
     networks.far(|| {

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kqps_kernel::xdp::place::{self, Place};
-use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, XdpSettings, XdpSocket};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, XdpSocket};
 
 use crate::error::ServeError;
 use crate::frames::{Program, Queue};
@@ -64,14 +64,8 @@ pub(crate) fn open(
     }
     let failed = |error: io::Error| unusable(&place, &error);
     let attached = Attached::attach(&filter(&place, addresses), XdpMode::Auto).map_err(failed)?;
-    let mut sockets = Vec::new();
-    for queue in 0..workers.len() as u32 {
-        let (device, frames) = (place.device, frames(setup.buffer_bytes));
-        let settings = XdpSettings { device, queue, frames, mode: XdpMode::Auto };
-        let socket = XdpSocket::open(&settings).map_err(failed)?;
-        attached.join(&socket).map_err(failed)?;
-        sockets.push(socket);
-    }
+    let queues = 0..workers.len() as u32;
+    let sockets = attached.open(queues, frames(setup.buffer_bytes)).map_err(failed)?;
     let is_zero_copy = sockets.iter().all(XdpSocket::is_zero_copy);
     let program = Arc::new(Program::new(attached, place.name, is_zero_copy));
     for (worker, socket) in workers.iter_mut().zip(sockets) {
@@ -128,6 +122,8 @@ fn filter(place: &Place, addresses: &[SocketAddr]) -> Filter {
         peers: Vec::new(),
         protocols: Protocols::Udp,
         vlan: place.vlan,
+        // They would be answered without a tag.
+        untagged: false,
     }
 }
 
@@ -196,6 +192,7 @@ mod tests {
             let addresses: Vec<SocketAddr> = listen.iter().map(|text| text.parse().unwrap()).collect();
             let filter = filter(&place(), &addresses);
             assert_eq!((filter.device, filter.ports, filter.vlan), (7, 53..=53, Some(5)));
+            assert!(!filter.untagged);
             filter.own.iter().map(|prefix| prefix.address.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(own(&["192.0.2.1:53"]), ["192.0.2.1"]);

@@ -1,11 +1,12 @@
 //! A program on a device, which hands frames to sockets.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::program::{COUNTERS, Filter, MATCHED, UNCLAIMED, program};
 use super::socket::XdpSocket;
-use super::{XdpMode, bpf, failed};
+use super::{XdpMode, XdpSettings, bpf, failed};
 
 /// More queues than a device has.
 const QUEUES_MOST: u32 = 1 << 12;
@@ -18,7 +19,10 @@ pub struct Attached {
     link: OwnedFd,
     sockets: OwnedFd,
     counters: OwnedFd,
-    is_native: bool,
+    device: u32,
+    mode: XdpMode,
+    /// Why the program is not in the driver.
+    not_native: Option<io::Error>,
 }
 
 impl Attached {
@@ -30,22 +34,43 @@ impl Attached {
         let program = program(filter, sockets.as_fd(), counters.as_fd())?;
         let program = bpf::load(&program).map_err(failed("loading an XDP program"))?;
         let attach = |place| bpf::attach(program.as_fd(), filter.device, place);
-        let (link, is_native) = match attach(bpf::IN_DRIVER) {
-            Ok(link) => (link, true),
+        let (link, not_native) = match attach(bpf::IN_DRIVER) {
+            Ok(link) => (link, None),
             // A second program cannot be in the stack either.
             Err(error) if mode == XdpMode::ZeroCopy || error.raw_os_error() == Some(libc::EBUSY) => {
                 return Err(failed("attaching an XDP program in the driver")(error));
             }
             // In the stack every device can have one.
-            Err(_) => (attach(bpf::IN_STACK).map_err(failed("attaching an XDP program"))?, false),
+            Err(error) => {
+                let link = attach(bpf::IN_STACK).map_err(failed("attaching an XDP program"))?;
+                (link, Some(error))
+            }
         };
-        Ok(Self { link, sockets, counters, is_native })
+        Ok(Self { link, sockets, counters, device: filter.device, mode, not_native })
     }
 
     /// Whether the program runs in the device's driver. Otherwise it runs in the stack, for which the kernel makes a
     /// buffer of its own for every frame first.
     pub fn is_native(&self) -> bool {
-        self.is_native
+        self.not_native.is_none()
+    }
+
+    /// The error with which the driver refused the program, if it does not run there.
+    pub fn why_not_native(&self) -> Option<&io::Error> {
+        self.not_native.as_ref()
+    }
+
+    /// Opens a socket on each of these queues of the program's device, in their order, and has matching frames of the
+    /// queues handed to them from now on. `frames` is the number of frames of each ([`XdpSettings::frames`]). If the
+    /// program runs in the stack, frames are copied, since a driver then has none to share. The error names the step
+    /// that the kernel refused.
+    pub fn open(&self, queues: Range<u32>, frames: u32) -> io::Result<Vec<XdpSocket>> {
+        let mode = if self.is_native() { self.mode } else { XdpMode::Copy };
+        let open = |queue| {
+            let socket = XdpSocket::open(&XdpSettings { device: self.device, queue, frames, mode })?;
+            self.join(&socket).map(|()| socket)
+        };
+        queues.map(open).collect()
     }
 
     /// Hands the matching frames of a socket's queue to the socket from now on. The socket must be of the filter's

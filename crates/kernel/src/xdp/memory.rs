@@ -9,6 +9,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::program::ARRIVAL_BYTES;
 use super::rings::{Incoming, Outgoing};
 use super::socket::XdpSocket;
+use super::transmitter::ENTRIES_PER_FRAME;
 use super::umem::{FRAME_BYTES, RECEIVED_AT, Umem};
 use crate::clock::now_ns;
 use crate::sys::check;
@@ -54,7 +55,7 @@ pub fn pair(frames: u32) -> io::Result<(XdpSocket, MemoryDevice)> {
     let memory = file(c"kqps-frames", u64::from(frames) * FRAME_BYTES as u64)?;
     let device = MemoryDevice {
         frames: MmapOptions::new().len(frames as usize * FRAME_BYTES).populate().map_raw(&memory)?,
-        to_send: Incoming::map(&rings, tx, &OFFSETS, frames)?,
+        to_send: Incoming::map(&rings, tx, &OFFSETS, frames * ENTRIES_PER_FRAME)?,
         sent: Outgoing::map(&rings, completion, &OFFSETS, frames)?,
         empty: Incoming::map(&rings, fill, &OFFSETS, share)?,
         received: Outgoing::map(&rings, rx, &OFFSETS, share)?,
@@ -96,7 +97,9 @@ impl MemoryDevice {
             }
             taken += 1;
             let at = empty as usize / FRAME_BYTES * FRAME_BYTES;
-            let (stamp, room) = self.room(at);
+            // SAFETY: the socket gave the frame up when it put it in the ring of empty frames. It is given back by the
+            // other ring after the use, or kept as the spare one.
+            let (stamp, room) = unsafe { self.room(at) };
             stamp.copy_from_slice(&arrived_ns.to_ne_bytes());
             match answer(self.frame(&sent), room) {
                 Some(length) => {
@@ -128,11 +131,14 @@ impl MemoryDevice {
 
     /// The room for a frame that arrives in the memory that begins at `at`, and for the time before it. Not bound to
     /// `self`, since it never is the memory of a frame that was sent.
-    fn room<'f>(&self, at: usize) -> (&'f mut [u8], &'f mut [u8]) {
+    ///
+    /// # Safety
+    /// The frame must be an empty one that the socket gave up. The slices must be gone before it is given back, before
+    /// its room is asked for again, and before `self` is dropped.
+    unsafe fn room<'f>(&self, at: usize) -> (&'f mut [u8], &'f mut [u8]) {
         assert!(at + FRAME_BYTES <= self.frames.len(), "a frame beyond its memory");
         let before = RECEIVED_AT - ARRIVAL_BYTES as usize;
-        // SAFETY: the bytes are within the mapping, which lives longer than the call that uses them. The socket gave
-        // the frame up when it put it in the ring of empty frames, and it is given back after the use.
+        // SAFETY: the bytes are within the mapping. The caller answers for the rest.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(self.frames.as_mut_ptr().add(at + before), FRAME_BYTES - before)
         };

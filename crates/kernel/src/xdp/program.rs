@@ -28,9 +28,12 @@ pub struct Filter {
     pub peers: Vec<SocketAddr>,
     /// What the IP packet carries.
     pub protocols: Protocols,
-    /// `None`: only frames without a VLAN tag match. Otherwise those with a tag of this number do, and those without a
-    /// tag, since some devices remove it before the program sees the frame.
+    /// `None`: only frames without a VLAN tag match. Otherwise those with a tag of this number do (IEEE 802.1Q, and no
+    /// tag before it).
     pub vlan: Option<u16>,
+    /// Whether frames without a tag match as well if there is a VLAN, since some devices remove it before the program
+    /// sees the frame. A server that turns frames round answers them without a tag, too.
+    pub untagged: bool,
 }
 
 /// The addresses whose first bits are the same.
@@ -90,7 +93,7 @@ const ADJUST_META: i32 = 54;
 const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
 const TYPE_AT: i16 = 12;
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const TAG: u16 = 0x8100;
 
 /// Writes the program. `sockets` is a map from queues to sockets, and `counters` counts by core.
 pub(super) fn program(
@@ -107,7 +110,7 @@ pub(super) fn program(
     }
     let mut code = Assembler::default();
     let (pass, ports) = (code.label(), code.label());
-    link(&mut code, filter.vlan, pass);
+    link(&mut code, filter, pass);
     let families: Vec<(Family, Label)> = families.into_iter().map(|family| (family, code.label())).collect();
     for &(family, begin) in &families {
         code.jump_if(R2, Is::Equal, network_order(family.ethernet_type()), begin);
@@ -144,11 +147,11 @@ fn check(filter: &Filter) -> io::Result<()> {
 
 /// Keeps the argument in R6 and the end of the frame in R8. Leaves the start of the IP header in R7, and the type of
 /// Ethernet, in network order, in R2.
-fn link(code: &mut Assembler, vlan: Option<u16>, pass: Label) {
+fn link(code: &mut Assembler, filter: &Filter, pass: Label) {
     code.copy(R6, R1);
     code.load(Width::Word, R7, R6, DATA);
     code.load(Width::Word, R8, R6, DATA_END);
-    let Some(vlan) = vlan else {
+    let Some(vlan) = filter.vlan else {
         within(code, ETHERNET_BYTES, pass);
         code.load(Width::Half, R2, R7, TYPE_AT);
         code.add(R7, ETHERNET_BYTES);
@@ -157,11 +160,13 @@ fn link(code: &mut Assembler, vlan: Option<u16>, pass: Label) {
     let (tagged, done) = (code.label(), code.label());
     within(code, ETHERNET_BYTES + TAG_BYTES, pass);
     code.load(Width::Half, R2, R7, TYPE_AT);
-    for tag in TAGS {
-        code.jump_if(R2, Is::Equal, network_order(tag), tagged);
+    code.jump_if(R2, Is::Equal, network_order(TAG), tagged);
+    if filter.untagged {
+        code.add(R7, ETHERNET_BYTES);
+        code.jump(done);
+    } else {
+        code.jump(pass);
     }
-    code.add(R7, ETHERNET_BYTES);
-    code.jump(done);
     code.place(tagged);
     code.load(Width::Half, R3, R7, TYPE_AT + 2);
     code.and(R3, u32::from(network_order(0x0fff)));

@@ -7,8 +7,8 @@ use std::ptr::{null, null_mut};
 use socket2::{Socket, Type};
 
 use super::rings::{Incoming, Outgoing};
-use super::transmitter::{Transmitter, USUAL_BUDGET};
-use super::umem::{FRAME_BYTES, Frame, SEND_BYTES, Umem};
+use super::transmitter::{ENTRIES_PER_FRAME, Transmitter, USUAL_BUDGET};
+use super::umem::{FRAME_BYTES, Frame, RECEIVED_AT, SEND_BYTES, Umem};
 use super::{XdpMode, XdpSettings, failed};
 use crate::clock::{now_ns, sleep_until_ns};
 use crate::poll::wait_any;
@@ -16,6 +16,9 @@ use crate::sys::{OptionValue, check, check_size, get_option, set_option};
 
 /// The bytes that a frame to be sent has room for.
 pub const ROOM_BYTES: usize = SEND_BYTES;
+
+/// The length of the longest frame that arrives, with the header of Ethernet. Longer ones are dropped.
+pub const RECEIVED_BYTES: usize = FRAME_BYTES - RECEIVED_AT;
 
 /// The token of frames that [`XdpSocket::receive`] sends back.
 pub const SENT_BACK: u64 = u64::MAX;
@@ -63,6 +66,8 @@ pub struct XdpSocket {
     received: Incoming<libc::xdp_desc>,
     transmitter: Transmitter,
     sent: Incoming<u64>,
+    /// Frames that should go back and found no room in the ring, since the last flush.
+    not_sent_back: usize,
 }
 
 /// Frames that a socket dropped, by cause, and its other counts since it was opened (`linux/if_xdp.h`,
@@ -140,6 +145,7 @@ impl XdpSocket {
             received,
             transmitter,
             sent,
+            not_sent_back: 0,
         }
     }
 
@@ -172,6 +178,9 @@ impl XdpSocket {
         }
         let options: libc::xdp_options = get_option(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_OPTIONS)?;
         self.is_zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        if self.is_zero_copy {
+            self.transmitter.lift_budget();
+        }
         Ok(())
     }
 
@@ -193,16 +202,19 @@ impl XdpSocket {
     /// The number of frames that can be put now. Takes back those that were sent.
     pub fn room(&mut self) -> usize {
         self.reap();
-        self.free.len()
+        self.free.len().min(self.transmitter.room())
     }
 
     /// Has a frame written, which [`Self::flush`] sends. `write` gets [`ROOM_BYTES`] bytes of any content and returns
     /// the length of the frame, at least 1. The token says which frame it was if the device refuses it. Returns false,
-    /// without a call of `write`, if no frame is free.
+    /// without a call of `write`, if no frame is free or the ring has no room.
     #[inline]
     pub fn put(&mut self, write: impl FnOnce(&mut [u8]) -> usize, token: u64) -> bool {
         if self.free.is_empty() {
             self.reap();
+        }
+        if self.transmitter.room() == 0 {
+            return false;
         }
         let Some(frame) = self.free.pop() else { return false };
         if let Some(later) = self.free.len().checked_sub(AHEAD).map(|at| &self.free[at]) {
@@ -211,15 +223,19 @@ impl XdpSocket {
         let at = frame.send_at();
         let length = write(&mut self.umem.bytes_mut(&frame, at)[..ROOM_BYTES]);
         assert!(length <= ROOM_BYTES, "a frame of {length} bytes");
-        self.send(&frame, at, length, token);
-        true
+        self.send(frame, at, length, token)
     }
 
-    /// Queues the bytes of a frame from `at`, which are the kernel's from then on.
+    /// Queues the bytes of a frame from `at`, which are the kernel's from then on. Returns false, and keeps the frame,
+    /// if there is no room.
     #[inline]
-    fn send(&mut self, frame: &Frame, at: usize, length: usize, token: u64) {
+    fn send(&mut self, frame: Frame, at: usize, length: usize, token: u64) -> bool {
         assert!(length > 0 && at + length <= FRAME_BYTES, "a frame of {length} bytes");
-        self.transmitter.push(frame.address() + at as u64, length as u32, token);
+        let is_queued = self.transmitter.push(frame.address() + at as u64, length as u32, token);
+        if !is_queued {
+            self.free.push(frame);
+        }
+        is_queued
     }
 
     /// Hands what was put to the device. Calls `refused` with the token of each frame that the device did not take: it
@@ -230,15 +246,18 @@ impl XdpSocket {
     /// Up to Linux 6.16 the kernel does not say which frame of a call it refused. Then the number of tokens is right,
     /// but a token may be that of another frame of the same call.
     pub fn flush(&mut self, mut refused: impl FnMut(u64)) -> io::Result<usize> {
+        (0..std::mem::take(&mut self.not_sent_back)).for_each(|_| refused(SENT_BACK));
         // What the device itself took since the last call.
-        let mut taken = if self.is_zero_copy { self.transmitter.look() } else { 0 };
+        let mut taken = self.transmitter.look();
         while !self.transmitter.is_settled() {
             self.transmitter.publish();
             let outcome =
                 if self.is_zero_copy && !self.transmitter.needs_wakeup() { Ok(()) } else { self.kick() };
             let error = outcome.as_ref().err().and_then(io::Error::raw_os_error);
-            if error == Some(libc::EBUSY) && !self.is_zero_copy {
-                let (before, token) = self.transmitter.refused();
+            if error == Some(libc::EBUSY)
+                && !self.is_zero_copy
+                && let Some((before, token)) = self.transmitter.refused()
+            {
                 taken += before;
                 refused(token);
                 continue;
@@ -310,7 +329,10 @@ impl XdpSocket {
             let at = received.addr as usize % FRAME_BYTES;
             let arrived_ns = self.umem.arrived_ns(&frame, at);
             match each(self.umem.bytes_mut(&frame, at), received.len as usize, arrived_ns) {
-                Some(length) => self.send(&frame, at, length, SENT_BACK),
+                Some(length) => {
+                    let is_queued = self.send(frame, at, length, SENT_BACK);
+                    self.not_sent_back += usize::from(!is_queued);
+                }
                 None => self.free.push(frame),
             }
         }
@@ -334,12 +356,14 @@ impl XdpSocket {
     /// Takes back frames that were sent, for receiving first.
     fn reap(&mut self) {
         let before = self.free.len();
+        // With its entry in this ring the kernel has also read that of the ring of frames to send.
         while let Some(address) = self.sent.pop() {
             // SAFETY: with its entry in this ring the kernel gives a frame back, and the right to it was given up when
             // it was queued for sending.
             self.free.push(unsafe { Frame::returned(address) });
         }
         if self.free.len() > before {
+            self.transmitter.completed((self.free.len() - before) as u32);
             self.sent.release();
         }
         self.refill();
@@ -417,7 +441,7 @@ impl Rings {
         let sizes = [
             (libc::XDP_UMEM_FILL_RING, share),
             (libc::XDP_RX_RING, share),
-            (libc::XDP_TX_RING, frames),
+            (libc::XDP_TX_RING, frames * ENTRIES_PER_FRAME),
             (libc::XDP_UMEM_COMPLETION_RING, frames),
         ];
         sizes.into_iter().try_for_each(|(name, count)| set(name, count)).map_err(failed("making rings"))?;
@@ -438,7 +462,7 @@ impl Rings {
         Ok(Self {
             empty: Outgoing::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, share)?,
             received: Incoming::map(fd, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, share)?,
-            transmitter: Transmitter::map(fd, &offsets.tx, frames, budget)?,
+            transmitter: Transmitter::map(fd, &offsets.tx, frames * ENTRIES_PER_FRAME, budget)?,
             sent: Incoming::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, frames)?,
         })
     }

@@ -13,13 +13,21 @@ use super::rings::Outgoing;
 /// How many frames a call sends at most, if the kernel does not let it be set (`TX_BATCH_SIZE`, net/xdp/xsk.c).
 pub(super) const USUAL_BUDGET: u32 = 32;
 
-/// Frames on their way to the device. The ring has room for all frames of its socket.
+/// Entries of the ring for each frame of its socket. A frame may come back, and be sent again, before the kernel says
+/// that it has read the first entry.
+pub(super) const ENTRIES_PER_FRAME: u32 = 2;
+
+/// Frames on their way to the device.
 pub(super) struct Transmitter {
     ring: Outgoing<libc::xdp_desc>,
     /// What the caller knows each frame by, at the place of its entry.
     tokens: Box<[u64]>,
     /// How many frames the kernel may see at a time.
     budget: u32,
+    /// Entries that the kernel has read and that no look has returned yet.
+    noticed: usize,
+    /// Frames that came back so far. Wraps.
+    completed: u32,
 }
 
 impl Transmitter {
@@ -32,16 +40,44 @@ impl Transmitter {
         budget: u32,
     ) -> io::Result<Self> {
         let ring = Outgoing::map(socket, libc::XDP_PGOFF_TX_RING as u64, offsets, count)?;
-        Ok(Self { ring, tokens: vec![0; count as usize].into(), budget })
+        Ok(Self { ring, tokens: vec![0; count as usize].into(), budget, noticed: 0, completed: 0 })
     }
 
-    /// Adds a frame. Panics if the ring is full: it has room for all frames of the socket.
+    /// Lets the kernel see all frames at once. If frames are not copied, no call has to come to their end.
+    pub(super) fn lift_budget(&mut self) {
+        self.budget = u32::MAX;
+    }
+
+    /// How many frames can be added.
     #[inline]
-    pub(super) fn push(&mut self, address: u64, length: u32, token: u64) {
+    pub(super) fn room(&mut self) -> usize {
+        if self.waiting() == self.tokens.len() {
+            self.noticed += self.ring.look() as usize;
+        }
+        self.tokens.len() - self.waiting()
+    }
+
+    /// Adds a frame. Returns false if there is no room.
+    #[inline]
+    pub(super) fn push(&mut self, address: u64, length: u32, token: u64) -> bool {
         let place = self.place(self.ring.written());
-        self.tokens[place] = token;
-        let fits = self.ring.push(libc::xdp_desc { addr: address, len: length, options: 0 });
-        assert!(fits, "more frames to send than the socket has");
+        let entry = libc::xdp_desc { addr: address, len: length, options: 0 };
+        let fits = self.room() > 0 && self.ring.push(entry);
+        if fits {
+            self.tokens[place] = token;
+        }
+        fits
+    }
+
+    /// Notes that so many frames came back. The kernel has read their entries, also if it has not said so.
+    #[inline]
+    pub(super) fn completed(&mut self, count: u32) {
+        self.completed = self.completed.wrapping_add(count);
+        let unknown = self.completed.wrapping_sub(self.ring.taken());
+        if (1..=self.ring.waiting()).contains(&unknown) {
+            (0..unknown).for_each(|_| self.ring.note_taken());
+            self.noticed += unknown as usize;
+        }
     }
 
     /// Frames that were added and that the device has neither taken nor refused, as far as is known.
@@ -69,23 +105,27 @@ impl Transmitter {
         self.ring.publish(self.ring.taken().wrapping_add(seen));
     }
 
-    /// How many frames the kernel has read since the last call of this function or of [`Self::refused`].
+    /// How many frames the kernel has read since the last call of this function or of [`Self::refused`], also if that
+    /// became known in between.
     #[inline]
     pub(super) fn look(&mut self) -> usize {
-        self.ring.look() as usize
+        std::mem::take(&mut self.noticed) + self.ring.look() as usize
     }
 
     /// Notes that a call ended with EBUSY: the device refused the frame that the kernel read last. Returns the number
-    /// of frames that the kernel read and sent before, and the token of the refused frame.
-    pub(super) fn refused(&mut self) -> (usize, u64) {
+    /// of frames that the kernel read and sent before, and the token of the refused frame; `None` if there is no frame
+    /// that it can have read.
+    pub(super) fn refused(&mut self) -> Option<(usize, u64)> {
         let read = match self.ring.look() {
+            0 if self.ring.waiting() == 0 => return None,
             0 => {
                 self.ring.note_taken();
                 1
             }
             read => read as usize,
         };
-        (read - 1, self.tokens[self.place(self.ring.taken().wrapping_sub(1))])
+        let token = self.tokens[self.place(self.ring.taken().wrapping_sub(1))];
+        Some((std::mem::take(&mut self.noticed) + read - 1, token))
     }
 
     #[inline]
@@ -120,7 +160,7 @@ mod tests {
     }
 
     fn put(transmitter: &mut Transmitter, tokens: std::ops::Range<u64>) {
-        tokens.for_each(|token| transmitter.push(token * 2048, 60, token));
+        tokens.for_each(|token| assert!(transmitter.push(token * 2048, 60, token)));
     }
 
     #[test]
@@ -132,10 +172,10 @@ mod tests {
         // Two frames are sent, the third is refused: the kernel publishes three.
         read(&mut kernel, 3);
         kernel.release();
-        assert_eq!(transmitter.refused(), (2, 2));
+        assert_eq!(transmitter.refused(), Some((2, 2)));
         // The fourth is refused first in its call: the kernel publishes nothing.
         assert_eq!(kernel.pop().map(|frame| frame.addr), Some(3 * 2048));
-        assert_eq!(transmitter.refused(), (0, 3));
+        assert_eq!(transmitter.refused(), Some((0, 3)));
         assert_eq!(transmitter.waiting(), 2);
         assert!(!transmitter.is_settled());
         // The rest is sent.
@@ -153,16 +193,59 @@ mod tests {
         transmitter.publish();
         for token in 0..u64::from(COUNT) {
             read(&mut kernel, 1);
-            assert_eq!(transmitter.refused(), (0, token));
+            assert_eq!(transmitter.refused(), Some((0, token)));
         }
         put(&mut transmitter, 8..16);
         transmitter.publish();
         for token in 8..16 {
             assert_eq!(kernel.pop().map(|frame| frame.addr), Some(token * 2048));
             kernel.release();
-            assert_eq!(transmitter.refused(), (0, token));
+            assert_eq!(transmitter.refused(), Some((0, token)));
         }
         assert!(transmitter.is_settled());
+    }
+
+    #[test]
+    fn a_full_ring_takes_nothing_until_the_kernel_has_read() {
+        let (mut transmitter, mut kernel) = both(USUAL_BUDGET);
+        put(&mut transmitter, 0..u64::from(COUNT));
+        transmitter.publish();
+        assert!(transmitter.room() == 0 && !transmitter.push(0, 60, 99));
+        read(&mut kernel, 3);
+        kernel.release();
+        assert_eq!(transmitter.room(), 3);
+        put(&mut transmitter, 8..10);
+        assert_eq!((transmitter.look(), transmitter.look(), transmitter.waiting()), (3, 0, 7));
+    }
+
+    #[test]
+    fn frames_that_came_back_were_read() {
+        let (mut transmitter, mut kernel) = both(USUAL_BUDGET);
+        put(&mut transmitter, 0..6);
+        transmitter.publish();
+        read(&mut kernel, 4);
+        transmitter.completed(2);
+        assert_eq!((transmitter.waiting(), transmitter.look()), (4, 2));
+        // The kernel says so later.
+        kernel.release();
+        assert_eq!(transmitter.look(), 2);
+        transmitter.completed(2);
+        assert_eq!((transmitter.look(), transmitter.waiting()), (0, 2));
+    }
+
+    #[test]
+    fn no_frame_is_refused_that_was_not_put() {
+        let (mut transmitter, _kernel) = both(USUAL_BUDGET);
+        assert_eq!(transmitter.refused(), None);
+    }
+
+    #[test]
+    fn without_a_budget_the_kernel_sees_all() {
+        let (mut transmitter, mut kernel) = both(3);
+        transmitter.lift_budget();
+        put(&mut transmitter, 0..8);
+        transmitter.publish();
+        assert_eq!(std::iter::from_fn(|| kernel.pop()).count(), 8);
     }
 
     #[test]

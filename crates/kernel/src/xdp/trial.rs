@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::{Attached, Filter, Prefix, Protocols, XdpMode, XdpSettings, XdpSocket, route};
+use super::{Attached, Filter, Prefix, Protocols, XdpMode, XdpSocket, route};
 use crate::namespace::NetNs;
 use crate::namespace::veth::{End, VethSettings, complete_checksums, join};
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
@@ -38,10 +38,11 @@ pub(super) fn open(near: &NetNs, frames: u32) -> io::Result<(Attached, XdpSocket
             peers: Vec::new(),
             protocols: Protocols::Udp,
             vlan: None,
+            untagged: false,
         };
         let attached = Attached::attach(&filter, XdpMode::Auto)?;
-        let socket = XdpSocket::open(&XdpSettings { device, queue: 0, frames, mode: XdpMode::Auto })?;
-        attached.join(&socket)?;
+        let mut sockets = attached.open(0..1, frames)?;
+        let socket = sockets.pop().ok_or_else(|| io::Error::other("a queue without a socket"))?;
         Ok((attached, socket))
     })
 }

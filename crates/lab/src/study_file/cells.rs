@@ -128,12 +128,18 @@ impl Matrix<'_> {
                     layout.skipped.insert(format!("{name}, other cores"), why);
                 }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
-                let of_place = |placed: Placed| {
+                let mut cells = Vec::new();
+                for placed in places {
                     let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
-                    Ok(Cell { name, ..self.cell(subject, definition, &factors, placed)? })
-                };
-                places.into_iter().map(of_place).collect()
+                    let cell = Cell { name, ..self.cell(subject, definition, &factors, placed)? };
+                    if let Some(reason) = past_kernel::few_workers(&cell) {
+                        layout.skipped.insert(cell.name, reason);
+                    } else {
+                        cells.push(cell);
+                    }
+                }
+                Ok(cells)
             }
         }
     }

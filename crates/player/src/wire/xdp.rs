@@ -1,7 +1,7 @@
 //! Past the kernel's network stack (`AF_XDP`): what UDP and connections have in common there. A program on the device
-//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several in turn, and sends by
-//! the first of them. The devices spread frames over their queues as they like, so threads hand each other the frames
-//! that are not their own.
+//! hands the frames of a trial to the sockets of its queues. Each thread has a queue, or several by which its flows
+//! send in turn, so that all queues of the path are in use. The devices spread frames over their queues as they like,
+//! so threads hand each other the frames that are not their own.
 
 mod counts;
 mod opening;
@@ -19,9 +19,10 @@ use kqps_kernel::poll::wait_any;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_stack::Path;
 
+use counts::Selected;
 pub(crate) use counts::{PastCounts, check, notes};
 pub(crate) use opening::{Asked, in_memory, open};
-pub(crate) use ports::quiet;
+pub(crate) use ports::{for_connections, quiet, random_port};
 pub(crate) use post::Post;
 use shared::Shared;
 
@@ -50,12 +51,23 @@ pub(crate) struct Way {
     pub(crate) mtu: usize,
 }
 
+/// When a frame arrived, nanoseconds of the monotonic clock: by the program's stamp, or else now, since it has just
+/// been read. Counts those without a stamp.
+#[inline]
+pub(crate) fn arrival_ns(stamp_ns: u64, unstamped: &mut u64) -> u64 {
+    if stamp_ns > 0 {
+        return stamp_ns;
+    }
+    *unstamped += 1;
+    clock::now_ns()
+}
+
 /// A thread's part of what was opened.
 pub(crate) struct PastPart {
     /// The thread's number, and how many there are.
     pub(in crate::wire) number: usize,
     pub(in crate::wire) threads: usize,
-    /// The sockets of the thread's queues, of which the first one sends.
+    /// The sockets of the thread's queues.
     pub(in crate::wire) sockets: Vec<XdpSocket>,
     /// The ways to the targets, in their order.
     pub(in crate::wire) ways: Arc<[Way]>,
@@ -67,22 +79,31 @@ pub(crate) struct PastPart {
     pub(in crate::wire) verifies: bool,
     /// Frames that were read from the sockets.
     pub(in crate::wire) read: u64,
+    /// Of these, frames without a time of the program.
+    pub(in crate::wire) unstamped: u64,
     has_opened: bool,
     has_finished: bool,
     shared: Arc<Shared>,
 }
 
 impl PastPart {
-    /// The socket that sends.
+    /// The index of the queue by which a flow of the thread sends.
     #[inline]
-    pub(crate) fn sender(&mut self) -> &mut XdpSocket {
-        &mut self.sockets[0]
+    pub(crate) fn queue_of(&self, flow: usize) -> usize {
+        // Most threads have one queue, and a division takes longer than this.
+        if self.sockets.len() == 1 { 0 } else { flow % self.sockets.len() }
     }
 
     /// Notes that the thread has read, and handed over, all that had arrived at its queues at this time. Returns the
     /// time for which that holds at the queues of all threads. Times are nanoseconds of the monotonic clock.
     pub(crate) fn all_read(&self, clock_ns: u64) -> u64 {
         if self.post.is_none() { clock_ns } else { self.shared.all_read(self.number, clock_ns) }
+    }
+
+    /// Notes the same for a thread that settles no more queries. Others still do, and what is theirs comes by its
+    /// queues.
+    pub(crate) fn note_read(&self, clock_ns: u64) {
+        self.shared.note_read(self.number, clock_ns);
     }
 
     /// Waits until a frame can be read, for `most_ns` nanoseconds at most. Does not wait for long while frames wait to
@@ -109,30 +130,40 @@ impl PastPart {
     }
 
     /// Waits until all threads have come to their end, takes the program off the device, and has the last frames read.
-    /// `read` reads what has arrived.
+    /// `read` reads all that has arrived, and hands over what is not this thread's.
     pub(crate) fn close(
         &mut self,
         mut read: impl FnMut(&mut Self) -> io::Result<()>,
     ) -> io::Result<PastCounts> {
         self.finish();
         while !self.shared.have_all_finished() {
+            let now_ns = clock::now_ns();
             read(self)?;
-            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+            self.note_read(now_ns);
+            self.wait(CLOSE_NAP_NS)?;
         }
-        let matched = self.shared.detach()?;
+        let selected = self.shared.detach()?;
         let end_ns = clock::now_ns() + LAST_FRAMES_NS;
         loop {
             read(self)?;
-            let mut counts = PastCounts { matched, read: self.read, ..PastCounts::default() };
-            for socket in &self.sockets {
-                counts.dropped(&socket.statistics()?);
+            let accounted = self.shared.accounted(self.number, self.counts(selected)?.accounted());
+            if selected.is_none_or(|selected| accounted >= selected.matched) || clock::now_ns() >= end_ns {
+                // Other threads account for a frame after they have handed it over.
+                read(self)?;
+                return self.counts(selected);
             }
-            let accounted = self.shared.accounted(self.number, counts.accounted());
-            if matched.is_none_or(|matched| accounted >= matched) || clock::now_ns() >= end_ns {
-                return Ok(counts);
-            }
-            clock::sleep_until_ns(clock::now_ns() + CLOSE_NAP_NS);
+            self.wait(CLOSE_NAP_NS)?;
         }
+    }
+
+    /// What became of the thread's frames so far.
+    fn counts(&self, selected: Option<Selected>) -> io::Result<PastCounts> {
+        let (read, unstamped) = (self.read, self.unstamped);
+        let mut counts = PastCounts { selected, read, unstamped, ..PastCounts::default() };
+        for socket in &self.sockets {
+            counts.dropped(&socket.statistics()?);
+        }
+        Ok(counts)
     }
 
     fn finish(&mut self) {
@@ -145,8 +176,9 @@ impl PastPart {
 }
 
 impl Drop for PastPart {
-    /// The other threads do not wait for one that failed.
+    /// The other threads do not wait for one that failed, and settle their queries without it.
     fn drop(&mut self) {
+        self.note_read(u64::MAX);
         self.finish();
     }
 }

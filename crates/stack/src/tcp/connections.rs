@@ -41,6 +41,8 @@ pub struct Connections {
     key: [u64; 2],
     most: u32,
     count: u32,
+    /// The place from which a connection is looked for that can be given up.
+    hand: u32,
 }
 
 /// How the caller closes a connection.
@@ -128,11 +130,13 @@ impl Connections {
             key,
             most,
             count: 0,
+            hand: 0,
         }
     }
 
     /// Begins a connection: its SYN waits to be written. `ends` is this host's side first, `tag` is what the caller
-    /// knows it by.
+    /// knows it by. If as many are open as the settings allow, one is given up that the caller has closed and whose
+    /// peer has yet to send its FIN: one of the oldest.
     pub fn connect(&mut self, ends: &Ends, tag: u64, now_ns: u64) -> Result<Id, ConnectError> {
         if ends.from.is_ipv4() != ends.to.is_ipv4() {
             return Err(ConnectError::Families);
@@ -147,7 +151,7 @@ impl Connections {
         // A number of its own for each pair, which grows by one in 4 µs (RFC 9293, section 3.4.1).
         let iss = ((hash >> 32) as u32).wrapping_add((now_ns >> 12) as u32);
         let tcb = Tcb::new(pair, (path, tag), iss, &self.shared.limits);
-        let index = self.place(tcb)?;
+        let index = self.place(tcb, now)?;
         self.table.insert(hash as u32, index);
         self.count += 1;
         self.shared.counts.attempts += 1;
@@ -168,6 +172,13 @@ impl Connections {
         let taken = self.shared.output.append(&mut tcb.output, &bytes[..bytes.len().min(room)]);
         self.settle(index, Now(now_ns));
         taken
+    }
+
+    /// Whether there is memory for what connections send ([`Settings::send_pool`]). Without any, [`Self::send`] takes
+    /// nothing, and may again once any connection has been acknowledged or has ended.
+    #[inline]
+    pub fn has_send_room(&self) -> bool {
+        self.shared.output.has_room()
     }
 
     /// Closes this side after all that was sent; the peer may go on (a half-closed connection). What arrives is
@@ -271,6 +282,14 @@ impl Connections {
             self.pop();
         }
         false
+    }
+
+    /// The tag of the connection whose segment is written next, also if the caller has closed it. To be called once
+    /// [`Self::has_segment`] is true; `None` if the segment is of no connection.
+    #[inline]
+    pub fn next_tag(&self) -> Option<u64> {
+        let is_of_one = self.shared.replies.is_empty() && self.queue.0 != NONE;
+        is_of_one.then(|| self.tcbs[self.queue.0 as usize].tag)
     }
 
     /// Writes a segment that waits, headers and all. Connections take turns. A segment that then does not leave is as

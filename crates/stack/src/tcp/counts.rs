@@ -60,6 +60,8 @@ pub struct Counts {
     pub timed_out: Retransmitted,
     /// Closed connections whose peer never sent its FIN.
     pub fin_wait_expired: u64,
+    /// Closed connections that were given up before their peer sent its FIN, since a new one needed the place.
+    pub fin_wait_given_up: u64,
     /// Segments that were sent again.
     pub retransmitted: Retransmitted,
     /// Probes of a window of zero.

@@ -58,6 +58,12 @@ impl Pool {
         Some(self.next.len() as u32 - 1)
     }
 
+    /// Whether a block can be taken.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.free != NONE || self.next.len() < self.blocks_most
+    }
+
     /// Gives a block back.
     #[inline]
     pub(super) fn give(&mut self, block: u32) {

@@ -2,6 +2,7 @@
 //! over a link that loses, repeats and reorders, and very many connections at once.
 
 mod closing;
+mod full;
 mod link;
 mod losses;
 mod many;

@@ -51,6 +51,7 @@ fn filter() -> Filter {
         peers: Vec::new(),
         protocols: Protocols::Both,
         vlan: None,
+        untagged: false,
     }
 }
 
@@ -156,24 +157,26 @@ fn protocols_count() {
     }
 }
 
-/// The tags of a frame, and whether a filter without and with its VLAN takes it.
-type Case<'a> = (&'a [(u16, u16)], bool, bool);
+/// The tags of a frame, and whether a filter takes it: without a VLAN, with its VLAN, and with that or no tag.
+type Case<'a> = (&'a [(u16, u16)], [bool; 3]);
 
 #[test]
-fn a_vlan_takes_its_own_tag_or_none() {
+fn a_vlan_takes_its_own_tag_and_perhaps_none() {
     let (from, to) = ("192.0.2.1:53", "198.18.0.1:5300");
     let Some(plain) = Loaded::of(&filter()) else { return };
     let Some(tagged) = Loaded::of(&Filter { vlan: Some(7), ..filter() }) else { return };
+    let Some(either) = Loaded::of(&Filter { vlan: Some(7), untagged: true, ..filter() }) else { return };
     let cases: [Case<'_>; 5] = [
-        (&[], true, true),
-        (&[(0x8100, 7)], false, true),
-        (&[(0x88a8, 7)], false, true),
-        (&[(0x8100, 8)], false, false),
-        (&[(0x8100, 7), (0x8100, 7)], false, false),
+        (&[], [true, false, true]),
+        (&[(0x8100, 7)], [false, true, true]),
+        // The tag of a provider, which the stack does not read.
+        (&[(0x88a8, 7)], [false; 3]),
+        (&[(0x8100, 8)], [false; 3]),
+        (&[(0x8100, 7), (0x8100, 7)], [false; 3]),
     ];
-    for (tags, in_none, in_seven) in cases {
+    for (tags, wanted) in cases {
         let frame = frame(tags, UDP, from, to);
-        assert_eq!((plain.matches(&frame), tagged.matches(&frame)), (in_none, in_seven), "{tags:?}");
+        assert_eq!([&plain, &tagged, &either].map(|filter| filter.matches(&frame)), wanted, "{tags:?}");
     }
 }
 

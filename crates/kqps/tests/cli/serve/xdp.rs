@@ -88,6 +88,7 @@ impl Pair {
                 peers: Vec::new(),
                 protocols: Protocols::Udp,
                 vlan: None,
+                untagged: false,
             };
             Attached::attach(&filter, XdpMode::Auto).map(drop)
         });

@@ -5,6 +5,7 @@
 
 mod frames;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use super::ports::Ports;
 use super::thread::{Pause, TcpThread};
 use crate::connections::ConnectionCounts;
 use crate::plan::{BURST_MOST, Close, Plan};
-use crate::share::share_of;
+use crate::share::{Owners, share_of};
 use crate::state::ThreadState;
 use crate::thread::TICK_NS;
 use crate::wire::xdp::{self, PastCounts, PastPart};
@@ -36,6 +37,10 @@ const LINGER_NAP_NS: u64 = 1_000_000;
 
 /// Connections beyond those of the places: the player has closed them, and their peers have not.
 const CLOSING_MOST: usize = 1 << 16;
+
+/// Memory of the connections of a place for what is sent: two blocks of the pool, so that none starves that has a
+/// query.
+const SEND_BYTES_OF_PLACE: usize = 512;
 
 /// Closed connections that are remembered, to acknowledge a FIN that comes once more.
 const REMEMBERED: u32 = 1 << 17;
@@ -110,12 +115,16 @@ fn rest<L: Layer>(thread: &mut XdpThread<'_, L>, next_tick_ns: u64, received: bo
 /// The queues and connections of one thread.
 pub(super) struct XdpSockets {
     past: PastPart,
+    /// The thread of each port.
+    owners: Owners,
     tcp: Connections,
     /// The present time of the connections, nanoseconds of the monotonic clock.
     now_ns: u64,
     /// How often segments were written.
     rounds: u64,
     counts: PastCounts,
+    /// Places whose queries wait for memory that other connections have.
+    starved: VecDeque<usize>,
 }
 
 /// A connection.
@@ -136,15 +145,19 @@ impl Sockets for XdpSockets {
 
     fn new(past: PastPart, places: usize) -> io::Result<Self> {
         let mtu = past.ways.iter().map(|way| way.mtu).min().unwrap_or_default();
+        let usual = Settings::default();
         let settings = Settings {
+            send_pool: places.saturating_mul(SEND_BYTES_OF_PLACE).max(usual.send_pool),
             connections: (places.saturating_mul(2) + CLOSING_MOST) as u32,
             mtu: mtu as u16,
             remembered: REMEMBERED,
-            ..Settings::default()
+            ..usual
         };
         let now_ns = clock::now_ns();
         let tcp = Connections::new(&settings, [fastrand::u64(..), fastrand::u64(..)], now_ns);
-        Ok(Self { past, tcp, now_ns, rounds: 0, counts: PastCounts::default() })
+        let owners = Owners::new(past.ports.clone().count() as u64, past.threads);
+        let (counts, starved) = (PastCounts::default(), VecDeque::new());
+        Ok(Self { past, owners, tcp, now_ns, rounds: 0, counts, starved })
     }
 
     fn ports(&self, plan: &Plan, flows: Range<usize>) -> Option<Ports> {
@@ -199,7 +212,11 @@ impl Sockets for XdpSockets {
     }
 
     #[inline]
-    fn await_room(&mut self, _: &XdpConnection, _: usize, _: bool) -> io::Result<()> {
+    fn await_room(&mut self, _: &XdpConnection, flow: usize, awaits: bool) -> io::Result<()> {
+        // Otherwise the connection has as much as it takes, and an acknowledgment of its own makes room.
+        if awaits && !self.tcp.has_send_room() {
+            self.starved.push_back(flow);
+        }
         Ok(())
     }
 
@@ -235,17 +252,20 @@ impl Sockets for XdpSockets {
         }
         let end_ns = clock::now_ns() + LINGER_NS;
         while self.tcp.count() > 0 && clock::now_ns() < end_ns {
+            let now_ns = clock::now_ns();
             self.serve_closed()?;
+            self.past.note_read(now_ns);
             self.past.wait(LINGER_NAP_NS)?;
         }
-        let Self { past, tcp, counts: ours, .. } = self;
-        let frames = past.close(|past| serve_closed(past, tcp, ours))?;
-        let retransmitted = tcp.counts().retransmitted;
+        let Self { past, owners, tcp, counts: ours, .. } = self;
+        let frames = past.close(|past| serve_closed(past, tcp, ours, owners))?;
+        let (retransmitted, given_up) = (tcp.counts().retransmitted, tcp.counts().fin_wait_given_up);
         counts.retransmitted = retransmitted.total();
         Ok(Some(PastCounts {
             bad_checksums: ours.bad_checksums,
             refused_segments: ours.refused_segments,
             retransmitted,
+            given_up,
             ..frames
         }))
     }
@@ -290,6 +310,6 @@ impl XdpSockets {
 
     /// Does what connections still need that no place has any more.
     fn serve_closed(&mut self) -> io::Result<()> {
-        serve_closed(&mut self.past, &mut self.tcp, &mut self.counts)
+        serve_closed(&mut self.past, &mut self.tcp, &mut self.counts, &self.owners)
     }
 }

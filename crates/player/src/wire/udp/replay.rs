@@ -6,6 +6,7 @@ use std::io;
 
 use kqps_kernel::address::{Address, LocalAddress};
 use kqps_kernel::batch::{Received, RecvBatch, SendBatch};
+use kqps_kernel::errno::EMSGSIZE;
 use kqps_kernel::udp::{DATAGRAM_BYTES, UdpSocket};
 use kqps_message::header;
 
@@ -16,9 +17,6 @@ use crate::books::{Due, Origin};
 use crate::plan::BURST_MOST;
 use crate::replay::crowd::Crowd;
 use crate::sources::Sources;
-
-/// `EMSGSIZE`: the message is too long.
-const TOO_LONG: i32 = 90;
 
 /// The clients of a thread's sockets.
 pub(super) struct Clients<'a> {
@@ -170,7 +168,7 @@ fn send_due(
 #[inline]
 fn send(socket: &UdpSocket, queries: &mut SendBatch, first: usize) -> io::Result<usize> {
     match queries.send(socket, first) {
-        Err(error) if error.raw_os_error() == Some(TOO_LONG) => {
+        Err(error) if error.raw_os_error() == Some(EMSGSIZE) => {
             socket.may_fragment()?;
             queries.send(socket, first)
         }

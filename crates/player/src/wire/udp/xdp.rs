@@ -3,13 +3,17 @@
 //! sent once it was taken. What the device refused was not sent. The rest waits in the ring. While it does, the loop
 //! sends nothing else, unless the device reads the ring itself.
 //!
-//! Replies carry the time at which the program on the device selected them.
+//! Replies carry the time at which the program on the device selected them, or at which they were read if the driver
+//! has no room for that.
 
 pub(in crate::wire) mod flows;
 
 use std::collections::VecDeque;
 use std::io;
 use std::slice;
+
+use kqps_kernel::errno::{EBUSY, EMSGSIZE};
+use kqps_kernel::xdp::XdpSocket;
 
 use super::thread::{WOULD_BLOCK, taken_up_ns};
 use crate::books::Due;
@@ -18,16 +22,11 @@ use crate::plan::{BURST_MOST, Plan};
 use crate::record::ThreadResult;
 use crate::state::ThreadState;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread, Signals, TICK_NS};
-use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS};
+use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS, arrival_ns};
 use flows::{Flows, Numbers};
 
 /// Frames that one look reads from a queue between ticks, so that due queries do not wait for long.
 const LOOK_MOST: usize = 256;
-
-/// The error numbers of a query that is longer than a frame, and of a frame that the device refused (`EMSGSIZE`,
-/// `EBUSY`).
-const TOO_LONG: i32 = 90;
-const REFUSED: i32 = 16;
 
 type XdpThread<'a> = PlayerThread<'a, XdpWire>;
 
@@ -35,15 +34,21 @@ type XdpThread<'a> = PlayerThread<'a, XdpWire>;
 struct XdpWire {
     past: PastPart,
     flows: Flows,
-    /// Queries whose frames were put and that the device has neither taken nor refused, in that order.
-    waiting: VecDeque<Waiting>,
-    /// What the first of them is known by; the others have the numbers after it.
-    first_token: u64,
+    /// What waits in each queue.
+    rings: Box<[Ring]>,
     /// What the device refused in one call.
     refused: Vec<u64>,
     next_tick_ns: u64,
     /// The next look is the last one.
     is_last: bool,
+}
+
+/// Queries whose frames were put into one queue, and that the device has neither taken nor refused, in that order.
+#[derive(Default)]
+struct Ring {
+    waiting: VecDeque<Waiting>,
+    /// What the first of them is known by; the others have the numbers after it.
+    first_token: u64,
 }
 
 /// A query that waits for the device.
@@ -63,16 +68,10 @@ pub(in crate::wire) fn play(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
     let flows = Flows::new(plan, &past, numbers, first, count);
-    let burst_most = plan.burst.min(past.sender().room()).max(1);
-    let wire = XdpWire {
-        past,
-        flows,
-        waiting: VecDeque::with_capacity(BURST_MOST),
-        first_token: 0,
-        refused: Vec::new(),
-        next_tick_ns: 0,
-        is_last: false,
-    };
+    let room = past.sockets.iter_mut().map(XdpSocket::room).min().unwrap_or_default();
+    let burst_most = plan.burst.min(room).max(1);
+    let rings = past.sockets.iter().map(|_| Ring::default()).collect();
+    let wire = XdpWire { past, flows, rings, refused: Vec::new(), next_tick_ns: 0, is_last: false };
     let mut thread = PlayerThread::new(plan, burst_most, wire, state, signals).map_err(failed)?;
     play_all(&mut thread).map_err(failed)?;
     let past = close(&mut thread).map_err(failed)?;
@@ -112,24 +111,26 @@ fn send_due(thread: &mut XdpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool
     Ok(sent)
 }
 
-/// Whether a whole burst can be put now.
+/// Whether a whole burst can be put into any queue now.
 #[inline]
 fn has_room(thread: &mut XdpThread<'_>) -> bool {
     let burst_most = thread.burst_most;
-    let XdpWire { past, waiting, .. } = &mut thread.wire;
-    let socket = past.sender();
-    (waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+    let XdpWire { past, rings, .. } = &mut thread.wire;
+    past.sockets.iter_mut().zip(rings.iter_mut()).all(|(socket, ring)| {
+        (ring.waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+    })
 }
 
 /// Writes the frames of a burst.
 #[inline]
 fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
-    let PlayerThread { state, wire: XdpWire { past, flows, waiting, first_token, .. }, .. } = thread;
-    let socket = past.sender();
+    let PlayerThread { state, wire: XdpWire { past, flows, rings, .. }, .. } = thread;
+    let queue = past.queue_of(flow);
+    let (socket, Ring { waiting, first_token }) = (&mut past.sockets[queue], &mut rings[queue]);
     for due in burst {
         let query = state.supply.query(due.query).message;
         if !flows.has_room(flow, query.len()) {
-            state.books.refused(flow, TOO_LONG, slice::from_ref(due));
+            state.books.refused(flow, EMSGSIZE, slice::from_ref(due));
             continue;
         }
         let token = *first_token + waiting.len() as u64;
@@ -144,11 +145,21 @@ fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
 /// Hands what was put to the device, and books what it took and what it refused.
 #[inline]
 fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
-    let PlayerThread { state, wire: XdpWire { past, waiting, first_token, refused, .. }, .. } = thread;
+    let PlayerThread { state, wire: XdpWire { past, rings, refused, .. }, .. } = thread;
+    let mut queues = past.sockets.iter_mut().zip(rings.iter_mut());
+    queues.try_for_each(|(socket, ring)| settle_queue(state, socket, ring, refused))
+}
+
+#[inline]
+fn settle_queue(
+    state: &mut ThreadState<'_>,
+    socket: &mut XdpSocket,
+    Ring { waiting, first_token }: &mut Ring,
+    refused: &mut Vec<u64>,
+) -> io::Result<()> {
     if waiting.is_empty() {
         return Ok(());
     }
-    let socket = past.sender();
     refused.clear();
     let began_ns = state.now_ns();
     let taken = socket.flush(|token| refused.push(token))?;
@@ -164,7 +175,7 @@ fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
     for (index, Waiting { flow, due }) in waiting.drain(..count).enumerate() {
         let at_ns = taken_up_ns(&call_ns, index, count);
         if !refused.is_empty() && refused.contains(&(*first_token + index as u64)) {
-            state.books.never_sent(flow as usize, REFUSED, &due, at_ns);
+            state.books.never_sent(flow as usize, EBUSY, &due, at_ns);
         } else {
             state.sent(flow as usize, at_ns, slice::from_ref(&due));
         }
@@ -180,13 +191,13 @@ fn receive(thread: &mut XdpThread<'_>, now_ns: u64) -> io::Result<bool> {
     let PlayerThread { state, wire, .. } = thread;
     let XdpWire { past, flows, next_tick_ns, .. } = wire;
     let is_tick = now_ns >= *next_tick_ns || wire.is_last;
-    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST), now_ns);
+    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST));
     if !is_tick {
-        received |= read_post(past, flows, state, now_ns);
+        received |= read_post(past, flows, state);
         return Ok(received);
     }
     let all_read_ns = past.all_read(state.clock.clock_ns(now_ns));
-    received |= read_post(past, flows, state, now_ns);
+    received |= read_post(past, flows, state);
     let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
     *next_tick_ns = now_ns + TICK_NS;
     state.tick(since_ns);
@@ -204,15 +215,13 @@ fn read_queues(
     flows: &mut Flows,
     state: &mut ThreadState<'_>,
     most: Option<usize>,
-    now_ns: u64,
 ) -> bool {
-    let PastPart { sockets, post, read, .. } = past;
+    let PastPart { sockets, post, read, unstamped, .. } = past;
     let mut frames = 0;
     for socket in sockets {
         let most = most.unwrap_or(socket.receives());
-        frames += socket.receive(most, |frame, bytes, arrived_ns| {
-            let at_ns = arrival_ns(state, arrived_ns, now_ns);
-            flows.arrived(state, post.as_mut(), &frame[..bytes], (arrived_ns, at_ns));
+        frames += socket.receive(most, |frame, bytes, stamp_ns| {
+            flows.arrived(state, post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
             None
         });
     }
@@ -226,19 +235,9 @@ fn read_queues(
 
 /// Reads what other threads handed over. Returns whether it was anything.
 #[inline]
-fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>, now_ns: u64) -> bool {
-    past.post.as_mut().is_some_and(|post| {
-        post.each(|frame, arrived_ns| {
-            let at_ns = arrival_ns(state, arrived_ns, now_ns);
-            flows.arrived(state, None, frame, (arrived_ns, at_ns));
-        })
-    })
-}
-
-/// When a frame arrived, since the start: by the program's clock, if the device had room for that.
-#[inline]
-fn arrival_ns(state: &ThreadState<'_>, arrived_ns: u64, now_ns: u64) -> u64 {
-    if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) }
+fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>) -> bool {
+    let post = past.post.as_mut();
+    post.is_some_and(|post| post.each(|frame, arrived_ns| flows.arrived(state, None, frame, arrived_ns)))
 }
 
 /// Books what the device never took as not sent, at the end.
@@ -246,7 +245,7 @@ fn arrival_ns(state: &ThreadState<'_>, arrived_ns: u64, now_ns: u64) -> u64 {
 fn give_up(thread: &mut XdpThread<'_>) {
     let PlayerThread { state, wire, .. } = thread;
     let now_ns = state.now_ns();
-    for Waiting { flow, due } in wire.waiting.drain(..) {
+    for Waiting { flow, due } in wire.rings.iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
         state.books.never_sent(flow as usize, WOULD_BLOCK, &due, now_ns);
     }
 }
@@ -254,9 +253,9 @@ fn give_up(thread: &mut XdpThread<'_>) {
 /// Sleeps until there is probably something to do.
 fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<()> {
     let leaves = thread.state.supply.leaves_ns(thread.burst_most);
-    if !thread.wire.waiting.is_empty() {
+    if thread.wire.rings.iter().any(|ring| !ring.waiting.is_empty()) {
         let soon_ns = now_ns + ROOM_NAP_NS;
-        let is_zero_copy = thread.wire.past.sender().is_zero_copy();
+        let is_zero_copy = thread.wire.past.sockets.iter().all(XdpSocket::is_zero_copy);
         let leaves_ns = leaves.filter(|_| is_zero_copy).map_or(soon_ns, |leaves| *leaves.end());
         thread.state.clock.sleep_until_ns(soon_ns.min(leaves_ns));
         return Ok(());
@@ -281,9 +280,8 @@ fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<(
 fn close(thread: &mut XdpThread<'_>) -> io::Result<PastCounts> {
     let PlayerThread { state, wire: XdpWire { past, flows, .. }, .. } = thread;
     let mut counts = past.close(|past| {
-        let now_ns = state.now_ns();
-        read_queues(past, flows, state, None, now_ns);
-        read_post(past, flows, state, now_ns);
+        read_queues(past, flows, state, None);
+        read_post(past, flows, state);
         Ok(())
     })?;
     counts.bad_checksums = flows.bad_checksums;

@@ -6,12 +6,23 @@ use kqps_stack::tcp::Retransmitted;
 
 use crate::error::PlayError;
 
+/// Frames of all threads that the program selected.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Selected {
+    /// Those that went to sockets.
+    pub(crate) matched: u64,
+    /// Those that came by queues without a socket, and went to the kernel.
+    pub(crate) unclaimed: u64,
+}
+
 /// The frames of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PastCounts {
-    /// Frames of all threads that the program selected; `None` without a program.
-    pub(crate) matched: Option<u64>,
+    /// `None` without a program.
+    pub(crate) selected: Option<Selected>,
     pub(crate) read: u64,
+    /// Of these, frames without a time of the program.
+    pub(crate) unstamped: u64,
     /// Dropped because no empty frame was there, or because they were too long.
     pub(crate) no_frame: u64,
     /// Dropped because too many waited to be read.
@@ -20,6 +31,8 @@ pub(crate) struct PastCounts {
     pub(crate) bad_checksums: u64,
     /// Segments of TCP that were sent again.
     pub(crate) retransmitted: Retransmitted,
+    /// Closed connections that were given up before the server closed them.
+    pub(crate) given_up: u64,
     /// Segments of TCP that the device refused.
     pub(crate) refused_segments: u64,
 }
@@ -43,8 +56,9 @@ impl PastCounts {
 
     fn add(self, other: &Self) -> Self {
         Self {
-            matched: self.matched.or(other.matched),
+            selected: self.selected.or(other.selected),
             read: self.read + other.read,
+            unstamped: self.unstamped + other.unstamped,
             no_frame: self.no_frame + other.no_frame,
             ring_full: self.ring_full + other.ring_full,
             bad_checksums: self.bad_checksums + other.bad_checksums,
@@ -53,6 +67,7 @@ impl PastCounts {
                 data: self.retransmitted.data + other.retransmitted.data,
                 fin: self.retransmitted.fin + other.retransmitted.fin,
             },
+            given_up: self.given_up + other.given_up,
             refused_segments: self.refused_segments + other.refused_segments,
         }
     }
@@ -65,8 +80,8 @@ fn sum<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> PastCounts {
 /// Checks that all frames which the program selected were read or dropped.
 pub(crate) fn check<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Result<(), PlayError> {
     let all = sum(threads);
-    match all.matched {
-        Some(matched) if matched != all.accounted() => {
+    match all.selected {
+        Some(Selected { matched, .. }) if matched != all.accounted() => {
             Err(PlayError::Frames { matched, read: all.read, dropped: all.no_frame + all.ring_full })
         }
         _ => Ok(()),
@@ -83,9 +98,26 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
             notes.push(format!("{count} {words}"));
         }
     };
-    note(all.no_frame, "frames were dropped because the socket had no empty frame for them (no-frame)");
+    note(
+        all.selected.map_or(0, |selected| selected.unclaimed),
+        "replies came by a queue of the device without a socket and went to the kernel, so they count as lost; give \
+         the device no more queues than the player uses (ethtool -L)",
+    );
+    note(
+        all.unstamped,
+        "frames have no time of arrival, since the driver has no room for it; they count from when they were read",
+    );
+    note(
+        all.no_frame,
+        "frames were dropped because the socket had no empty frame for them, or they were too long for one (no-frame)",
+    );
     note(all.ring_full, "frames were dropped because too many waited to be read (ring-full)");
     note(all.bad_checksums, "frames were thrown away for a wrong checksum (checksum)");
+    note(
+        all.given_up,
+        "connections that the player had closed were given up before the server closed them, since new ones needed \
+         their places",
+    );
     note(all.refused_segments, "segments were refused by the device, and sent again later");
     if all.retransmitted.total() > 0 {
         let kinds = format!("{syn} were SYNs, {data} had data and {fin} were FINs");
@@ -100,16 +132,20 @@ mod tests {
 
     #[test]
     fn frames_are_read_or_dropped_or_the_trial_is_an_error() {
-        let one = PastCounts { matched: Some(30), read: 10, ring_full: 3, ..PastCounts::default() };
-        let other = PastCounts { matched: Some(30), read: 15, no_frame: 2, ..PastCounts::default() };
+        let selected = Some(Selected { matched: 30, unclaimed: 0 });
+        let one = PastCounts { selected, read: 10, ring_full: 3, ..PastCounts::default() };
+        let other = PastCounts { selected, read: 15, no_frame: 2, ..PastCounts::default() };
         assert!(check([one, other].iter()).is_ok());
         let error = check([one].iter()).unwrap_err().to_string();
         for part in ["30 frames", "10 were read", "3 dropped"] {
             assert!(error.contains(part), "{error}");
         }
-        assert!(check([PastCounts { matched: None, ..one }].iter()).is_ok());
+        assert!(check([PastCounts { selected: None, ..one }].iter()).is_ok());
         assert!(check([].iter()).is_ok());
         let said = notes([one, other].iter());
         assert!(said.len() == 2 && said[0].contains("2 frames") && said[1].contains("3 frames"), "{said:?}");
+        let selected = Some(Selected { matched: 15, unclaimed: 4 });
+        let said = notes([PastCounts { selected, read: 15, unstamped: 6, ..PastCounts::default() }].iter());
+        assert!(said.len() == 2 && said[0].contains("4 replies") && said[1].contains("6 frames"), "{said:?}");
     }
 }

@@ -10,7 +10,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::xdp::devices::{Device, devices};
 use kqps_kernel::xdp::route::{self, Route};
-use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, ROOM_BYTES, XdpMode, XdpSettings, XdpSocket};
+use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, RECEIVED_BYTES, ROOM_BYTES, XdpMode, XdpSocket};
 use kqps_stack::Path;
 
 use super::post::Post;
@@ -46,8 +46,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) ports: RangeInclusive<u16>,
 }
 
-/// Opens what a plan asks for: the part of each thread. From then on the kernel sees no reply to the ports.
-pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, PlayError> {
+/// Opens what a plan asks for: the part of each thread, and notes on how frames pass. From then on the kernel sees no
+/// reply to the ports.
+pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec<String>), PlayError> {
     let own = own_addresses(plan)?;
     let routes: Vec<Route> =
         plan.targets.iter().map(|target| way_to(target.ip())).collect::<Result<_, _>>()?;
@@ -71,21 +72,38 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<Vec<PastPart>, Play
         peers: plan.targets.clone(),
         protocols: asked.protocols,
         vlan,
+        untagged: true,
     };
     let attached = Attached::attach(&filter, XdpMode::Auto).map_err(|error| failed(&error))?;
-    // A program in the stack has only copies.
-    let mode = if attached.is_native() { XdpMode::Auto } else { XdpMode::Copy };
     let frames = frames(asked.buffer_bytes, queues.div_ceil(plan.threads));
-    let mut sockets: Vec<Vec<XdpSocket>> = (0..plan.threads).map(|_| Vec::new()).collect();
-    for queue in 0..queues {
-        let settings = XdpSettings { device: device.index, queue: queue as u32, frames, mode };
-        let socket = XdpSocket::open(&settings).map_err(|error| failed(&error))?;
-        attached.join(&socket).map_err(|error| failed(&error))?;
-        sockets[queue % plan.threads].push(socket);
-    }
+    let opened = attached.open(0..queues as u32, frames).map_err(|error| failed(&error))?;
+    let mut notes = ways_of_frames(&device.name, &attached, &opened);
+    notes.extend(too_long(&routes));
+    let sockets = dealt(opened, plan.threads);
     let verifies = attached.is_native() && device.driver.as_deref() != Some(VETH);
     let ways: Arc<[Way]> = routes.iter().map(way).collect();
-    Ok(parts(sockets, Some(attached), &ways, &asked.ports, verifies))
+    Ok((parts(sockets, Some(attached), &ways, &asked.ports, verifies), notes))
+}
+
+/// That replies may be too long for a frame's memory.
+fn too_long(routes: &[Route]) -> Option<String> {
+    let room = RECEIVED_BYTES - LINK_BYTES;
+    let longest = routes.iter().map(|route| route.mtu as usize).max().filter(|mtu| *mtu > room)?;
+    let what = format!("the route takes packets of {longest} bytes, and a frame has room for {room}");
+    Some(format!("{what}; longer replies are dropped (no-frame)"))
+}
+
+/// How frames pass at this device.
+fn ways_of_frames(device: &str, attached: &Attached, sockets: &[XdpSocket]) -> Vec<String> {
+    let queues = if sockets.len() == 1 { "queue" } else { "queues" };
+    let mut notes = vec![format!("frames pass the kernel at {device}, by {} {queues}", sockets.len())];
+    if let Some(error) = attached.why_not_native() {
+        notes.push(format!("the program runs in the stack, since the driver of {device} refused it: {error}"));
+    }
+    if !sockets.iter().all(XdpSocket::is_zero_copy) {
+        notes.push("frames are copied between the device and the player".into());
+    }
+    notes
 }
 
 /// The part of each thread of a trial of UDP whose frames go to a device in memory. Addresses of hardware are made up.
@@ -94,7 +112,7 @@ pub(crate) fn in_memory(
     sockets: Vec<XdpSocket>,
     ports: &RangeInclusive<u16>,
 ) -> Result<Vec<PastPart>, PlayError> {
-    if sockets.len() != plan.threads {
+    if sockets.len() < plan.threads {
         return Err(refused(format!("{} sockets for {} threads", sockets.len(), plan.threads)));
     }
     let path = Path { source_mac: [2, 0, 0, 0, 0, 1], target_mac: [2, 0, 0, 0, 0, 2], vlan: None };
@@ -104,8 +122,16 @@ pub(crate) fn in_memory(
     };
     let way = Way { path, source, mtu: ROOM_BYTES - LINK_BYTES };
     let ways: Arc<[Way]> = plan.targets.iter().map(|_| way).collect();
-    let sockets = sockets.into_iter().map(|socket| vec![socket]).collect();
-    Ok(parts(sockets, None, &ways, ports, false))
+    Ok(parts(dealt(sockets, plan.threads), None, &ways, ports, false))
+}
+
+/// The sockets of each thread, which get them in turn.
+fn dealt(sockets: Vec<XdpSocket>, threads: usize) -> Vec<Vec<XdpSocket>> {
+    let mut dealt: Vec<Vec<XdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
+    for (queue, socket) in sockets.into_iter().enumerate() {
+        dealt[queue % threads].push(socket);
+    }
+    dealt
 }
 
 fn parts(
@@ -128,6 +154,7 @@ fn parts(
         ports: ports.clone(),
         verifies,
         read: 0,
+        unstamped: 0,
         has_opened: false,
         has_finished: false,
         shared: Arc::clone(&shared),
@@ -172,10 +199,18 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
     let names = || all.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
     let first = routes[0].device;
     let found = match named {
-        Some(name) => all.iter().find(|device| device.name == name).ok_or_else(|| {
-            let expected = "expected a device with Ethernet frames, which loopback has not";
-            format!("--device {name}: {expected}; there are: {}", names())
-        }),
+        Some(name) => match all.iter().find(|device| device.name == name) {
+            Some(device) if routes.iter().any(|route| route.device != device.index) => {
+                let by = all.iter().find(|device| device.index == first);
+                let by = by.map_or("another device", |by| by.name.as_str());
+                Err(format!("--device {name}: the route to the targets is by {by}, and frames take no other way"))
+            }
+            Some(device) => Ok(device),
+            None => {
+                let expected = "expected a device with Ethernet frames, which loopback has not";
+                Err(format!("--device {name}: {expected}; there are: {}", names()))
+            }
+        },
         None if routes.iter().any(|route| route.device != first) => {
             Err("the targets are behind several devices; play at those of one".to_owned())
         }

@@ -15,7 +15,7 @@ pub(crate) struct Post {
 #[derive(Default)]
 struct Parcel {
     bytes: Vec<u8>,
-    /// The length of each, and when it arrived: nanoseconds of the monotonic clock, or 0.
+    /// The length of each, and when it arrived: nanoseconds of the monotonic clock.
     frames: Vec<(usize, u64)>,
 }
 

@@ -34,7 +34,10 @@ impl Connections {
     }
 
     /// Puts a connection in a free place.
-    pub(super) fn place(&mut self, tcb: Tcb) -> Result<u32, ConnectError> {
+    pub(super) fn place(&mut self, tcb: Tcb, now: Now) -> Result<u32, ConnectError> {
+        if self.free == NONE && self.tcbs.len() == self.most as usize {
+            self.give_up(now);
+        }
         if self.free != NONE {
             let index = self.free;
             let place = &mut self.tcbs[index as usize];
@@ -48,6 +51,24 @@ impl Connections {
         self.tcbs.push(tcb);
         self.wheel.grow();
         Ok(self.tcbs.len() as u32 - 1)
+    }
+
+    /// Gives up a half-closed connection that the caller has closed. The hand goes round: those that it has not passed
+    /// since they began are the oldest.
+    #[cold]
+    fn give_up(&mut self, now: Now) {
+        let all = self.tcbs.len() as u32;
+        for _ in 0..all {
+            let index = self.hand;
+            self.hand = if index + 1 < all { index + 1 } else { 0 };
+            let tcb = &self.tcbs[index as usize];
+            let is_half_closed = tcb.state == State::FinWait2 && tcb.marks.has(Marks::RELEASED);
+            if is_half_closed && !tcb.marks.has(Marks::QUEUED) {
+                self.shared.counts.fin_wait_given_up += 1;
+                self.let_go(index, now);
+                return;
+            }
+        }
     }
 
     /// After anything happened to a connection: queues it if it has something to send, sets its timer, and lets it go

@@ -2,7 +2,6 @@
 //! lets the places know what happened to their connections, and writes segments.
 
 use std::io;
-use std::ops::RangeInclusive;
 
 use kqps_kernel::clock;
 use kqps_stack::parse;
@@ -10,11 +9,11 @@ use kqps_stack::tcp::{Connections, End, Id};
 
 use super::XdpSockets;
 use crate::connections::Ending;
-use crate::share::share_of;
+use crate::share::Owners;
 use crate::state::ThreadState;
 use crate::wire::tcp::layer::{Broken, Layer, Rest};
 use crate::wire::tcp::places::Places;
-use crate::wire::xdp::{PastCounts, PastPart, Post};
+use crate::wire::xdp::{PastCounts, PastPart, Post, arrival_ns};
 
 /// Bytes that a layer takes at once: with those that it kept, they fit the room of a read.
 const PIECE_BYTES: usize = 1 << 16;
@@ -27,20 +26,20 @@ pub(super) fn transmit(
     tcp: &mut Connections,
     counts: &mut PastCounts,
 ) -> io::Result<()> {
-    let socket = past.sender();
     if tcp.has_segment() {
         let now_ns = clock::now_ns();
         while tcp.has_segment() {
+            let queue = past.queue_of(tcp.next_tag().unwrap_or_default() as usize);
             let write = |frame: &mut [u8]| {
                 let sent = tcp.poll_transmit(frame, now_ns);
                 sent.expect("a segment waits").frame_bytes
             };
-            if !socket.put(write, 0) {
+            if !past.sockets[queue].put(write, 0) {
                 break;
             }
         }
     }
-    if socket.waiting() > 0 {
+    for socket in past.sockets.iter_mut().filter(|socket| socket.waiting() > 0) {
         socket.flush(|_| counts.refused_segments += 1)?;
     }
     Ok(())
@@ -51,13 +50,14 @@ pub(super) fn serve_closed(
     past: &mut PastPart,
     tcp: &mut Connections,
     counts: &mut PastCounts,
+    owners: &Owners,
 ) -> io::Result<()> {
     let now_ns = clock::now_ns();
-    let (ports, threads, own, verifies) = (past.ports.clone(), past.threads, past.number, past.verifies);
-    let PastPart { sockets, post, read, .. } = &mut *past;
+    let (first_port, own, verifies) = (*past.ports.start(), past.number, past.verifies);
+    let PastPart { sockets, post, read, unstamped, .. } = &mut *past;
     let mut take = |post: Option<&mut Post>, frame: &[u8], arrived_ns| {
         let Some(parsed) = parse(frame) else { return };
-        let owner = owner(parsed.ends.to.port(), &ports, threads);
+        let owner = owner(owners, parsed.ends.to.port(), first_port);
         match post {
             Some(post) if owner != own => post.add(owner, frame, arrived_ns),
             _ if verifies && !parsed.verify() => counts.bad_checksums += 1,
@@ -69,8 +69,8 @@ pub(super) fn serve_closed(
     };
     for socket in sockets {
         let most = socket.receives();
-        let frames = socket.receive(most, |frame, bytes, arrived_ns| {
-            take(post.as_mut(), &frame[..bytes], arrived_ns);
+        let frames = socket.receive(most, |frame, bytes, stamp_ns| {
+            take(post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
             None
         });
         *read += frames as u64;
@@ -84,10 +84,9 @@ pub(super) fn serve_closed(
 }
 
 /// The thread to which a port belongs: it deals the same share of the ports at every address.
-fn owner(port: u16, ports: &RangeInclusive<u16>, threads: usize) -> usize {
-    let (first, count) = (usize::from(*ports.start()), ports.clone().count() as u64);
-    let number = usize::from(port).saturating_sub(first) as u64;
-    (0..threads).find(|thread| share_of(count, threads, *thread).contains(&number)).unwrap_or_default()
+#[inline]
+fn owner(owners: &Owners, port: u16, first_port: u16) -> usize {
+    owners.of(port.saturating_sub(first_port).into())
 }
 
 /// Reads what has arrived, does what is due, and writes what follows. Returns whether anything happened.
@@ -100,10 +99,11 @@ pub(super) fn turn<L: Layer>(
     let mut outcome = Ok(());
     // The places need the rest of what is here while frames are read.
     let mut queues = std::mem::take(&mut places.sockets.past.sockets);
-    let mut frames = 0;
+    let (mut frames, mut unstamped) = (0, 0);
     for queue in &mut queues {
         let most = queue.receives();
-        frames += queue.receive(most, |frame, bytes, arrived_ns| {
+        frames += queue.receive(most, |frame, bytes, stamp_ns| {
+            let arrived_ns = arrival_ns(stamp_ns, &mut unstamped);
             if outcome.is_ok() {
                 let taken = arrived(places, state, &frame[..bytes], arrived_ns, true);
                 outcome = taken.map(|is_news| happened |= is_news);
@@ -113,12 +113,14 @@ pub(super) fn turn<L: Layer>(
     }
     places.sockets.past.sockets = queues;
     places.sockets.past.read += frames as u64;
+    places.sockets.past.unstamped += unstamped;
     outcome?;
     if let Some(post) = &mut places.sockets.past.post {
         post.deliver();
     }
     happened |= read_post(places, state)?;
     happened |= time_out(places, state)?;
+    feed_starved(places, state)?;
     places.sockets.transmit()?;
     Ok(happened)
 }
@@ -153,6 +155,24 @@ fn time_out<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadStat
         }
     }
     Ok(happened)
+}
+
+/// Lets places write on that waited for memory of other connections, as far as there is some.
+fn feed_starved<L: Layer>(places: &mut Places<L, XdpSockets>, state: &mut ThreadState<'_>) -> io::Result<()> {
+    while places.sockets.tcp.has_send_room()
+        && let Some(flow) = places.sockets.starved.pop_front()
+    {
+        let awaits_room =
+            |places: &mut Places<L, XdpSockets>| places.connection(flow).is_some_and(|one| one.awaits_room);
+        if awaits_room(places) {
+            let now_ns = state.clock.since_start_ns(places.sockets.now_ns);
+            places.flush(state, flow, now_ns)?;
+            if awaits_room(places) && !places.sockets.tcp.has_send_room() {
+                places.sockets.starved.push_back(flow);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a place has this connection.
@@ -207,9 +227,9 @@ fn arrived<L: Layer>(
     is_own_queue: bool,
 ) -> io::Result<bool> {
     let Some(parsed) = parse(frame) else { return Ok(false) };
-    let XdpSockets { past, tcp, now_ns: clock_ns, counts, .. } = &mut places.sockets;
+    let XdpSockets { past, tcp, now_ns: clock_ns, counts, owners, .. } = &mut places.sockets;
     if let Some(post) = past.post.as_mut().filter(|_| is_own_queue) {
-        let owner = owner(parsed.ends.to.port(), &past.ports, past.threads);
+        let owner = owner(owners, parsed.ends.to.port(), *past.ports.start());
         if owner != past.number {
             post.add(owner, frame, arrived_ns);
             return Ok(false);
@@ -223,7 +243,7 @@ fn arrived<L: Layer>(
     // It is there until the next segment is taken.
     let more = if arrival.more_bytes > 0 { tcp.more().to_vec() } else { Vec::new() };
     let now_ns = state.clock.since_start_ns(*clock_ns);
-    let at_ns = if arrived_ns == 0 { now_ns } else { state.clock.since_start_ns(arrived_ns) };
+    let at_ns = state.clock.since_start_ns(arrived_ns);
     let (flow, id) = (arrival.tag as usize, arrival.connection);
     if arrival.is_established && has(places, flow, id) {
         established(places, state, flow, now_ns)?;
@@ -252,22 +272,4 @@ fn arrived<L: Layer>(
         broken(places, state, flow, kind, now_ns)?;
     }
     Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_belongs_to_the_thread_that_deals_it() {
-        let ports = 1024..=2000;
-        for threads in [1, 2, 3, 7] {
-            for thread in 0..threads {
-                let share = share_of(977, threads, thread);
-                for number in [share.start, share.end - 1] {
-                    assert_eq!(owner(1024 + number as u16, &ports, threads), thread);
-                }
-            }
-        }
-    }
 }

@@ -11,9 +11,9 @@ use kqps_stack::{Ends, parse};
 
 use crate::error::PlayError;
 use crate::plan::{Plan, UdpPlan};
-use crate::share::share_of;
+use crate::share::Owners;
 use crate::state::ThreadState;
-use crate::wire::xdp::{PastPart, Post, quiet};
+use crate::wire::xdp::{PastPart, Post, quiet, random_port};
 
 /// From the number of a flow, among all, to its address and port, and back by arithmetic.
 #[derive(Clone, Copy, Debug)]
@@ -79,20 +79,12 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// A port of these that has enough others after it, if they have enough.
-fn random_port(ports: RangeInclusive<u16>, needed: usize) -> u16 {
-    let (first, last) = ports.into_inner();
-    let latest = (usize::from(last) + 1).saturating_sub(needed).max(usize::from(first));
-    fastrand::u16(first..=latest as u16)
-}
-
 /// The flows of one thread.
 pub(super) struct Flows {
     numbers: Numbers,
     /// The number of the first, among those of all threads.
     first: usize,
-    /// Where the flows of each thread end.
-    ends: Box<[usize]>,
+    owners: Owners,
     flows: Box<[OneFlow]>,
     verifies: bool,
     /// Replies that were thrown away for a wrong checksum.
@@ -119,11 +111,10 @@ impl Flows {
             let longest = (way.mtu + link_bytes).saturating_sub(headers.header_bytes());
             OneFlow { headers, longest }
         };
-        let end = |thread: usize| share_of(plan.flows() as u64, plan.threads, thread).end as usize;
         Self {
             numbers,
             first,
-            ends: (0..plan.threads).map(end).collect(),
+            owners: Owners::new(plan.flows() as u64, plan.threads),
             flows: (first..first + count).map(flow).collect(),
             verifies: past.verifies,
             bad_checksums: 0,
@@ -148,21 +139,20 @@ impl Flows {
         headers.write(frame, query.len(), Sum::of(query).and_word(id))
     }
 
-    /// Books a frame that arrived at `at_ns`, or hands it to the thread that has its flow: `arrived_ns` is its time on
-    /// the monotonic clock, or 0.
+    /// Books a frame that arrived at this time of the monotonic clock, or hands it to the thread that has its flow.
     #[inline]
     pub(super) fn arrived(
         &mut self,
         state: &mut ThreadState<'_>,
         post: Option<&mut Post>,
         frame: &[u8],
-        (arrived_ns, at_ns): (u64, u64),
+        arrived_ns: u64,
     ) {
         let number = destination(frame).and_then(|(address, port)| self.numbers.of(address, port));
         let flow = number.and_then(|number| number.checked_sub(self.first));
         let Some(flow) = flow.filter(|flow| *flow < self.flows.len()) else {
             match (number, post) {
-                (Some(number), Some(post)) => post.add(self.owner(number), frame, arrived_ns),
+                (Some(number), Some(post)) => post.add(self.owners.of(number as u64), frame, arrived_ns),
                 _ => state.books.answers_nothing(1),
             }
             return;
@@ -171,16 +161,12 @@ impl Flows {
             Some(_) if self.verifies && !parse(frame).is_some_and(|parsed| parsed.verify()) => {
                 self.bad_checksums += 1;
             }
-            Some(reply) if !reply.is_empty() => state.books.arrived(flow, reply, at_ns),
+            Some(reply) if !reply.is_empty() => {
+                state.books.arrived(flow, reply, state.clock.since_start_ns(arrived_ns));
+            }
             // An empty datagram, or one that is not from the flow's target.
             _ => state.books.answers_nothing(1),
         }
-    }
-
-    /// The thread that has a flow.
-    #[cold]
-    fn owner(&self, number: usize) -> usize {
-        self.ends.partition_point(|end| *end <= number)
     }
 }
 
