@@ -127,12 +127,8 @@ impl Opened {
         let spare = if tcp.queries_per_connection.is_some() { PORTS_OF_CLOSED } else { PORTS_OF_KEPT };
         let needed = tcp.connections.saturating_mul(2).max(spare);
         let (ports, shared) = xdp::for_connections(&ephemeral::ports(), needed);
-        let asked = Asked {
-            device: tcp.device.as_deref(),
-            buffer_bytes: None,
-            protocols: Protocols::Tcp,
-            ports,
-        };
+        let asked =
+            Asked { device: tcp.device.as_deref(), buffer_bytes: None, protocols: Protocols::Tcp, ports };
         let client = tcp::client(tcp)?.map(Arc::new);
         let (parts, mut notes) = xdp::open(plan, &asked)?;
         notes.extend(shared);

@@ -98,7 +98,8 @@ fn ways_of_frames(device: &str, attached: &Attached, sockets: &[XdpSocket]) -> V
     let queues = if sockets.len() == 1 { "queue" } else { "queues" };
     let mut notes = vec![format!("frames pass the kernel at {device}, by {} {queues}", sockets.len())];
     if let Some(error) = attached.why_not_native() {
-        notes.push(format!("the program runs in the stack, since the driver of {device} refused it: {error}"));
+        notes
+            .push(format!("the program runs in the stack, since the driver of {device} refused it: {error}"));
     }
     if !sockets.iter().all(XdpSocket::is_zero_copy) {
         notes.push("frames are copied between the device and the player".into());
@@ -203,7 +204,9 @@ fn device(routes: &[Route], named: Option<&str>) -> Result<Device, PlayError> {
             Some(device) if routes.iter().any(|route| route.device != device.index) => {
                 let by = all.iter().find(|device| device.index == first);
                 let by = by.map_or("another device", |by| by.name.as_str());
-                Err(format!("--device {name}: the route to the targets is by {by}, and frames take no other way"))
+                Err(format!(
+                    "--device {name}: the route to the targets is by {by}, and frames take no other way"
+                ))
             }
             Some(device) => Ok(device),
             None => {
