@@ -16,7 +16,7 @@ use crate::shell;
 
 /// The words of these rows.
 const RATE: &str = "rings: the player's loop without a kernel";
-const INSTRUCTIONS: &str = "rings: instructions of the player's loop for a query and its reply";
+const INSTRUCTIONS: &str = "rings: instructions of both sides for a query and its reply";
 
 /// The least queries a second.
 const PER_S_LEAST: f64 = 1e7;
@@ -36,15 +36,6 @@ struct Turned {
     seconds: f64,
 }
 
-/// A program that counts instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counter {
-    /// The processor's own counter, by perf(1).
-    Perf,
-    /// An interpreter of instructions, by valgrind(1).
-    Callgrind,
-}
-
 /// The figures, and what this host cannot measure.
 pub(super) fn measure(
     bench: &Bench<'_>,
@@ -56,9 +47,12 @@ pub(super) fn measure(
         singles.push(by_clock(bench, blocks)?);
     }
     if is_wanted(INSTRUCTIONS) {
-        match Counter::choose() {
-            Ok(counter) => singles.push(by_count(bench, counter)?),
-            Err(reason) => skipped.push(Skipped { what: INSTRUCTIONS, reason }),
+        if counts_instructions() {
+            singles.push(by_count(bench)?);
+        } else {
+            let reason =
+                "perf(1) counts no instructions here: it is missing, or the processor shows no counter";
+            skipped.push(Skipped { what: INSTRUCTIONS, reason: reason.into() });
         }
     }
     Ok((singles, skipped))
@@ -82,13 +76,13 @@ fn by_clock(bench: &Bench<'_>, blocks: u32) -> Result<Single> {
     })
 }
 
-fn by_count(bench: &Bench<'_>, counter: Counter) -> Result<Single> {
+fn by_count(bench: &Bench<'_>) -> Result<Single> {
     let [few, many] = if bench.is_short { COUNTED_SHORT } else { COUNTED };
-    let (least, most) = (counter.instructions(bench, few)?, counter.instructions(bench, many)?);
-    ensure!(most > least, "{} counts {least} instructions for {few}, and {most} for {many}", counter.name());
+    let (least, most) = (instructions(bench, few)?, instructions(bench, many)?);
+    ensure!(most > least, "perf counts {least} instructions for {few}, and {most} for {many}");
     let each = (most - least) as f64 / (many - few) as f64;
     Ok(Single {
-        what: format!("{INSTRUCTIONS}, by {}", counter.name()),
+        what: INSTRUCTIONS.into(),
         unit: Unit::Instructions,
         found: Spread::of([each].into_iter()),
         target: Target::Reported,
@@ -103,54 +97,22 @@ impl Turned {
     }
 }
 
-impl Counter {
-    /// The best counter of this host, or why there is none.
-    fn choose() -> Result<Self, String> {
-        let of_nothing = || {
-            let perf = shell::find("perf")?;
-            let mut command = Command::new(perf);
-            let counted =
-                command.args(["stat", "-x", ",", "-e", EVENT, "true"]).stdin(Stdio::null()).output();
-            of_perf(&String::from_utf8_lossy(&counted.ok()?.stderr))
-        };
-        if of_nothing().is_some() {
-            return Ok(Self::Perf);
-        }
-        match shell::find("valgrind") {
-            Some(_) => Ok(Self::Callgrind),
-            None => Err("perf counts no instructions here, and valgrind is missing".to_owned()),
-        }
-    }
+/// Whether perf(1) is here and has a counter.
+fn counts_instructions() -> bool {
+    let counted = || {
+        let mut command = Command::new(shell::find("perf")?);
+        let counted = command.args(["stat", "-x", ",", "-e", EVENT, "true"]).stdin(Stdio::null()).output();
+        of_perf(&String::from_utf8_lossy(&counted.ok()?.stderr))
+    };
+    counted().is_some()
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Perf => "perf stat",
-            Self::Callgrind => "callgrind",
-        }
-    }
-
-    /// The instructions of the program in user mode, for so many queries.
-    fn instructions(self, bench: &Bench<'_>, queries: u64) -> Result<u64> {
-        let missing = || format!("{} is missing", self.name());
-        let command = match self {
-            Self::Perf => {
-                let mut command = Command::new(shell::find("perf").with_context(missing)?);
-                command.args(["stat", "-x", ",", "-e", EVENT]).arg(bench.rings);
-                command
-            }
-            Self::Callgrind => {
-                let mut command = Command::new(shell::find("valgrind").with_context(missing)?);
-                command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(bench.rings);
-                command
-            }
-        };
-        let (_, said) = turn(bench, &command, queries)?;
-        let count = match self {
-            Self::Perf => of_perf(&said),
-            Self::Callgrind => of_callgrind(&said),
-        };
-        count.with_context(|| format!("{} counted nothing: {said:?}", self.name()))
-    }
+/// The instructions of both threads of the program in user mode, for so many queries.
+fn instructions(bench: &Bench<'_>, queries: u64) -> Result<u64> {
+    let mut command = Command::new(shell::find("perf").context("perf is missing")?);
+    command.args(["stat", "-x", ",", "-e", EVENT]).arg(bench.rings);
+    let (_, said) = turn(bench, &command, queries)?;
+    of_perf(&said).with_context(|| format!("perf counted nothing: {said:?}"))
 }
 
 /// Instructions in user mode.
@@ -160,12 +122,6 @@ const EVENT: &str = "instructions:u";
 fn of_perf(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains(EVENT))?;
     line.split(',').next()?.trim().parse().ok()
-}
-
-/// The count in a line of callgrind: `==7== Collected : 123456`.
-fn of_callgrind(said: &str) -> Option<u64> {
-    let line = said.lines().find(|line| line.contains("Collected :"))?;
-    line.rsplit(' ').find(|word| !word.is_empty())?.parse().ok()
 }
 
 /// Runs the program, which `command` starts, with so many queries. Returns what it prints on its two outputs.
@@ -188,10 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_from_either_program() {
+    fn counts_are_read_from_perf() {
         assert_eq!(of_perf("98765,,instructions:u,1000,100.00,,\n"), Some(98_765));
         assert_eq!(of_perf("<not supported>,,instructions:u,0,100.00,,\n"), None);
-        assert_eq!(of_callgrind("==7== Events    : Ir\n==7== Collected : 4567890\n==7==\n"), Some(4_567_890));
-        assert_eq!(of_callgrind("==7== nothing"), None);
     }
 }
