@@ -184,7 +184,7 @@ impl Seen {
         let (name, tail) = question.split_at(question.len().saturating_sub(QUESTION_TAIL_BYTES));
         let rtype = tail.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes));
         let expected = match (kind, query.expected_answer) {
-            // The rcode is the same, so that the answer itself must be told apart.
+            // The rcode is the same, so that the answers themselves must differ.
             (Kind::Answer, Some(digest)) => {
                 format!("{}, digest {:016x}", dataset.expected(self.query), digest.number())
             }

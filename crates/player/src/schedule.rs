@@ -53,12 +53,12 @@ impl Schedule {
 
     /// A schedule of `rate_qps` queries per second in the mean, whose caller knows when each is due and says so with
     /// [`Self::tell`].
-    pub fn told(rate_qps: f64, next_due_ns: u64) -> Self {
+    pub fn given(rate_qps: f64, next_due_ns: u64) -> Self {
         let schedule = Self::new(rate_qps, 1, 0, Arrivals::Captured, 0);
         Self { next_due_ns, ..schedule }
     }
 
-    /// Sets when the next query is due, in a schedule that is told so.
+    /// Sets when the next query is due, in a schedule whose times are given.
     #[inline]
     pub fn tell(&mut self, next_due_ns: u64) {
         self.next_due_ns = next_due_ns;
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_schedule_that_is_told_keeps_to_that_and_has_a_mean_period() {
-        let mut schedule = Schedule::told(1_000.0, 7);
+        let mut schedule = Schedule::given(1_000.0, 7);
         assert_eq!((schedule.take(), schedule.next_due_ns()), (7, 7));
         schedule.tell(1_000_007);
         assert_eq!((schedule.next_due_ns(), schedule.due_after_ns(7)), (1_000_007, 1_000_007));

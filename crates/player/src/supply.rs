@@ -41,7 +41,7 @@ impl<'a> Supply<'a> {
         Self::of(Source::Walk(walk), dataset, pace, stop_at_ns, lag_allowed_ns)
     }
 
-    /// The queries of a capture that are the thread's own. A schedule of `pace` is told when they are due.
+    /// The queries of a capture that are the thread's own. A schedule of `pace` gets the times at which they are due.
     pub(crate) fn captured(
         dataset: &'a Dataset,
         cursor: Cursor<'a>,

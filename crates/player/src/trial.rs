@@ -363,7 +363,7 @@ fn pace(plan: &Plan, dataset: &Dataset, number: usize, capture: Option<&Cursor<'
     match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
             let schedule = if let Some(capture) = capture {
-                Schedule::told(rate_qps / threads as f64, capture.next_due_ns())
+                Schedule::given(rate_qps / threads as f64, capture.next_due_ns())
             } else {
                 let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
                 Schedule::new(rate_qps, threads, turn, arrivals, plan.seed)

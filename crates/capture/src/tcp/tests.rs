@@ -143,7 +143,7 @@ fn asked(id: u16) -> Vec<u8> {
 }
 
 /// A reply after its length, 32 bytes in all.
-fn told(id: u16) -> Vec<u8> {
+fn replied(id: u16) -> Vec<u8> {
     framed(&reply(id, 30))
 }
 
@@ -153,7 +153,7 @@ fn a_connection_from_syn_to_fin() {
     wire.connect();
     assert_eq!(wire.take(wire.query(1, &[])), Err(Why::TcpControl));
     assert_eq!(wire.take(wire.query(1, &asked(7))), Ok(1));
-    assert_eq!(wire.take(wire.reply(1001, &told(7))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1001, &replied(7))), Ok(1));
     assert_eq!(wire.take(Segment { fin: true, ..wire.query(33, &[]) }), Err(Why::TcpControl));
     assert_eq!(wire.take(Segment { fin: true, ..wire.reply(1033, &[]) }), Err(Why::TcpControl));
     assert_eq!(wire.take(wire.query(34, &[])), Err(Why::TcpControl));
@@ -241,10 +241,10 @@ fn bytes_that_are_no_messages_end_a_direction_until_one_begins() {
     // A length of less than a header; then a reply to a server; then bytes of another protocol.
     assert_eq!(wire.take(wire.query(1, &[0, 11, 1])), Err(Why::BadMessage));
     assert_eq!(wire.take(wire.query(4, &asked(1))), Ok(1));
-    assert_eq!(wire.take(wire.query(36, &[asked(2), told(3)].concat())), Ok(1));
-    assert_eq!(wire.take(wire.query(100, &told(4))), Err(Why::TcpGap));
+    assert_eq!(wire.take(wire.query(36, &[asked(2), replied(3)].concat())), Ok(1));
+    assert_eq!(wire.take(wire.query(100, &replied(4))), Err(Why::TcpGap));
     assert_eq!(wire.take(wire.query(132, b"GET / HTTP/1.1\r\n\r\n")), Err(Why::TcpGap));
     assert_eq!(wire.take(wire.query(150, &asked(5))), Ok(1));
-    assert_eq!(wire.take(wire.query(182, &told(6)[..9])), Err(Why::BadMessage));
+    assert_eq!(wire.take(wire.query(182, &replied(6)[..9])), Err(Why::BadMessage));
     assert_eq!(wire.ids(), [1, 2, 5]);
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::clients::{ClientKey, address_bytes};
 
-/// The most servers that are told apart.
+/// The most servers that are counted one by one.
 pub(super) const SERVERS_MOST: usize = 64;
 
 /// The addresses of servers, the one that was asked last in the first place.

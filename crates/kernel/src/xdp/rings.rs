@@ -70,7 +70,7 @@ impl<E: Entry> Shared<E> {
         unsafe { self.read.as_ref() }
     }
 
-    /// Whether the kernel wants to be told of new entries by a system call.
+    /// Whether the kernel wants a system call for new entries.
     #[inline]
     fn needs_wakeup(&self) -> bool {
         // SAFETY: as above.
@@ -168,7 +168,7 @@ impl<E: Entry> Outgoing<E> {
         self.ring.read().load(Ordering::Acquire) == self.written
     }
 
-    /// Whether the kernel wants to be told of new entries by a system call.
+    /// Whether the kernel wants a system call for new entries.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()

@@ -11,7 +11,7 @@ use crate::share::share_of;
 /// The flow of a query that may go by any.
 pub(crate) const ANY: u32 = u32::MAX;
 
-/// Sockets of one thread are told apart by so many addresses at most: as many tables of IDs has each of them.
+/// The most tables of IDs of one socket. The address of a client selects its table.
 pub(crate) const TOGETHER_MOST: usize = 1024;
 
 /// The least spare flows of a thread with places.
@@ -267,7 +267,7 @@ mod tests {
                 let of_thread = seats.iter().filter(|(owner, ..)| *owner == thread).count();
                 assert!(of_thread.abs_diff(5000 / threads) < 250, "{of_thread} of thread {thread}");
             }
-            // The table of IDs is told by the address.
+            // The address selects the table of IDs.
             for client in 0..5000 {
                 assert_eq!(flows.flow(client) % 4, crowd.address(client).unwrap() % 4);
             }

@@ -57,8 +57,8 @@ fn a_direction_is_seen_from_the_middle() {
     assert_eq!(wire.take(wire.query(5_000, &middle)), Err(Why::TcpGap));
     assert_eq!(wire.take(wire.query(5_000 + middle.len() as u32, &asked(3))), Ok(1));
     // The other direction begins by itself, here with the first half of a reply.
-    assert_eq!(wire.take(wire.reply(9_000, &told(3)[..20])), Err(Why::TcpPart));
-    assert_eq!(wire.take(wire.reply(9_020, &told(3)[20..])), Ok(1));
+    assert_eq!(wire.take(wire.reply(9_000, &replied(3)[..20])), Err(Why::TcpPart));
+    assert_eq!(wire.take(wire.reply(9_020, &replied(3)[20..])), Ok(1));
     assert_eq!(wire.ids(), [3, 3]);
 }
 

@@ -49,7 +49,7 @@ fn a_flood_of_syns_pushes_out_no_connection_with_messages() {
     }
     assert!(wire.closed().iter().all(|(connection, _)| *connection != 0));
     client(&mut wire, 0);
-    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1001, &replied(1))), Ok(1));
     assert_eq!(wire.take(wire.query(33, &asked(2))), Ok(1));
     assert_eq!(wire.streams.connections, 100);
 }

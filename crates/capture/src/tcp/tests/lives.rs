@@ -58,7 +58,7 @@ fn a_client_that_has_sent_its_fin_still_gets_replies() {
     let mut wire = Wire::new();
     wire.connect();
     assert_eq!(wire.take(Segment { fin: true, ..wire.query(1, &asked(1)) }), Ok(1));
-    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1001, &replied(1))), Ok(1));
     assert_eq!(wire.seen().len(), 2);
     assert_eq!(wire.take(Segment { fin: true, ..wire.reply(1033, &[]) }), Err(Why::TcpControl));
     assert_eq!(wire.closed(), [(0, wire.now_ns)]);
@@ -96,7 +96,7 @@ fn what_comes_after_the_end_begins_no_connection() {
     assert_eq!(wire.seen().len(), 2);
     assert_eq!(wire.take(wire.query(1, &asked(1))), Err(Why::TcpRepeated));
     assert_eq!(wire.take(wire.query(33, &asked(2))), Err(Why::TcpGap));
-    assert_eq!(wire.take(wire.reply(1001, &told(1))), Err(Why::TcpGap));
+    assert_eq!(wire.take(wire.reply(1001, &replied(1))), Err(Why::TcpGap));
     assert_eq!(wire.take(Segment { fin: true, ..wire.query(33, &[]) }), Err(Why::TcpControl));
     assert_eq!(wire.syn(0), Err(Why::TcpControl));
     assert_eq!((wire.seen(), wire.streams.connections), (vec![], 1));
@@ -135,7 +135,7 @@ fn a_syn_begins_another_connection_between_the_same_ends() {
 #[test]
 fn a_syn_begins_another_connection_after_one_seen_from_the_middle_or_closed() {
     let mut wire = Wire::new();
-    assert_eq!(wire.take(wire.reply(9_000, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.reply(9_000, &replied(1))), Ok(1));
     wire.connect();
     assert_eq!(wire.closed().len(), 1);
     assert_eq!(wire.take(Segment { rst: true, ..wire.reply(1001, &[]) }), Err(Why::TcpControl));
@@ -150,10 +150,10 @@ fn a_syn_that_comes_after_its_first_bytes_belongs_to_them() {
     let mut wire = Wire::new();
     assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
     assert_eq!(wire.syn(0), Err(Why::TcpControl));
-    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1001, &replied(1))), Ok(1));
     assert_eq!(wire.syn_ack(1000), Err(Why::TcpControl));
     assert_eq!(wire.take(wire.query(33, &asked(2))), Ok(1));
-    assert_eq!(wire.take(wire.reply(1033, &told(2))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1033, &replied(2))), Ok(1));
     assert_eq!((wire.ids(), wire.streams.connections), (vec![1, 1, 2, 2], 1));
 }
 
@@ -206,6 +206,6 @@ fn segments_without_payload_keep_a_connection() {
         assert_eq!(wire.take(wire.reply(1001, &[])), Err(Why::TcpControl));
     }
     assert!(wire.closed().is_empty());
-    assert_eq!(wire.take(wire.reply(1001, &told(1))), Ok(1));
+    assert_eq!(wire.take(wire.reply(1001, &replied(1))), Ok(1));
     assert_eq!(wire.streams.connections, 1);
 }

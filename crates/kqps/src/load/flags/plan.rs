@@ -154,7 +154,7 @@ impl PlayerArgs {
         if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
             return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
         }
-        // With one query to a connection any place takes it, whoever its client is.
+        // With one query to a connection any place takes the queries of any client.
         let any_place = !is_quic && self.connections.have_one_query();
         if captured.is_some() && !any_place {
             self.check_clients_decide()?;

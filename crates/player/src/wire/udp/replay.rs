@@ -24,7 +24,7 @@ pub(super) struct Clients<'a> {
     /// The addresses that clients are mapped to; `None` if the kernel chooses.
     sources: Option<Sources>,
     targets: Box<[Address]>,
-    /// Flows of each socket, a power of two. The number of a client's address tells them apart.
+    /// Flows of each socket, a power of two. The number of a client's address selects one.
     together: usize,
     /// The client of each outstanding query, by flow and by the slot of its ID. A flow has as many slots as its table
     /// in the books, a power of two.
