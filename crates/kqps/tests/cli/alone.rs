@@ -108,23 +108,35 @@ within_s = 1
     std::fs::write(&apt_get, format!("#!/bin/sh\ntouch {}\n", called.display())).unwrap();
     std::fs::set_permissions(&apt_get, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
-    let run = |more: &[&str]| {
+    let kqps = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
         command.args(["run", "--subject", "./absent.toml", "--echo", "mmsg", "--records", "200"]).args(more);
-        command.current_dir(folder.path()).stdin(Stdio::null());
-        let output = command.env("KQPS_INSTALL_SUBJECTS", "debian").env("PATH", &path).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.env("KQPS_INSTALL_SUBJECTS", "debian").env("PATH", &path);
+        command
     };
-    let (_, said) = run(&["--budget", "20s", "--out", "out", "--no-install"]);
+    // What it says before it measures anything.
+    let first_words = |more: &[&str], last: &str| {
+        let mut child = kqps(more).spawn().unwrap();
+        let (mut said, mut lines) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
+        while !said.contains(last) {
+            assert!(lines.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        said
+    };
+    let said = first_words(&["--budget", "20s", "--out", "out", "--no-install"], "lies in");
     assert!(said.contains("Not measured, since not installed: no-such-package-of-kqps"), "{said}");
     assert!(said.contains("apt install no-such-package-of-kqps"), "{said}");
     assert!(!called.exists(), "apt-get was started: {said}");
     // kqps installs nothing for a run that cannot begin.
     for (budget, folder) in [("1s", "other"), ("20s", "out")] {
-        let (status, said) = run(&["--budget", budget, "--out", folder]);
+        let output = kqps(&["--budget", budget, "--out", folder]).output().unwrap();
+        let (status, said) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
         assert!(status == Some(2) && !called.exists(), "{budget} {folder}: {status:?} {said}");
     }
-    let (_, said) = run(&["--budget", "20s", "--out", "third"]);
+    let said = first_words(&["--budget", "20s", "--out", "third"], "lies in");
     if std::path::Path::new("/etc/debian_version").exists() && crate::load::trouble::is_root() {
         assert!(called.exists(), "{said}");
         assert!(said.contains("These packages are missing: no-such-package-of-kqps"), "{said}");

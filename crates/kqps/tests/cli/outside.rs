@@ -213,14 +213,27 @@ command = ["sh", "-c", '''printf 'loud version <i>9</i>\033[31m\377\342\200\256\
 after = "version "
 "#;
 
-/// Runs `LOUD`, with `end` at the end of its start command. Returns the run's folder and the output.
-fn loud(end: &str) -> (TempDir, Output) {
+/// A study of it, whose trials are short.
+const OF_LOUD: &str = r#"
+name = "of-loud"
+title = "Loud"
+question = "Is it text?"
+source = "a test"
+repetitions = 1
+load = { closed_s = 0.1 }
+[[experiment]]
+name = "one"
+title = "One"
+subjects = ["./loud.toml"]
+"#;
+
+/// Runs `LOUD`, with `end` at the end of its start command, as these words say. Returns the run's folder and the output.
+fn loud(end: &str, words: &[&str]) -> (TempDir, Output) {
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("loud.toml");
-    fs::write(&file, LOUD.replace("END", end)).unwrap();
-    let mut command: Command =
-        kqps(&["run", "--budget", "25s", "--records", "200", "--seed", "5", "--echo", "mmsg", "--subject"]);
-    let output = command.arg(&file).arg("--out").arg(folder.path().join("out")).output().unwrap();
+    fs::write(folder.path().join("loud.toml"), LOUD.replace("END", end)).unwrap();
+    fs::write(folder.path().join("study.toml"), OF_LOUD).unwrap();
+    let mut command: Command = kqps(&["run", "--records", "200", "--seed", "5", "--out", "out"]);
+    let output = command.args(words).current_dir(folder.path()).output().unwrap();
     (folder, output)
 }
 
@@ -229,11 +242,17 @@ fn a_subject_that_prints_anything_is_measured_and_shown_as_text() {
     let program = env!("CARGO_BIN_EXE_kqps");
     let serve = format!("exec {program} serve echo --listen 127.0.0.1:{{port}} --threads {{workers}}");
     let last_words = r"\x1b[31mred\x1b[0m \x1b]0;title\x07 \x00";
-    for (end, printed, on_page) in [
-        (serve.as_str(), r"<i>9</i>\x1b[31m", r"\x1b[31m"),
-        ("exit 9; : {port}", "\\x1b[31m<b>Loud</b> & \\u{202e}\"co\" ended with status 9", last_words),
+    let search = ["--subject", "./loud.toml", "--echo", "mmsg", "--budget", "25s"];
+    for (words, end, printed, on_page) in [
+        (&search[..], serve.as_str(), r"<i>9</i>\x1b[31m", r"\x1b[31m"),
+        (
+            &["study.toml"],
+            "exit 9; : {port}",
+            "\\x1b[31m<b>Loud</b> & \\u{202e}\"co\" ended with status 9",
+            last_words,
+        ),
     ] {
-        let (folder, output) = loud(end);
+        let (folder, output) = loud(end, words);
         let (words, error) = plain(&output);
         let on_one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(on_one_line.contains(printed), "{words}{error}");
