@@ -51,7 +51,11 @@ fn killed(bench: &Bench, kind: Kind, more: &[&str]) -> Result<()> {
 fn wait_until_answering(echo: &Running) -> Result<()> {
     let (before_s, deadline) = (echo.cpu_s()?, Instant::now() + ANSWERS_WITHIN);
     while echo.cpu_s()? < before_s + ANSWERING_S {
-        ensure!(Instant::now() < deadline, "the echo was asked nothing within {} s", ANSWERS_WITHIN.as_secs());
+        ensure!(
+            Instant::now() < deadline,
+            "the echo was asked nothing within {} s",
+            ANSWERS_WITHIN.as_secs()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
