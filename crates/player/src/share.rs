@@ -31,6 +31,15 @@ impl Owners {
         Self { ends: (0..threads).map(|thread| share_of(whole, threads, thread).end).collect() }
     }
 
+    /// The owners of parts in a row, of which each thread has this many.
+    pub(crate) fn of_counts(counts: impl Iterator<Item = usize>) -> Self {
+        let end = |upto: &mut u64, count: usize| {
+            *upto += count as u64;
+            Some(*upto)
+        };
+        Self { ends: counts.scan(0, end).collect() }
+    }
+
     /// The thread that has the part with this number. What is beyond the whole is the first one's.
     #[inline]
     pub(crate) fn of(&self, number: u64) -> usize {
@@ -96,6 +105,8 @@ mod tests {
             }
             assert_eq!(owners.of(977), 0);
         }
+        let owners = Owners::of_counts([2, 0, 1].into_iter());
+        assert_eq!([0, 1, 2, 3].map(|number| owners.of(number)), [0, 0, 2, 0]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::thread::Signals;
 use tcp::TcpIo;
 use udp::UdpIo;
 use udp::sockets::Sockets;
-use udp::xdp::flows::Numbers;
+use udp::xdp::numbers::Numbers;
 use xdp::{Asked, PastPart};
 
 /// The fewest ports past the kernel, if connections are closed and opened again, or only if they break.
@@ -222,7 +222,12 @@ impl Part {
             }
             (Carrier::UdpPast(past, numbers), _) => {
                 let past = past.take().expect("a thread plays once");
-                udp::xdp::play((past, *numbers), flows, plan, state, signals)
+                match &team.replay {
+                    Some(replay) => {
+                        udp::xdp::play_replay((past, *numbers), (replay, flows), plan, state, signals)
+                    }
+                    None => udp::xdp::play((past, *numbers), flows, plan, state, signals),
+                }
             }
             (Carrier::TcpPast(past, client), Wire::Tcp(tcp)) => {
                 let past = past.take().expect("a thread plays once");

@@ -41,7 +41,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
             "--arrivals captured is for captures, such as -d FILE.pcap; leave it out".into()
         }
         PlanError::ReplayIo(io) => format!(
-            "--io {io} does not replay captures over udp, where each client has an address: expected auto or mmsg"
+            "--io {io} does not replay captures over udp, where each client has an address: expected auto, mmsg or xdp"
         ),
         PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
@@ -56,7 +56,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::EmptyWindow { .. }
         | PlanError::NoCapture
         | PlanError::UnplannedCapture
-        | PlanError::ReplayConnectionsIo(_)
+        | PlanError::LanesPast
         | PlanError::LaneThreads { .. }
         | PlanError::Lane(_)
         | PlanError::LaneConnections(_)

@@ -67,12 +67,12 @@ pub enum PlanError {
     #[error("the queries are a capture: the plan does not say how to replay it")]
     UnplannedCapture,
     #[error(
-        "the I/O `{0}` does not replay captures over udp, where each client has an address: expected auto or mmsg, or \
-         no `player.io`"
+        "the I/O `{0}` does not replay captures over udp, where each client has an address: expected auto, mmsg or \
+         xdp, or no `player.io`"
     )]
     ReplayIo(&'static str),
-    #[error("--io {0} does not replay captures over connections: expected auto, epoll or uring")]
-    ReplayConnectionsIo(&'static str),
+    #[error("past the kernel the queries of a capture go by one transport: give a target such as udp://ADDR")]
+    LanesPast,
     #[error("lanes with {of_lanes} threads, and {threads} threads in all: expected as many")]
     LaneThreads { of_lanes: usize, threads: usize },
     #[error(
@@ -145,11 +145,16 @@ impl Plan {
             return if needs_capture { Err(PlanError::NoReplay) } else { Ok(()) };
         };
         let ReplayPlan { from, to, speed, repeat, pile, .. } = *replay;
+        let is_past = |wire: &Wire| match wire {
+            Wire::Udp(udp) => udp.io == Io::Xdp,
+            Wire::Tcp(tcp) => tcp.io == Io::Xdp,
+            Wire::Quic(_) | Wire::Captured(_) => false,
+        };
         let refused = self.wire.each().into_iter().find_map(|wire| match wire {
-            Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg) => {
+            _ if is_past(wire) && matches!(self.wire, Wire::Captured(_)) => Some(PlanError::LanesPast),
+            Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg | Io::Xdp) => {
                 Some(PlanError::ReplayIo(udp.io.name()))
             }
-            Wire::Tcp(tcp) if tcp.io == Io::Xdp => Some(PlanError::ReplayConnectionsIo(tcp.io.name())),
             _ => None,
         });
         let end = to.unwrap_or(Duration::MAX);
@@ -385,11 +390,12 @@ mod tests {
             Err(PlanError::EmptyWindow { from: second, to: second })
         );
         assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Gso, 1)), Err(PlanError::ReplayIo("gso")));
-        assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Xdp, 1)), Err(PlanError::ReplayIo("xdp")));
-        assert_eq!(replayed(|plan, _| plan.wire = udp(Io::Mmsg, 1)), Ok(()));
+        for io in [Io::Mmsg, Io::Xdp] {
+            assert_eq!(replayed(|plan, _| plan.wire = udp(io, 1)), Ok(()));
+        }
         let past = || Wire::Tcp(TcpPlan { io: Io::Xdp, ..tcp_plan(1) });
-        let refused = Err(PlanError::ReplayConnectionsIo("xdp"));
-        assert_eq!(replayed(|plan, _| plan.wire = past()), refused);
+        let refused = Err(PlanError::LanesPast);
+        assert_eq!(replayed(|plan, _| plan.wire = past()), Ok(()));
         let lane = || vec![Lane { carried: Carried::Tcp, wire: past(), threads: 1 }];
         assert_eq!(replayed(|plan, _| plan.wire = Wire::Captured(lane())), refused);
         let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Captured, window: None };

@@ -2,6 +2,7 @@
 //! `match` picks the loop, once per thread, before the trial begins. The loops share the
 //! [`ThreadState`], for what to send and what arrived, and the `PlayerThread`, for when to sleep and when to end.
 
+mod askers;
 mod gso;
 pub(super) mod look;
 mod mmsg;

@@ -87,6 +87,11 @@ impl Ports {
         Self { all: own.into(), sources, of_each_address }
     }
 
+    /// The same for the clients of a replay.
+    pub(super) fn of_clients_of_thread(own: Vec<u16>, of_each_address: usize, plan: &Plan) -> Self {
+        Self { of_each_address, ..Self::of_clients(own, plan, (0, 1)) }
+    }
+
     /// How many ports of each address are dealt, by all threads together.
     pub(super) fn of_each_address(&self) -> usize {
         self.of_each_address

@@ -164,7 +164,11 @@ impl Sockets for XdpSockets {
         let all: Vec<u16> = self.past.ports.clone().collect();
         let own = share_of(all.len() as u64, self.past.threads, self.past.number);
         let own = all[own.start as usize..own.end as usize].to_vec();
-        Some(Ports::of_thread(own, all.len(), plan, flows))
+        Some(if plan.replay.is_some() {
+            Ports::of_clients_of_thread(own, all.len(), plan)
+        } else {
+            Ports::of_thread(own, all.len(), plan, flows)
+        })
     }
 
     fn connect(

@@ -10,10 +10,11 @@ use kqps_kernel::errno::EMSGSIZE;
 use kqps_kernel::udp::{DATAGRAM_BYTES, UdpSocket};
 use kqps_message::header;
 
+use super::askers::Askers;
 use super::polling::unsettled;
 use super::receive::receive_each;
 use super::thread::{UdpThread, write_query};
-use crate::books::{Due, Origin};
+use crate::books::Due;
 use crate::plan::BURST_MOST;
 use crate::replay::crowd::Crowd;
 use crate::sources::Sources;
@@ -26,9 +27,7 @@ pub(super) struct Clients<'a> {
     targets: Box<[Address]>,
     /// Flows of each socket, a power of two. The number of a client's address selects one.
     together: usize,
-    /// The client of each outstanding query, by flow and by the slot of its ID. A flow has as many slots as its table
-    /// in the books, a power of two.
-    asked: Box<[Vec<u32>]>,
+    askers: Askers,
 }
 
 impl<'a> Clients<'a> {
@@ -39,31 +38,13 @@ impl<'a> Clients<'a> {
         (flows, together): (usize, usize),
         slots: usize,
     ) -> Self {
-        Self { crowd, sources, targets, together, asked: vec![vec![0; slots]; flows].into() }
+        Self { crowd, sources, targets, together, askers: Askers::new(flows, slots) }
     }
 
     /// The target of a client. It asks the same one for the whole trial.
     #[inline]
     fn target(&self, client: u32) -> &Address {
         &self.targets[client as usize % self.targets.len()]
-    }
-
-    /// Notes whose query a flow has sent with this ID. The flow's table has this many slots.
-    #[inline]
-    fn note(&mut self, origin: &Origin, id: u16, slots: usize) {
-        let asked = &mut self.asked[origin.flow];
-        if asked.len() < slots {
-            grow(asked, slots);
-        }
-        let slot = usize::from(id) & (asked.len() - 1);
-        asked[slot] = origin.client;
-    }
-
-    /// The client of the query that a flow has sent with this ID.
-    #[inline]
-    fn client_of(&self, flow: usize, id: u16) -> u32 {
-        let asked = &self.asked[flow];
-        asked[usize::from(id) & (asked.len() - 1)]
     }
 
     /// Writes each query of a burst as a message from the address of its client.
@@ -77,7 +58,7 @@ impl<'a> Clients<'a> {
             let to = self.target(origin.client);
             let query = queries.add_from(to, from.as_ref(), usize::from(due.bytes), None);
             write_query(&thread.state, due, query);
-            self.note(origin, due.key, thread.state.books.slots_of(origin.flow));
+            self.askers.note(origin, due.key, thread.state.books.slots_of(origin.flow));
         }
     }
 
@@ -91,18 +72,9 @@ impl<'a> Clients<'a> {
         };
         let table = address.map_or(0, |address| address as usize & (self.together - 1));
         let flow = socket * self.together + table;
-        let client = self.client_of(flow, header::id(reply.bytes)?);
+        let client = self.askers.client_of(flow, header::id(reply.bytes)?);
         let is_theirs = self.crowd.address(client) == address && reply.from == *self.target(client);
         is_theirs.then_some(flow)
-    }
-}
-
-/// Makes room for the clients of this many queries, a power of two.
-#[cold]
-fn grow(asked: &mut Vec<u32>, slots: usize) {
-    // An ID has either the slot that it had, or the one as far in the other half.
-    while asked.len() < slots {
-        asked.extend_from_within(..);
     }
 }
 

@@ -6,7 +6,9 @@
 //! Replies carry the time at which the program on the device selected them, or at which they were read if the driver
 //! has no room for that.
 
-pub(in crate::wire) mod flows;
+mod clients;
+mod flows;
+pub(in crate::wire) mod numbers;
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,24 +18,67 @@ use kqps_kernel::errno::{EBUSY, EMSGSIZE};
 use kqps_kernel::xdp::XdpSocket;
 
 use super::thread::{WOULD_BLOCK, taken_up_ns};
-use crate::books::Due;
+use crate::books::{Books, Due};
 use crate::error::PlayError;
 use crate::plan::{BURST_MOST, Plan};
 use crate::record::ThreadResult;
+use crate::replay::Replayed;
 use crate::state::ThreadState;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread, Signals, TICK_NS};
-use crate::wire::xdp::{IO, PastCounts, PastPart, ROOM_NAP_NS, arrival_ns};
-use flows::{Flows, Numbers};
+use crate::wire::xdp::{IO, PastCounts, PastPart, Post, ROOM_NAP_NS, Way, arrival_ns};
+use clients::Clients;
+use flows::Flows;
+use numbers::Numbers;
 
 /// Frames that one look reads from a queue between ticks, so that due queries do not wait for long.
 const LOOK_MOST: usize = 256;
 
-type XdpThread<'a> = PlayerThread<'a, XdpWire>;
+type XdpThread<'a, E> = PlayerThread<'a, XdpWire<E>>;
 
-/// The queues and flows of one thread.
-struct XdpWire {
+/// The ends of a thread's queries on this host: its flows, or the clients of a replay.
+trait Endpoints {
+    /// One of them.
+    type End;
+
+    /// That of the query with this number in the burst of a flow.
+    fn of_query(&self, books: &Books, flow: usize, number: usize) -> Self::End;
+
+    /// Its flow.
+    fn flow(end: &Self::End) -> usize;
+
+    /// Whether a query of so many bytes fits a frame.
+    fn has_room(&self, end: &Self::End, query_bytes: usize) -> bool;
+
+    /// Writes the frame of a query with this ID. Returns its length.
+    fn write(&self, end: &Self::End, frame: &mut [u8], query: &[u8], id: u16) -> usize;
+
+    /// Notes that a query with this ID was put, whose flow has a table with this many slots.
+    fn put(&mut self, _: &Self::End, _: u16, _slots: usize) {}
+
+    /// Books a frame that arrived at this time of the monotonic clock, or hands it to the thread that has its end.
+    fn arrived(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        post: Option<&mut Post>,
+        frame: &[u8],
+        arrived_ns: u64,
+    );
+
+    /// Replies that were thrown away for a wrong checksum.
+    fn bad_checksums(&self) -> u64;
+}
+
+/// The longest query that a way takes behind so many bytes of headers, bytes.
+fn longest_query(way: &Way, header_bytes: usize) -> usize {
+    // The MTU does not count Ethernet's header.
+    let link_bytes = if way.path.vlan.is_some() { 18 } else { 14 };
+    (way.mtu + link_bytes).saturating_sub(header_bytes)
+}
+
+/// The queues and ends of one thread.
+struct XdpWire<E> {
     past: PastPart,
-    flows: Flows,
+    ends: E,
     /// What waits in each queue.
     rings: Box<[Ring]>,
     /// What the device refused in one call.
@@ -60,25 +105,48 @@ struct Waiting {
 /// Plays a thread's part of a trial on `count` flows, of which `first` is the number of the first among all. Returns
 /// `None` if the trial was called off.
 pub(in crate::wire) fn play(
-    (mut past, numbers): (PastPart, Numbers),
+    (past, numbers): (PastPart, Numbers),
     (first, count): (usize, usize),
     plan: &Plan,
     state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
-    let failed = |error| PlayError::Loop { io: IO, error };
     let flows = Flows::new(plan, &past, numbers, first, count);
+    play_from((past, flows), plan, state, signals)
+}
+
+/// Plays a thread's part of a replay on `count` flows, of which `first` is the number of the first among all. Returns
+/// `None` if the trial was called off.
+pub(in crate::wire) fn play_replay(
+    (past, numbers): (PastPart, Numbers),
+    (replay, flows): (&Replayed, (usize, usize)),
+    plan: &Plan,
+    mut state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    state.books.share_paths(replay.flows.together());
+    let clients = Clients::new(plan, replay, &past, numbers, flows);
+    play_from((past, clients), plan, state, signals)
+}
+
+fn play_from<E: Endpoints>(
+    (mut past, ends): (PastPart, E),
+    plan: &Plan,
+    state: ThreadState<'_>,
+    signals: Signals<'_>,
+) -> Result<Option<ThreadResult>, PlayError> {
+    let failed = |error| PlayError::Loop { io: IO, error };
     let room = past.sockets.iter_mut().map(XdpSocket::room).min().unwrap_or_default();
     let burst_most = plan.burst.min(room).max(1);
     let rings = past.sockets.iter().map(|_| Ring::default()).collect();
-    let wire = XdpWire { past, flows, rings, refused: Vec::new(), next_tick_ns: 0, is_last: false };
+    let wire = XdpWire { past, ends, rings, refused: Vec::new(), next_tick_ns: 0, is_last: false };
     let mut thread = PlayerThread::new(plan, burst_most, wire, state, signals).map_err(failed)?;
     play_all(&mut thread).map_err(failed)?;
     let past = close(&mut thread).map_err(failed)?;
     Ok(thread.into_result().map(|result| ThreadResult { drops: past.lost(), past: Some(past), ..result }))
 }
 
-fn play_all(thread: &mut XdpThread<'_>) -> io::Result<()> {
+fn play_all<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
     if !thread.begin()? {
         return Ok(());
@@ -99,7 +167,7 @@ fn play_all(thread: &mut XdpThread<'_>) -> io::Result<()> {
 
 /// Sends the due queries. Returns whether it sent any.
 #[inline]
-fn send_due(thread: &mut XdpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool> {
+fn send_due<E: Endpoints>(thread: &mut XdpThread<'_, E>, burst: &mut Vec<Due>) -> io::Result<bool> {
     let mut sent = false;
     while has_room(thread) {
         let Some((flow, now_ns)) = thread.take_burst(burst) else { break };
@@ -113,7 +181,7 @@ fn send_due(thread: &mut XdpThread<'_>, burst: &mut Vec<Due>) -> io::Result<bool
 
 /// Whether a whole burst can be put into any queue now.
 #[inline]
-fn has_room(thread: &mut XdpThread<'_>) -> bool {
+fn has_room<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> bool {
     let burst_most = thread.burst_most;
     let XdpWire { past, rings, .. } = &mut thread.wire;
     past.sockets.iter_mut().zip(rings.iter_mut()).all(|(socket, ring)| {
@@ -123,18 +191,21 @@ fn has_room(thread: &mut XdpThread<'_>) -> bool {
 
 /// Writes the frames of a burst.
 #[inline]
-fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
-    let PlayerThread { state, wire: XdpWire { past, flows, rings, .. }, .. } = thread;
-    let queue = past.queue_of(flow);
-    let (socket, Ring { waiting, first_token }) = (&mut past.sockets[queue], &mut rings[queue]);
-    for due in burst {
+fn put<E: Endpoints>(thread: &mut XdpThread<'_, E>, flow: usize, burst: &[Due]) {
+    let PlayerThread { state, wire: XdpWire { past, ends, rings, .. }, .. } = thread;
+    for (number, due) in burst.iter().enumerate() {
         let query = state.supply.query(due.query).message;
-        if !flows.has_room(flow, query.len()) {
+        let end = ends.of_query(&state.books, flow, number);
+        let flow = E::flow(&end);
+        if !ends.has_room(&end, query.len()) {
             state.books.refused(flow, EMSGSIZE, slice::from_ref(due));
             continue;
         }
+        let queue = past.queue_of(flow);
+        let (socket, Ring { waiting, first_token }) = (&mut past.sockets[queue], &mut rings[queue]);
         let token = *first_token + waiting.len() as u64;
-        if socket.put(|frame| flows.write(flow, frame, query, due.key), token) {
+        if socket.put(|frame| ends.write(&end, frame, query, due.key), token) {
+            ends.put(&end, due.key, state.books.slots_of(flow));
             waiting.push_back(Waiting { flow: flow as u32, due: *due });
         } else {
             state.books.refused(flow, WOULD_BLOCK, slice::from_ref(due));
@@ -144,7 +215,7 @@ fn put(thread: &mut XdpThread<'_>, flow: usize, burst: &[Due]) {
 
 /// Hands what was put to the device, and books what it took and what it refused.
 #[inline]
-fn settle(thread: &mut XdpThread<'_>) -> io::Result<()> {
+fn settle<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> io::Result<()> {
     let PlayerThread { state, wire: XdpWire { past, rings, refused, .. }, .. } = thread;
     let mut queues = past.sockets.iter_mut().zip(rings.iter_mut());
     queues.try_for_each(|(socket, ring)| settle_queue(state, socket, ring, refused))
@@ -186,18 +257,18 @@ fn settle_queue(
 
 /// Reads what has arrived. At a tick this is all of it, and queries are settled by time afterwards. Returns whether
 /// anything had arrived.
-fn receive(thread: &mut XdpThread<'_>, now_ns: u64) -> io::Result<bool> {
+fn receive<E: Endpoints>(thread: &mut XdpThread<'_, E>, now_ns: u64) -> io::Result<bool> {
     settle(thread)?;
     let PlayerThread { state, wire, .. } = thread;
-    let XdpWire { past, flows, next_tick_ns, .. } = wire;
+    let XdpWire { past, ends, next_tick_ns, .. } = wire;
     let is_tick = now_ns >= *next_tick_ns || wire.is_last;
-    let mut received = read_queues(past, flows, state, (!is_tick).then_some(LOOK_MOST));
+    let mut received = read_queues(past, ends, state, (!is_tick).then_some(LOOK_MOST));
     if !is_tick {
-        received |= read_post(past, flows, state);
+        received |= read_post(past, ends, state);
         return Ok(received);
     }
     let all_read_ns = past.all_read(state.clock.clock_ns(now_ns));
-    received |= read_post(past, flows, state);
+    received |= read_post(past, ends, state);
     let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
     *next_tick_ns = now_ns + TICK_NS;
     state.tick(since_ns);
@@ -212,7 +283,7 @@ fn receive(thread: &mut XdpThread<'_>, now_ns: u64) -> io::Result<bool> {
 #[inline]
 fn read_queues(
     past: &mut PastPart,
-    flows: &mut Flows,
+    ends: &mut impl Endpoints,
     state: &mut ThreadState<'_>,
     most: Option<usize>,
 ) -> bool {
@@ -221,7 +292,7 @@ fn read_queues(
     for socket in sockets {
         let most = most.unwrap_or(socket.receives());
         frames += socket.receive(most, |frame, bytes, stamp_ns| {
-            flows.arrived(state, post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
+            ends.arrived(state, post.as_mut(), &frame[..bytes], arrival_ns(stamp_ns, unstamped));
             None
         });
     }
@@ -235,14 +306,14 @@ fn read_queues(
 
 /// Reads what other threads handed over. Returns whether it was anything.
 #[inline]
-fn read_post(past: &mut PastPart, flows: &mut Flows, state: &mut ThreadState<'_>) -> bool {
+fn read_post(past: &mut PastPart, ends: &mut impl Endpoints, state: &mut ThreadState<'_>) -> bool {
     let post = past.post.as_mut();
-    post.is_some_and(|post| post.each(|frame, arrived_ns| flows.arrived(state, None, frame, arrived_ns)))
+    post.is_some_and(|post| post.each(|frame, arrived_ns| ends.arrived(state, None, frame, arrived_ns)))
 }
 
 /// Books what the device never took as not sent, at the end.
 #[cold]
-fn give_up(thread: &mut XdpThread<'_>) {
+fn give_up<E: Endpoints>(thread: &mut XdpThread<'_, E>) {
     let PlayerThread { state, wire, .. } = thread;
     let now_ns = state.now_ns();
     for Waiting { flow, due } in wire.rings.iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
@@ -251,7 +322,7 @@ fn give_up(thread: &mut XdpThread<'_>) {
 }
 
 /// Sleeps until there is probably something to do.
-fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<()> {
+fn rest<E: Endpoints>(thread: &mut XdpThread<'_, E>, now_ns: u64, received: bool) -> io::Result<()> {
     let leaves = thread.state.supply.leaves_ns(thread.burst_most);
     if thread.wire.rings.iter().any(|ring| !ring.waiting.is_empty()) {
         let soon_ns = now_ns + ROOM_NAP_NS;
@@ -277,13 +348,13 @@ fn rest(thread: &mut XdpThread<'_>, now_ns: u64, received: bool) -> io::Result<(
 }
 
 /// Ends the thread's part: the program leaves the device once all threads are here, and the last frames are read.
-fn close(thread: &mut XdpThread<'_>) -> io::Result<PastCounts> {
-    let PlayerThread { state, wire: XdpWire { past, flows, .. }, .. } = thread;
+fn close<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> io::Result<PastCounts> {
+    let PlayerThread { state, wire: XdpWire { past, ends, .. }, .. } = thread;
     let mut counts = past.close(|past| {
-        read_queues(past, flows, state, None);
-        read_post(past, flows, state);
+        read_queues(past, ends, state, None);
+        read_post(past, ends, state);
         Ok(())
     })?;
-    counts.bad_checksums = flows.bad_checksums;
+    counts.bad_checksums = ends.bad_checksums();
     Ok(counts)
 }
