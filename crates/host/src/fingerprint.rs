@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kqps_kernel::ethtool::spreading::{self, Spreading};
+use kqps_kernel::errno::EOPNOTSUPP;
+use kqps_kernel::ethtool::{self, Spreading};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, cpu_list};
 
@@ -237,7 +238,8 @@ fn queues(root: &Root) -> BTreeMap<String, String> {
 fn add_spreading(fingerprint: &mut Fingerprint) {
     for device in Root::real().names("sys/class/net") {
         let name = format!("{device}/rss");
-        match spreading::of_device(&device) {
+        let none = || io::Error::from_raw_os_error(EOPNOTSUPP);
+        match ethtool::spreading(&device).and_then(|found| found.ok_or_else(none)) {
             Ok(spreading) => drop(fingerprint.queues.insert(name, spreading_words(&spreading))),
             Err(error) => drop(fingerprint.unreadable.insert(name, error.to_string())),
         }
