@@ -1,6 +1,7 @@
 //! Small files of `/proc` and `/sys` under a root. Tests replace the root by a copy of another machine's
 //! files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -39,6 +40,12 @@ impl Root {
     /// The numbers of a file that holds a list like `0,2-5`.
     pub(crate) fn list(&self, path: &str) -> io::Result<Vec<u32>> {
         cpu_list::parse(&self.text(path)?).map_err(|_| io::Error::other("not a list of numbers"))
+    }
+
+    /// Name → text of the readable files in a folder whose names are `wanted`.
+    pub(crate) fn texts(&self, path: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+        let names = self.names(path).into_iter().filter(|name| wanted(name));
+        names.filter_map(|name| Some((name.clone(), self.text(&format!("{path}/{name}")).ok()?))).collect()
     }
 
     /// The sorted names in a folder; empty if there is no such folder.

@@ -28,6 +28,7 @@ mod network;
 mod process;
 mod split;
 mod subject;
+mod sysctls;
 
 pub use fingerprint::memory_available;
 pub use gauge::gauge;

@@ -40,15 +40,9 @@ impl Channels {
 pub fn channels(device: &str) -> io::Result<Option<Channels>> {
     // SAFETY: struct ethtool_channels is nine words, and has no length fields.
     let answer = unsafe { ask_words(device, [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0]) };
-    let of_words = |[_, rx_max, tx_max, other_max, combined_max, rx, tx, other, combined]: [u32; 9]| Channels {
-        rx,
-        tx,
-        other,
-        combined,
-        rx_max,
-        tx_max,
-        other_max,
-        combined_max,
+    let of_words = |words: [u32; 9]| {
+        let [_, rx_max, tx_max, other_max, combined_max, rx, tx, other, combined] = words;
+        Channels { rx, tx, other, combined, rx_max, tx_max, other_max, combined_max }
     };
     if_offered(answer.map(of_words))
 }

@@ -44,8 +44,7 @@ pub fn permanent_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
     words[..2].copy_from_slice(&[ETHTOOL_GPERMADDR, ADDRESS_BYTES_MOST]);
     // SAFETY: this is the command's struct, with room for as many bytes as its length says.
     let answer = unsafe { ask_driver(device, &mut words) };
-    let mac = if_offered(answer)?.and_then(|_| mac_of(&words));
-    Ok(mac)
+    Ok(if_offered(answer)?.and_then(|_| mac_of(&words)))
 }
 
 fn mac_of(words: &[u32]) -> Option<[u8; 6]> {

@@ -84,7 +84,8 @@ pub fn set_feature(device: &str, name: &str, on: bool) -> io::Result<()> {
     }
     if outcome & ETHTOOL_F_WISH != 0 {
         let state = if on { "on" } else { "off" };
-        return Err(io::Error::other(format!("other features of the device keep `{name}` from being {state}")));
+        let what = format!("other features of the device keep `{name}` from being {state}");
+        return Err(io::Error::other(what));
     }
     Ok(())
 }
@@ -100,12 +101,12 @@ mod tests {
         names[31] = "vlan-challenged".into();
         names[33] = "rx-lro".into();
         let words = [0b10, 0, 1 << 31, 1 << 31, 0b10, 0b10, 0b10, 0];
-        let wanted = [
-            ("rx-gro", Feature { on: false, changeable: true }),
-            ("rx-lro", Feature { on: true, changeable: true }),
-            ("vlan-challenged", Feature { on: true, changeable: false }),
-        ];
-        assert_eq!(parse(&names, &words), wanted.map(|(name, state)| (name.to_owned(), state)).into());
+        let wanted = BTreeMap::from([
+            ("rx-gro".to_owned(), Feature { on: false, changeable: true }),
+            ("rx-lro".to_owned(), Feature { on: true, changeable: true }),
+            ("vlan-challenged".to_owned(), Feature { on: true, changeable: false }),
+        ]);
+        assert_eq!(parse(&names, &words), wanted);
         assert_eq!((kernel_name("gro"), kernel_name("rx-checksum")), ("rx-gro", "rx-checksum"));
     }
 }

@@ -46,7 +46,8 @@ pub struct HashFields(u64);
 impl fmt::Display for HashFields {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has = |bit: u32| self.0 & (1 << bit) != 0;
-        let letters: String = LETTERS.iter().filter(|(_, bit)| has(*bit)).map(|(letter, _)| *letter).collect();
+        let letters: String =
+            LETTERS.iter().filter(|(_, bit)| has(*bit)).map(|(letter, _)| *letter).collect();
         formatter.write_str(&letters)
     }
 }
@@ -57,7 +58,8 @@ pub struct UnknownField(pub char);
 
 impl fmt::Display for UnknownField {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "expected letters such as sdfn (ethtool -N DEVICE rx-flow-hash), found `{}`", self.0)
+        let expected = "expected letters such as sdfn (ethtool -N DEVICE rx-flow-hash)";
+        write!(formatter, "{expected}, found `{}`", self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Settings of a device in the calling thread's network namespace that neither rtnetlink nor its driver offers.
+//! The cores to which software passes the packets of a device in the calling thread's network namespace.
 
 use std::io;
 use std::path::Path;
