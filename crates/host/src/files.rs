@@ -81,7 +81,7 @@ fn of_mask(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for (number, word) in (0..).zip(text.rsplit(',')) {
         let word = u32::from_str_radix(word, 16).ok()?;
-        cpus.extend((0..32).filter(|bit| word & (1 << bit) != 0).map(|bit| number * 32 + bit));
+        cpus.extend((0..32).filter(|bit| word & (1 << *bit) != 0).map(|bit| number * 32 + bit));
     }
     Some(cpus)
 }

@@ -101,15 +101,16 @@ fn devices(root: &Root) -> Devices {
     let mut devices = Devices { by_irq: BTreeMap::new(), by_name: BTreeMap::new() };
     for name in root.names("sys/class/net") {
         let hardware = format!("sys/class/net/{name}/device");
-        let own = root.names(&format!("{hardware}/msi_irqs"));
-        let virtio = root.link(&hardware).filter(|link| link.starts_with("virtio"));
-        // A virtio device is a child of the PCI device that has the interrupts. Above a PCI device is a bridge, whose
-        // interrupts are not the network's.
-        let irqs = if virtio.is_some() { root.names(&format!("{hardware}/../msi_irqs")) } else { own };
+        let mut irqs = root.names(&format!("{hardware}/msi_irqs"));
+        if irqs.is_empty() {
+            // A virtio device is a child of the PCI device that has the interrupts. The parent of a PCI device is a
+            // bridge, whose interrupts are not the network's.
+            irqs = root.names(&format!("{hardware}/../msi_irqs"));
+        }
         for irq in irqs.iter().filter_map(|irq| irq.parse().ok()) {
             devices.by_irq.insert(irq, name.clone());
         }
-        if let Some(virtio) = virtio {
+        if let Some(virtio) = root.link(&hardware).filter(|link| link.starts_with("virtio")) {
             devices.by_name.insert(virtio, name.clone());
         }
         if name != "lo" {

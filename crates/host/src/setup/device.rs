@@ -54,7 +54,7 @@ impl Queues {
     fn read(root: &Root, folder: &str) -> Self {
         let mut queues = Self::default();
         for name in root.names(folder) {
-            let number = |prefix: &str| name.strip_prefix(prefix).and_then(|number| number.parse::<u32>().ok());
+            let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
             let file = |file: &str| format!("{folder}/{name}/{file}");
             if let Some(queue) = number("rx-") {
                 queues.receiving += 1;

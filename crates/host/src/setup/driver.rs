@@ -115,8 +115,8 @@ impl From<ethtool::Rings> for Rings {
 }
 
 impl From<ethtool::Coalesce> for Coalesce {
-    fn from(coalesce: ethtool::Coalesce) -> Self {
-        let ethtool::Coalesce { rx_usecs, rx_frames, tx_usecs, tx_frames, adaptive_rx, adaptive_tx } = coalesce;
+    fn from(asked: ethtool::Coalesce) -> Self {
+        let ethtool::Coalesce { rx_usecs, rx_frames, tx_usecs, tx_frames, adaptive_rx, adaptive_tx } = asked;
         Self { rx_usecs, rx_frames, tx_usecs, tx_frames, adaptive_rx, adaptive_tx }
     }
 }

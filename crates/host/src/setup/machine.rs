@@ -76,7 +76,7 @@ pub(super) fn idle_states(root: &Root) -> Vec<IdleState> {
 /// The tracking of connections.
 pub(super) fn conntrack(root: &Root) -> Conntrack {
     let folder = "proc/sys/net/netfilter";
-    let number = |name: &str| root.text(&format!("{folder}/{name}")).ok()?.parse().ok();
+    let number = |name: &str| root.text(&format!("{folder}/{name}")).ok()?.parse::<u64>().ok();
     let max = number("nf_conntrack_max");
     let loaded = max.is_some() || !root.names("sys/module/nf_conntrack").is_empty();
     Conntrack { loaded, count: number("nf_conntrack_count"), max }
@@ -84,8 +84,6 @@ pub(super) fn conntrack(root: &Root) -> Conntrack {
 
 /// The process whose program has this name, of those that this process sees.
 pub(super) fn process_named(root: &Root, name: &str) -> Option<u32> {
-    let numbers = root.names("proc").into_iter().filter_map(|entry| entry.parse::<u32>().ok());
-    let mut named =
-        numbers.filter(|pid| root.text(&format!("proc/{pid}/comm")).is_ok_and(|command| command == name));
-    named.next()
+    let mut processes = root.names("proc").into_iter().filter_map(|entry| entry.parse::<u32>().ok());
+    processes.find(|pid| root.text(&format!("proc/{pid}/comm")).is_ok_and(|command| command == name))
 }

@@ -38,7 +38,7 @@ pub struct Feature {
 
 /// The kernel's name of a feature that may have a short one: `gro` is `rx-gro`. Other names stay as they are.
 pub fn kernel_name(name: &str) -> &str {
-    SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, full)| full)
+    SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, full)| *full)
 }
 
 /// The features of a device, by the kernel's names (`ethtool -k`).
