@@ -1,10 +1,12 @@
 //! The machine and its cores.
 
 use comfy_table::Table;
+use kqps_host::setup::HostSetup;
 use kqps_host::split;
 use kqps_host::topology::Topology;
 use kqps_observation::{Fingerprint, cpu_list};
 
+use super::devices::received_by;
 use super::table::table;
 
 /// The machine, and how it keeps time.
@@ -42,17 +44,12 @@ fn mitigations(fingerprint: &Fingerprint) -> (usize, usize) {
     (beginning("Mitigation"), beginning("Vulnerable"))
 }
 
-pub(super) fn cores(topology: &Topology) -> Table {
+pub(super) fn cores(topology: &Topology, setup: &HostSetup) -> Table {
     let mut table = table();
-    table.set_header(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "takes"]);
+    table.set_header(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "receives"]);
     for core in &topology.cores {
         let cache =
             |level: &str| core.caches.get(level).map_or_else(|| "-".into(), |cpus| cpu_list::write(cpus));
-        let takes = match topology.interrupts_on(core.cpu) {
-            0 => "-".into(),
-            1 => "1 network interrupt".into(),
-            many => format!("{many} network interrupts"),
-        };
         table.add_row([
             core.cpu.to_string(),
             core.package.to_string(),
@@ -61,7 +58,7 @@ pub(super) fn cores(topology: &Topology) -> Table {
             cpu_list::write(&core.smt),
             cache("L2"),
             cache("L3"),
-            takes,
+            received_by(setup, core.cpu),
         ]);
     }
     table
