@@ -55,7 +55,7 @@ pub fn features(device: &str) -> io::Result<BTreeMap<String, Feature>> {
 fn parse(names: &[String], words: &[u32]) -> BTreeMap<String, Feature> {
     let blocks = words.chunks_exact(BLOCK_WORDS);
     let of_block = |(names, block): (&[String], &[u32])| {
-        let has = |word: usize, bit: usize| block[word] & (1 << bit) != 0;
+        let has = |word: usize, bit: usize| block[word] & (1_u32 << bit) != 0;
         let state = |bit| Feature { on: has(2, bit), changeable: has(0, bit) && !has(3, bit) };
         let named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
         named.map(|(bit, name)| (name.clone(), state(bit))).collect::<Vec<_>>()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::setup::{Channels, Coalesce, DeviceSetup, Direction, HostSetup, QueueInterrupt};
+use kqps_host::setup::{Channels, Coalesce, DeviceSetup, Direction, HostSetup, QueueInterrupt, Rings};
 use kqps_observation::cpu_list;
 
 use super::table::{Row, row, rows_of, table};
@@ -43,17 +43,12 @@ fn in_short(device: &DeviceSetup) -> String {
 }
 
 fn rows(device: &DeviceSetup) -> Vec<Row> {
-    let rings = device.rings.map(|rings| {
-        format!("receive {} of at most {}, send {} of at most {}", rings.rx, rings.rx_max, rings.tx, rings.tx_max)
-    });
+    let rings = device.rings.as_ref().map_or_else(lacking, rings);
+    let delays = device.coalesce.as_ref().map_or_else(lacking, delays);
     let mut rows = vec![
-        row("queues", queues(&device.queues), "one core receives from each: cores without one receive nothing"),
-        row("rings", rings.unwrap_or_else(lacking), "packets that wait in the card: for bursts, not for the rate"),
-        row(
-            "interrupt delay",
-            device.coalesce.as_ref().map_or_else(lacking, delays),
-            "longer: fewer interrupts a second and a higher rate, but later answers",
-        ),
+        row("queues", queues(&device.queues), "one core receives from each: other cores receive nothing"),
+        row("rings", rings, "packets that wait in the card: larger rings help bursts, not the rate"),
+        row("interrupt delay", delays, "longer: fewer interrupts and a higher rate, but later answers"),
     ];
     rows.extend(spreading(device));
     let by_queue = by_queue(device);
@@ -63,15 +58,12 @@ fn rows(device: &DeviceSetup) -> Vec<Row> {
         let cores = steering(&by_queue) + placed;
         rows.push(row("interrupts", cores, "this core does the receive work for the queue's queries"));
     }
-    rows.push(row(
-        "RPS",
-        steering(&device.rps),
-        "software passes packets on to other cores: for devices with fewer queues than cores",
-    ));
+    let meaning = "software passes packets on to other cores: for devices with fewer queues than cores";
+    rows.push(row("RPS", steering(&device.rps), meaning));
     let flows: u32 = device.rfs_flows.values().sum();
     if flows > 0 {
-        let value = format!("{flows} flows");
-        rows.push(row("RFS", value, "packets go to the core that reads the flow: for connections, not for UDP"));
+        let meaning = "packets go to the core that reads the flow: for connections, not for UDP";
+        rows.push(row("RFS", format!("{flows} flows"), meaning));
     }
     if !device.xps.is_empty() {
         let meaning = "cores that send by queues of their own do not wait for each other";
@@ -95,7 +87,13 @@ fn queues(queues: &Channels) -> String {
     ];
     let present = kinds.iter().filter(|(count, ..)| *count > 0);
     let words = present.map(|(count, most, what)| format!("{count} of at most {most} {what}"));
-    words.collect::<Vec<_>>().join(", ")
+    let words = words.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { "not known".into() } else { words }
+}
+
+fn rings(rings: &Rings) -> String {
+    let Rings { rx, tx, rx_max, tx_max } = rings;
+    format!("receive {rx} of at most {rx_max}, send {tx} of at most {tx_max}")
 }
 
 fn delays(coalesce: &Coalesce) -> String {
@@ -112,7 +110,7 @@ fn delays(coalesce: &Coalesce) -> String {
 /// How the hardware spreads packets over the queues.
 fn spreading(device: &DeviceSetup) -> Vec<Row> {
     let Some(rss) = &device.rss else {
-        let meaning = "with one queue or none of it, one core receives everything unless RPS is on";
+        let meaning = "the device itself decides how packets spread over its queues";
         return vec![row("RSS", lacking(), meaning)];
     };
     let mut entries: BTreeMap<u32, u32> = BTreeMap::new();
@@ -122,10 +120,13 @@ fn spreading(device: &DeviceSetup) -> Vec<Row> {
     let named: Vec<u32> = entries.keys().copied().collect();
     let (least, most) = (entries.values().min().unwrap_or(&0), entries.values().max().unwrap_or(&0));
     let share = if least == most { least.to_string() } else { format!("{least} to {most}") };
-    let table = format!("{} entries, {share} to each of queues {}", rss.queues.len(), cpu_list::write(&named));
+    let (count, named) = (rss.queues.len(), cpu_list::write(&named));
+    let table = format!("{count} entries, {share} to each of queues {named}");
     let hash = |name: &str, fields: Option<&String>| {
         let meaning = match fields {
-            Some(fields) if fields.contains(['f', 'n']) => "also by ports: one client's queries spread over queues",
+            Some(fields) if fields.contains(['f', 'n']) => {
+                "also by ports: the queries of one client spread over queues"
+            }
             Some(_) => "by addresses alone: all queries of one client address go to one queue",
             None => "not known whether the queries of one client address spread over queues",
         };
@@ -160,10 +161,11 @@ fn steering(cores: &BTreeMap<u32, Vec<u32>>) -> String {
         queues.entry(cpus.as_slice()).or_default().push(*queue);
     }
     let parts = queues.iter().map(|(cpus, queues)| {
-        let queues = cpu_list::write(queues);
-        if cpus.is_empty() { format!("{queues} off") } else { format!("{queues} on cpu {}", cpu_list::write(cpus)) }
+        let cores = if cpus.is_empty() { "off".into() } else { format!("on cpu {}", cpu_list::write(cpus)) };
+        format!("{} {cores}", cpu_list::write(queues))
     });
-    format!("queues {}", parts.collect::<Vec<_>>().join("; "))
+    let word = if cores.len() == 1 { "queue" } else { "queues" };
+    format!("{word} {}", parts.collect::<Vec<_>>().join("; "))
 }
 
 fn offloads(features: &BTreeMap<String, bool>) -> String {

@@ -1,4 +1,4 @@
-//! The kernel's settings, and what else on the host has a say in packets.
+//! Memory, cores and the kernel's settings.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kqps_observation::{Fingerprint, cpu_list};
 
 use super::table::{Row, row, rows_of, table};
 
-/// Memory, cores, and what moves or tracks packets.
+/// Memory, cores, and the programs that move interrupts or track packets.
 pub(super) fn settings(setup: &HostSetup) -> Table {
     let mut rows: Vec<Row> = setup.nodes.iter().map(node).collect();
     let smt = match setup.smt {
@@ -20,11 +20,13 @@ pub(super) fn settings(setup: &HostSetup) -> Table {
         Some(process) => format!("runs as process {process}"),
         None => "not seen".into(),
     };
+    let (governors, idle_states) = (governors(&setup.governor), idle_states(&setup.idle_states));
+    let tracked = conntrack(&setup.conntrack);
     rows.extend([
-        row("SMT", smt.into(), "two threads of a core share its units: together they answer less than two cores"),
-        row("governor", governors(&setup.governor), "others than performance lower the frequency at low load"),
-        row("idle states", idle_states(&setup.idle_states), "a core that sleeps answers later by this time"),
-        row("conntrack", conntrack(&setup.conntrack), "if rules use it: time for each packet, and drops if it is full"),
+        row("SMT", smt.into(), "two threads of a core share its units, and answer less than two cores"),
+        row("governor", governors, "others than performance lower the frequency at low load"),
+        row("idle states", idle_states, "a core that sleeps answers later by this time"),
+        row("conntrack", tracked, "if rules use it: time for each packet, and drops if it is full"),
         row("irqbalance", irqbalance, "moves interrupts to other cores, also those that were placed by hand"),
     ]);
     rows_of(&rows)
@@ -107,7 +109,7 @@ mod tests {
     fn cores_with_one_governor_stand_together() {
         let of = |governor: &str| governor.to_owned();
         let cpus = [(0, of("performance")), (1, of("performance")), (2, of("powersave"))];
-        assert_eq!(governors(&cpus.into()), "performance on cpu 0,1, powersave on cpu 2");
+        assert_eq!(governors(&BTreeMap::from(cpus)), "performance on cpu 0,1, powersave on cpu 2");
         assert!(governors(&BTreeMap::new()).starts_with("none"));
     }
 

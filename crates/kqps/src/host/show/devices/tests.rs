@@ -1,6 +1,6 @@
 //! Devices as people read them.
 
-use kqps_host::setup::{Rings, Rss};
+use kqps_host::setup::Rss;
 
 use super::*;
 
@@ -107,5 +107,5 @@ fn devices_without_hardware_stand_in_one_line() {
     let setup = HostSetup { devices: vec![card(), named("lo"), steered], ..HostSetup::default() };
     let sections = devices(&setup);
     assert_eq!(sections.len(), 2);
-    assert_eq!(sections[1], "Devices without hardware: lo, veth0 (RPS: queues 0 on cpu 1).");
+    assert_eq!(sections[1], "Devices without hardware: lo, veth0 (RPS: queue 0 on cpu 1).");
 }
