@@ -1,24 +1,26 @@
 //! Small files of `/proc` and `/sys` under a root. Tests replace the root by a copy of another machine's
 //! files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use kqps_observation::cpu_list;
 
 /// The folder that holds `/proc` and `/sys`.
 #[derive(Clone, Debug)]
-pub(crate) struct Root(PathBuf);
+pub struct Root(PathBuf);
 
 impl Root {
-    pub(crate) fn real() -> Self {
+    /// The root of this machine.
+    pub fn real() -> Self {
         Self("/".into())
     }
 
     /// The root of a copy of a machine's files.
-    #[cfg(test)]
-    pub(crate) fn at(path: &std::path::Path) -> Self {
+    pub fn at(path: &Path) -> Self {
         Self(path.into())
     }
 
@@ -41,6 +43,29 @@ impl Root {
         cpu_list::parse(&self.text(path)?).map_err(|_| io::Error::other("not a list of numbers"))
     }
 
+    /// The cores of a file that holds a mask such as `00000000,0000000f`.
+    pub(crate) fn mask(&self, path: &str) -> io::Result<Vec<u32>> {
+        of_mask(&self.text(path)?).ok_or_else(|| io::Error::other("not a mask of cores"))
+    }
+
+    /// The last name in the path to which a symbolic link leads.
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
+        let target = fs::read_link(self.path(path)).ok()?;
+        Some(target.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Whether a file's mode lets anybody write it; `None` if there is no such file.
+    pub(crate) fn is_writable(&self, path: &str) -> Option<bool> {
+        let metadata = fs::metadata(self.path(path)).ok()?;
+        Some(metadata.permissions().mode() & 0o222 != 0)
+    }
+
+    /// Name → text of the readable files in a folder whose names are `wanted`.
+    pub(crate) fn texts(&self, path: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+        let names = self.names(path).into_iter().filter(|name| wanted(name));
+        names.filter_map(|name| Some((name.clone(), self.text(&format!("{path}/{name}")).ok()?))).collect()
+    }
+
     /// The sorted names in a folder; empty if there is no such folder.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(folder) = fs::read_dir(self.path(path)) else { return Vec::new() };
@@ -48,5 +73,29 @@ impl Root {
             folder.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         names
+    }
+}
+
+/// The cores in the kernel's masks: hexadecimal words of 32 bits, the highest first, separated by commas.
+fn of_mask(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for (number, word) in (0..).zip(text.rsplit(',')) {
+        let word = u32::from_str_radix(word, 16).ok()?;
+        cpus.extend((0..32).filter(|bit| word & (1 << *bit) != 0).map(|bit| number * 32 + bit));
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_cores() {
+        assert_eq!(of_mask("0"), Some(vec![]));
+        assert_eq!(of_mask("00000023"), Some(vec![0, 1, 5]));
+        assert_eq!(of_mask("00000002,00000001"), Some(vec![0, 33]));
+        assert_eq!(of_mask(""), None);
+        assert_eq!(of_mask("0-3"), None);
     }
 }

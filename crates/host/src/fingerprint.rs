@@ -6,11 +6,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kqps_kernel::namespace::spreading::{self, Spreading};
+use kqps_kernel::errno::EOPNOTSUPP;
+use kqps_kernel::ethtool::{self, Spreading};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, cpu_list};
 
 use crate::files::Root;
+use crate::sysctls;
 use crate::topology::Topology;
 
 /// Returns the fingerprint of this machine as the calling process sees it, with the running program under `binaries`.
@@ -59,8 +61,8 @@ fn of(root: &Root, topology: Topology) -> Fingerprint {
         clock_source: reader.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor: governor(&mut reader),
         turbo: turbo(&mut reader),
-        mitigations: folder(root, "sys/devices/system/cpu/vulnerabilities", |_| true),
-        sysctls: sysctls(root),
+        mitigations: root.texts("sys/devices/system/cpu/vulnerabilities", |_| true),
+        sysctls: sysctls::read(root),
         limits: reader.text("proc/self/limits").map(|text| limits(&text)).unwrap_or_default(),
         interrupts: BTreeMap::new(),
         queues: queues(root),
@@ -171,35 +173,6 @@ fn turbo(reader: &mut Reader<'_>) -> Option<bool> {
     on.map(|on| on != 0).map_err(|_| reader.missing("turbo", "no driver says whether cores may boost")).ok()
 }
 
-/// The text of every readable file in a folder whose name is `wanted`.
-fn folder(root: &Root, folder: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
-    let names = root.names(folder).into_iter().filter(|name| wanted(name));
-    names.filter_map(|name| Some((name.clone(), root.text(&format!("{folder}/{name}")).ok()?))).collect()
-}
-
-/// Settings that affect packets, timers or memory, by their dotted names.
-fn sysctls(root: &Root) -> BTreeMap<String, String> {
-    let wanted = |group: &str, name: &str| match group {
-        "net/core" => true,
-        "net/ipv4" => {
-            name.starts_with("udp_") || ["ip_local_port_range", "ip_early_demux", "tcp_mem"].contains(&name)
-        }
-        "kernel" => {
-            let moves = ["numa_balancing", "sched_rt_runtime_us", "timer_migration", "nmi_watchdog"];
-            moves.contains(&name) || name == "io_uring_disabled"
-        }
-        _ => ["swappiness", "overcommit_memory", "nr_hugepages"].contains(&name),
-    };
-    let mut sysctls = BTreeMap::new();
-    for group in ["net/core", "net/ipv4", "kernel", "vm"] {
-        for (name, value) in folder(root, &format!("proc/sys/{group}"), |name| wanted(group, name)) {
-            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            sysctls.insert(format!("{}.{name}", group.replace('/', ".")), value);
-        }
-    }
-    sysctls
-}
-
 /// Parses `/proc/self/limits`: a name of several words, then the soft limit, the hard one, and a unit or nothing.
 fn limits(text: &str) -> BTreeMap<String, String> {
     let wanted = ["Max open files", "Max locked memory", "Max processes", "Max realtime priority"];
@@ -237,7 +210,8 @@ fn queues(root: &Root) -> BTreeMap<String, String> {
 fn add_spreading(fingerprint: &mut Fingerprint) {
     for device in Root::real().names("sys/class/net") {
         let name = format!("{device}/rss");
-        match spreading::of_device(&device) {
+        let none = || io::Error::from_raw_os_error(EOPNOTSUPP);
+        match ethtool::spreading(&device).and_then(|found| found.ok_or_else(none)) {
             Ok(spreading) => drop(fingerprint.queues.insert(name, spreading_words(&spreading))),
             Err(error) => drop(fingerprint.unreadable.insert(name, error.to_string())),
         }

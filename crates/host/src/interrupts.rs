@@ -1,7 +1,7 @@
 //! The cores that take the interrupts of network devices. `/proc/interrupts` has the counts, `/proc/irq/N/`
 //! the cores that each may go to, and `/sys/class/net` the devices.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::files::Root;
@@ -75,15 +75,19 @@ fn parse_line(line: &str, cpus: &[u32]) -> Option<Line> {
     })
 }
 
-/// Network devices, and the message-signalled interrupts of their hardware.
+/// Network devices, by the message-signalled interrupts of their hardware, and by what handlers are named for: the
+/// device, or the virtio device below it, which may have no such interrupts.
 struct Devices {
     by_irq: BTreeMap<u32, String>,
-    names: BTreeSet<String>,
+    by_name: BTreeMap<String, String>,
 }
 
 impl Devices {
     fn owner(&self, line: &Line) -> Option<String> {
-        let by_name = || self.names.iter().find(|name| belongs(&line.name, name)).cloned();
+        let by_name = || {
+            let named = self.by_name.iter().find(|(name, _)| belongs(&line.name, name));
+            named.map(|(_, device)| device.clone())
+        };
         self.by_irq.get(&line.irq).cloned().or_else(by_name)
     }
 }
@@ -94,18 +98,23 @@ fn belongs(handler: &str, device: &str) -> bool {
 }
 
 fn devices(root: &Root) -> Devices {
-    let mut devices = Devices { by_irq: BTreeMap::new(), names: BTreeSet::new() };
+    let mut devices = Devices { by_irq: BTreeMap::new(), by_name: BTreeMap::new() };
     for name in root.names("sys/class/net") {
-        // A virtio device is a child of the PCI device that has the interrupts.
-        for folder in ["device/msi_irqs", "device/../msi_irqs"] {
-            for irq in root.names(&format!("sys/class/net/{name}/{folder}")) {
-                if let Ok(irq) = irq.parse() {
-                    devices.by_irq.insert(irq, name.clone());
-                }
-            }
+        let hardware = format!("sys/class/net/{name}/device");
+        let mut irqs = root.names(&format!("{hardware}/msi_irqs"));
+        if irqs.is_empty() {
+            // A virtio device is a child of the PCI device that has the interrupts. The parent of a PCI device is a
+            // bridge, whose interrupts are not the network's.
+            irqs = root.names(&format!("{hardware}/../msi_irqs"));
+        }
+        for irq in irqs.iter().filter_map(|irq| irq.parse().ok()) {
+            devices.by_irq.insert(irq, name.clone());
+        }
+        if let Some(virtio) = root.link(&hardware).filter(|link| link.starts_with("virtio")) {
+            devices.by_name.insert(virtio, name.clone());
         }
         if name != "lo" {
-            devices.names.insert(name);
+            devices.by_name.insert(name.clone(), name);
         }
     }
     devices

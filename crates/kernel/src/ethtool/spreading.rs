@@ -3,10 +3,11 @@
 
 use std::io;
 
-use super::device;
+use super::request::{ask_driver, if_offered};
 
-/// From linux/ethtool.h; the libc crate lacks it.
+/// From linux/ethtool.h; the libc crate lacks them.
 const ETHTOOL_GRSSH: u32 = 0x46;
+const ETHTOOL_SRSSH: u32 = 0x47;
 
 /// The words of `struct ethtool_rxfh` before the table: command, context, length of the table, length of the
 /// key, functions, and a reserved word.
@@ -30,14 +31,41 @@ pub struct Spreading {
     pub key: Vec<u8>,
 }
 
-/// Asks a device of the calling thread's network namespace. Most virtual devices have no such table and return
-/// `EOPNOTSUPP`.
-pub fn of_device(device: &str) -> io::Result<Spreading> {
+/// Asks a device how it spreads packets. Most virtual devices have no such table.
+pub fn spreading(device: &str) -> io::Result<Option<Spreading>> {
+    if_offered(read(device))
+}
+
+/// Sets the receive queue of every table entry; hash function and key stay. An empty table stands for the driver's
+/// own, which spreads packets equally over all queues. The length must be that of the device's table.
+pub fn set_spreading(device: &str, queues: &[u32]) -> io::Result<()> {
+    let head = head(device)?;
+    let slots = head[2] as usize;
+    if !queues.is_empty() && queues.len() != slots {
+        let what = format!("the table of {device} has {slots} entries, not {}", queues.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    // The first byte is the hash function, where 0 leaves it as it is. The second one says how the input of the hash is
+    // changed before, and has no such value in older kernels.
+    let [_, changed, ..] = head[4].to_ne_bytes();
+    let mut table = vec![ETHTOOL_SRSSH, 0, queues.len() as u32, 0, u32::from_ne_bytes([0, changed, 0, 0]), 0];
+    table.extend_from_slice(queues);
+    // SAFETY: this is the command's struct, with as many entries as its length says, and no key.
+    unsafe { ask_driver(device, &mut table) }.map(drop)
+}
+
+/// The head of the struct, with the lengths of the device's table and key.
+fn head(device: &str) -> io::Result<[u32; HEAD_WORDS]> {
     let mut asked = [0_u32; HEAD_WORDS];
     asked[0] = ETHTOOL_GRSSH;
     // If both lengths are 0, the kernel returns the lengths only.
     // SAFETY: this is the head of the command's struct; for lengths of 0 the kernel writes no more.
-    unsafe { device::ask_driver(device, &mut asked)? };
+    unsafe { ask_driver(device, &mut asked)? };
+    Ok(asked)
+}
+
+fn read(device: &str) -> io::Result<Spreading> {
+    let asked = head(device)?;
     let (slots, key_bytes) = (asked[2] as usize, asked[3] as usize);
     if slots > SLOTS_MOST || key_bytes > KEY_BYTES_MOST {
         return Err(io::Error::other(format!("the driver reports {slots} slots and {key_bytes} key bytes")));
@@ -45,7 +73,7 @@ pub fn of_device(device: &str) -> io::Result<Spreading> {
     let mut table = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
     table[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);
     // SAFETY: this is the head, with room for the lengths in it; the kernel refuses lengths that have changed.
-    unsafe { device::ask_driver(device, &mut table)? };
+    unsafe { ask_driver(device, &mut table)? };
     Ok(parse(&table, slots, key_bytes))
 }
 
@@ -68,11 +96,5 @@ mod tests {
         let wanted =
             Spreading { function: 1, queues: vec![0, 1, 0, 1], key: b"\x6d\x5a\x56\xda\x25\x5b".to_vec() };
         assert_eq!(parse(&table, 4, 6), wanted);
-    }
-
-    #[test]
-    fn a_device_without_a_card_has_none() {
-        assert!(of_device("lo").is_err());
-        assert!(of_device("none").is_err());
     }
 }
