@@ -39,11 +39,13 @@ impl NetworkFacts {
         self.ip6.add(&other.ip6);
         self.udp4.add(&other.udp4);
         self.udp6.add(&other.udp6);
-        match (&mut self.tcp, &other.tcp) {
-            (Some(tcp), Some(other)) => tcp.add(other),
-            (tcp @ None, Some(other)) => *tcp = Some(*other),
-            (_, None) => {}
-        }
+        self.tcp = match (self.tcp, other.tcp) {
+            (Some(mut tcp), Some(other)) => {
+                tcp.add(&other);
+                Some(tcp)
+            }
+            (one, other) => one.or(other),
+        };
         self.devices.extend(other.devices.iter().cloned());
     }
 

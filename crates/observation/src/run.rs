@@ -300,7 +300,8 @@ mod tests {
         };
         run.hosts = vec![host("ns1", HostRole::Server), host("p1", HostRole::Player)];
         let kept = serde_json::to_value(&run).unwrap();
-        assert_eq!((&kept["hosts"][0]["role"], &kept["hosts"][1]["address"]), (&"server".into(), &"192.0.2.1".into()));
+        assert_eq!(kept["hosts"][0]["role"], "server");
+        assert_eq!(kept["hosts"][1]["address"], "192.0.2.1");
         assert_eq!(serde_json::from_value::<Run>(kept).unwrap(), run);
         assert_eq!(run.server_host().map(|host| &*host.name), Some("ns1"));
         assert_eq!(run.player_hosts().map(|host| &*host.name).collect::<Vec<_>>(), ["p1"]);
