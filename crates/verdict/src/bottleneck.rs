@@ -173,7 +173,7 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
 /// The cores that a witness watched, which are the subject's.
 fn watched_cores(trial: &Trial) -> impl Iterator<Item = &CpuFacts> {
     let watched = trial.stalls.iter().flat_map(|stalls| &stalls.cores);
-    let cores = || trial.subject_host().into_iter().flat_map(|host| &host.cpus);
+    let cores = move || trial.subject_host().into_iter().flat_map(|host| &host.cpus);
     watched.filter_map(move |cpu| cores().find(|core| core.cpu == *cpu))
 }
 

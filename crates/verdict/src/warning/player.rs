@@ -120,8 +120,9 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     if let Some((starved, host)) = worst_starved(trial) {
         return Some(starved_warning(trial, starved, host));
     }
-    let of_player = |player: &Player<'_>| Some((busy(player)?, player.host));
-    let busiest = players::all(trial).iter().filter_map(of_player).max_by(|one, other| one.0.total_cmp(&other.0));
+    let players = players::all(trial).into_iter();
+    let each = players.filter_map(|player| Some((busy(&player)?, player.host)));
+    let busiest = each.max_by(|one, other| one.0.total_cmp(&other.0));
     let (busy, host) = busiest.filter(|(busy, _)| *busy >= BUSY)?;
     let advice = format!(
         "A player thread{} or its core was {:.0} % busy: the subject may be faster than this. Give the player \
