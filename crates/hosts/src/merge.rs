@@ -1,7 +1,7 @@
 //! One trial of those that several players played at the same time, and of what was seen on the subject's host.
 //!
-//! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The drop
-//! ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly began.
+//! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The
+//! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly began.
 
 mod alike;
 mod connections;
@@ -29,13 +29,14 @@ pub struct Part {
     pub start: StartFacts,
 }
 
-/// Merges the records of all players of a trial. `server` is what was seen on the subject's host; without it the trial has
-/// no facts of the subject.
+/// Merges the records of all players of a trial. `server` is what was seen on the subject's host; without it the trial
+/// has no facts of the subject.
 ///
 /// # Errors
 ///
-/// No part; parts that are not of one trial, such as those with other queries; a part whose accounts do not add up, whose
-/// histograms cannot be read, or whose counts are too large to be added.
+/// No part; parts that are not of one trial, such as those with other queries; a part whose accounts do not add up,
+/// whose histograms cannot be read, or whose counts are too large to be added.
+#[allow(clippy::needless_pass_by_value)] // The parts are nothing any more when they are merged.
 pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
     alike::check(&parts)?;
     record::of(&parts, server.map(ServerSeen::into_facts))

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use kqps_host::watch::ServerSeen;
 use kqps_hosts::merge::{MergeError, Part, merge};
-use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts};
+use kqps_observation::trial::{
+    DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, Transport,
+};
 use kqps_observation::{
     Accounts, ConnectionFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts, Trial,
 };
@@ -189,14 +191,15 @@ fn connections_of_all_players_are_added() {
             ..ConnectionFacts::default()
         });
         trial.histograms.insert("connect".into(), histogram(&vec![50; 200]).encode());
-        trial.transport = kqps_observation::trial::Transport::Tls;
+        trial.transport = Transport::Tls;
         trial
     };
     let sum = merged(vec![part("a", with(5, "full")), part("b", with(7, "resumed"))]);
     let connections = sum.connections.as_ref().unwrap();
     connections.check(sum.sent_on_connections()).unwrap();
     assert_eq!((connections.attempts, connections.failed["refused"]), (16, 4));
-    assert_eq!(connections.tls.as_ref().unwrap().handshakes, BTreeMap::from([("full".into(), 5), ("resumed".into(), 7)]));
+    let handshakes = BTreeMap::from([("full".to_owned(), 5), ("resumed".to_owned(), 7)]);
+    assert_eq!(connections.tls.as_ref().unwrap().handshakes, handshakes);
     assert_eq!((connections.connect_us.p50, sum.ledger.places.len()), (Some(50), 0));
 }
 
@@ -206,7 +209,8 @@ fn bins_are_added_by_when_the_players_truly_began() {
         let (mut trial, _) = played(&mut fastrand::Rng::with_seed(3));
         trial.started_monotonic_ns = at_ms * 1_000_000;
         trial.load.duration_s = 10.0;
-        let start = StartFacts { offset_ns: offset_s * 1_000_000_000, uncertainty_ns: 20_000, ..StartFacts::default() };
+        let start =
+            StartFacts { offset_ns: offset_s * 1_000_000_000, uncertainty_ns: 20_000, ..StartFacts::default() };
         Part { host: "p".into(), trial, start }
     };
     // The second began 200 ms later, on a clock that is 60 s ahead.

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kqps_observation::{
-    ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts,
-};
+use kqps_observation::{ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts};
 
+use super::Part;
 use super::counts::{self, Counts};
 use super::histograms::Histograms;
-use super::Part;
 
 /// The connections of all players; `None` if the transport has none. Their times are those of the added histograms.
 pub(super) fn of(parts: &[Part], histograms: &Histograms) -> Option<ConnectionFacts> {

@@ -76,8 +76,8 @@ fn list<T: Default>(mut items: impl Iterator<Item = T>) -> NonEmpty<T> {
     NonEmpty { first: items.next().unwrap_or_default(), others: items.collect() }
 }
 
-/// The drop ledger from the counters of all hosts. Lost segments and packets of a connection are sent again, so there is
-/// none for connections.
+/// The drop ledger from the counters of all hosts. Lost segments and packets of a connection are sent again, so there
+/// is none for connections.
 fn ledger(parts: &[Part], accounts: &Accounts, server: Option<&ServerFacts>) -> Ledger {
     let Some(first) = parts.first().filter(|part| part.trial.transport == Transport::Udp) else {
         return Ledger::default();

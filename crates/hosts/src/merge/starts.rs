@@ -34,8 +34,8 @@ impl Starts {
         u64::try_from(self.first_ns + self.first_offset_ns).unwrap_or(0)
     }
 
-    /// By how many bins of this width a player began after the first, to the nearest. 0 if players began further apart than
-    /// a trial lasts, since no shift makes one trial of theirs.
+    /// By how many bins of this width a player began after the first, to the nearest. 0 if players began further apart
+    /// than a trial lasts, since no shift makes one trial of theirs.
     pub(super) fn shift(&self, player: usize, width_ns: u64) -> usize {
         let later_ns = self.each_ns.get(player).map_or(0, |start_ns| start_ns - self.first_ns);
         if later_ns > self.apart_most_ns {
@@ -45,8 +45,8 @@ impl Starts {
         usize::try_from((later_ns + width_ns / 2) / width_ns).unwrap_or(0)
     }
 
-    /// How far apart two players may have begun at most, microseconds, with the uncertainties of both clocks; `None` for
-    /// fewer than two players.
+    /// How far apart two players may have begun at most, microseconds, with the uncertainties of both clocks; `None`
+    /// for fewer than two players.
     pub(super) fn skew_us(&self) -> Option<f64> {
         let ends = || self.each_ns.iter().zip(&self.uncertainties_ns).enumerate();
         let apart = |(one, (one_ns, one_error)): (usize, (&i128, &i128))| {

@@ -97,7 +97,7 @@ fn hosts_that_are_one_machine_are_one_host() {
     apart.players.others[0].cpus = vec![1];
     assert_eq!(of_trial(&apart, &surroundings()), []);
     // Hosts whose boots have no number are taken for machines of their own.
-    for host in apart.hosts.others.iter_mut() {
+    for host in &mut apart.hosts.others {
         host.boot_id = None;
     }
     assert_eq!(of_trial(&apart, &surroundings()), []);
