@@ -1,7 +1,8 @@
 //! One trial of those that several players played at the same time, and of what was seen on the subject's host.
 //!
 //! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The
-//! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly began.
+//! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly
+//! began.
 
 mod alike;
 mod connections;

@@ -44,8 +44,8 @@ pub struct Run {
     pub question: Option<Question>,
     /// The facts of the host that ran kqps.
     pub fingerprint: Fingerprint,
-    /// The hosts that subjects and players ran on, if these are other hosts (`--hosts`): the server's first. Empty if all
-    /// ran on the host that ran kqps, and in records older than the field.
+    /// The hosts that subjects and players ran on, if these are other hosts (`--hosts`): the server's first. Empty if
+    /// all ran on the host that ran kqps, and in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<RunHost>,
     /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key selects cells by values of

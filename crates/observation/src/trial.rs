@@ -131,12 +131,12 @@ pub struct Trial {
     /// than the field, as are the next two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PlayerPart>,
-    /// How far apart the players may have begun at most, microseconds: the greatest difference of two players' starts, with
-    /// the uncertainties of both clocks. `None` if fewer than two players on hosts of their own took part.
+    /// How far apart the players may have begun at most, microseconds: the greatest difference of two players' starts,
+    /// with the uncertainties of both clocks. `None` if fewer than two players on hosts of their own took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_skew_us: Option<f64>,
-    /// By how much later than asked the player began, nanoseconds; of several players, the latest. `None` if no player was
-    /// given a time to begin.
+    /// By how much later than asked the player began, nanoseconds; of several players, the latest. `None` if no player
+    /// was given a time to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_start_ns: Option<u64>,
     /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute; empty
@@ -240,8 +240,8 @@ impl Trial {
         }
     }
 
-    /// The host of the subject: the last one if several hosts took part, `None` if it then was not watched, and otherwise
-    /// the only host of the record.
+    /// The host of the subject: the last one if several hosts took part, `None` if it then was not watched, and
+    /// otherwise the only host of the record.
     pub fn subject_host(&self) -> Option<&HostFacts> {
         if self.parts.is_empty() {
             return Some(&self.hosts.first);
@@ -250,8 +250,8 @@ impl Trial {
         self.hosts.others.get(self.parts.len() - 1..)?.last()
     }
 
-    /// Whether a player, by its index into `players`, ran on the subject's machine. If several hosts took part, the numbers
-    /// of their boots show it, and hosts without such a number are other machines.
+    /// Whether a player, by its index into `players`, ran on the subject's machine. If several hosts took part, the
+    /// numbers of their boots show it, and hosts without such a number are other machines.
     pub fn is_beside_subject(&self, player: usize) -> bool {
         if self.parts.is_empty() {
             return true;
@@ -261,8 +261,8 @@ impl Trial {
         of_player.is_some() && of_player == self.subject_host().and_then(boot_id)
     }
 
-    /// Datagrams that came to ports without a listener: on the subject's side if several hosts took part, otherwise in the
-    /// player's network namespace.
+    /// Datagrams that came to ports without a listener: on the subject's side if several hosts took part, otherwise in
+    /// the player's network namespace.
     pub fn datagrams_for_closed_ports(&self) -> u64 {
         let network = if self.parts.is_empty() {
             Some(&self.hosts.first.network)
@@ -302,7 +302,8 @@ pub fn held_back(unsent_causes: &BTreeMap<String, u64>) -> u64 {
 pub struct Mishap {
     /// The number of the bin, from 0.
     pub at_10ms: u32,
-    /// Queries that were due in it. If several players took part, of those players for which something went wrong in it.
+    /// Queries that were due in it. If several players took part, of those players for which something went wrong in
+    /// it.
     pub intended: u32,
     /// How many of them had no correct reply in time.
     pub bad: u32,

@@ -1,8 +1,8 @@
-//! Decides which trials count. The player spoils a trial if it lags, its sends fail, or its own sockets drop
-//! replies; several players also if they do not begin together. Such a trial is repeated at most twice; if it is spoiled every time, the last one counts and the
-//! figure is refused. A trial that the host spoiled is repeated at most three times; then a search goes on with
-//! it, and nothing is refused. All trials are stored. Bounds rest on the trials with which a search went on.
-//! The estimate leaves out more (`estimate::of_cell`).
+//! Decides which trials count. The player spoils a trial if it lags, its sends fail, or its own sockets drop replies;
+//! several players also if they do not begin together. Such a trial is repeated at most twice; if it is spoiled every
+//! time, the last one counts and the figure is refused. A trial that the host spoiled is repeated at most three times;
+//! then a search goes on with it, and nothing is refused. All trials are stored. Bounds rest on the trials with which a
+//! search went on. The estimate leaves out more (`estimate::of_cell`).
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;

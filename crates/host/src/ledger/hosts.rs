@@ -1,5 +1,5 @@
-//! The ledger of a trial over several hosts. The players' counters are added, and the subject's host has its own, so each
-//! stage of the way stands alone: interfaces and backlogs count at both ends.
+//! The ledger of a trial over several hosts. The players' counters are added, and the subject's host has its own, so
+//! each stage of the way stands alone: interfaces and backlogs count at both ends.
 
 use std::collections::BTreeSet;
 
@@ -61,8 +61,8 @@ fn together(players: &[&HostFacts]) -> NetworkFacts {
     sum
 }
 
-/// A namespace with the interfaces by which packets may leave the host: the one that carries the queries, if it is known,
-/// and otherwise all except loopback.
+/// A namespace with the interfaces by which packets may leave the host: the one that carries the queries, if it is
+/// known, and otherwise all except loopback.
 fn between_hosts(network: &NetworkFacts, host: &HostFacts) -> NetworkFacts {
     let is_named = |device: &DeviceFacts| Some(&device.name) == host.device.as_ref();
     let carries = |device: &DeviceFacts| match host.device {
@@ -73,8 +73,8 @@ fn between_hosts(network: &NetworkFacts, host: &HostFacts) -> NetworkFacts {
     NetworkFacts { devices, ..network.clone() }
 }
 
-/// The backlog of the subject's host drops queries, and those of the players' hosts drop replies. All network namespaces
-/// of one machine share a backlog: it counts once, and if both sides share it, for both directions.
+/// The backlog of the subject's host drops queries, and those of the players' hosts drop replies. All network
+/// namespaces of one machine share a backlog: it counts once, and if both sides share it, for both directions.
 fn backlogs(players: &[&HostFacts], server: Option<&HostFacts>) -> Vec<Backlog> {
     let server_boot = server.and_then(|host| host.boot_id.as_ref());
     let mut seen: BTreeSet<&String> = server_boot.into_iter().collect();

@@ -94,8 +94,8 @@ pub(super) fn foreign_cpu_s(player: &Cores, subject: &Cores) -> Result<f64, Stri
     foreign_s.ok_or_else(|| "a core of player and subject went offline".into())
 }
 
-/// CPU seconds of the cores of a side that it does not account for, on a host without the other side. Returns the reason
-/// if they are not known.
+/// CPU seconds of the cores of a side that it does not account for, on a host without the other side. Returns the
+/// reason if they are not known.
 pub(super) fn foreign_cpu_s_alone(side: &Cores) -> Result<f64, String> {
     side.foreign_s().ok_or_else(|| "a core in use went offline".into())
 }

@@ -1,4 +1,5 @@
-//! The subject's host, if the player is on another one: a watch of its cores and its packets, beside that of the subject.
+//! The subject's host, if the player is on another one: a watch of its cores and its packets, beside that of the
+//! subject.
 
 use kqps_observation::{HostFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};

@@ -44,8 +44,8 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements: listed(&placements) })
 }
 
-/// The cores of the player and of the subject → how many cells had them. The cores of players on other hosts are not among
-/// those that are drawn, and are left out.
+/// The cores of the player and of the subject → how many cells had them. The cores of players on other hosts are not
+/// among those that are drawn, and are left out.
 type Placements = BTreeMap<(Vec<u32>, Vec<u32>), usize>;
 
 fn placements(run: &Run) -> Placements {

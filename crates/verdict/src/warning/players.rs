@@ -1,5 +1,5 @@
-//! The players of a trial, one by one and together. One record has either a single player, or the part of each of several
-//! players on hosts of their own.
+//! The players of a trial, one by one and together. One record has either a single player, or the part of each of
+//! several players on hosts of their own.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +69,8 @@ impl Share<'_> {
         self.given_up() as f64 / self.accounts.intended.max(1) as f64
     }
 
-    /// The share of the intended queries that were not sent although the window was not full: given up, or refused by the
-    /// kernel.
+    /// The share of the intended queries that were not sent although the window was not full: given up, or refused by
+    /// the kernel.
     pub(super) fn not_sent_share(&self) -> f64 {
         self.given_up_share() + self.accounts.send_failed as f64 / self.accounts.intended.max(1) as f64
     }

@@ -24,7 +24,8 @@ pub fn late_player(trial: &Trial) -> Option<Warning> {
     })
 }
 
-/// The players may have begun too far apart, and none of them was late: the clocks of their hosts are not known well enough.
+/// The players may have begun too far apart, and none of them was late: the clocks of their hosts are not known well
+/// enough.
 pub fn skewed_start(trial: &Trial) -> Option<Warning> {
     let skew_us = trial.start_skew_us?;
     let share = skew_us / (trial.load.duration_s * 1e6);
