@@ -190,6 +190,8 @@ fn tcp_facts(counted: &impl Fn(&str) -> Option<u64>) -> TcpFacts {
         resets_sent: count("Tcp.OutRsts"),
         retransmitted: count("Tcp.RetransSegs"),
         syn_retransmitted: count("TcpExt.TCPSynRetrans"),
+        segments_received: count("Tcp.InSegs"),
+        segments_sent: count("Tcp.OutSegs"),
         ..TcpFacts::default()
     }
 }
@@ -290,7 +292,8 @@ UdpLite: 9 9
 
     #[test]
     fn what_tcp_did_is_differenced_and_its_waiting_sockets_are_not() {
-        let snmp = "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens RetransSegs OutRsts\nTcp: 200 -1 7 6 5 4\n\
+        let snmp = "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens RetransSegs OutRsts InSegs OutSegs\n\
+                    Tcp: 200 -1 7 6 5 4 40 30\n\
                     TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\n\
                     TcpExt: 1 8 9 2 3\n";
         let of = |snmp: &str, time_wait| Reading { time_wait, ..reading(snmp) };
@@ -305,6 +308,8 @@ UdpLite: 9 9
             resets_sent: 4,
             retransmitted: 5,
             syn_retransmitted: 3,
+            segments_received: 40,
+            segments_sent: 30,
             time_wait_before: Some(30),
             time_wait_after: Some(12),
         };

@@ -7,6 +7,7 @@
 //! stretch. The drops of the player's and the subject's sockets count whatever the passages show, since no
 //! other traffic moves those counters.
 
+mod hosts;
 mod passages;
 mod stretch;
 mod way;
@@ -14,6 +15,9 @@ mod way;
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::{Accounts, HostFacts, Ledger, Place, Placed, SubjectFacts};
 use serde::{Deserialize, Serialize};
+
+pub use hosts::{Sides, across};
+use stretch::Backlog;
 
 /// Where the subject's end of the way is, as seen by the player.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,11 +56,17 @@ pub struct Evidence<'a> {
 
 /// Places every query that was intended and has no reply at all.
 pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
+    let backlog = Backlog { dropped: evidence.host.softnet_dropped, stretches: 0..way::STRETCHES.len() };
+    placed_by(evidence, &[backlog])
+}
+
+/// The ledger of these facts, with the drops of these backlogs.
+fn placed_by(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Ledger {
     let accounts = evidence.accounts;
     let passages = passages::count(evidence);
     let mut places =
         vec![placed(Place::PlayerUnsent, accounts.unsent), placed(Place::PlayerSend, accounts.send_failed)];
-    let drops = stretch::Drops::of(evidence);
+    let drops = stretch::Drops::of(evidence, backlogs);
     if accounts.lost == 0 {
         // The counters of other traffic then have nothing to do with this trial.
         places.extend(drops.alone().into_iter().filter(|placed| !placed.shared));

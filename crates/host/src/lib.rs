@@ -41,6 +41,7 @@ pub use split::{Split, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;
 pub use watch::{
-    PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch, Watch, WatchResult,
+    HostWatch, PlayerPlace, PlayerWatched, ServerSeen, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch,
+    Watch, WatchResult,
 };
 pub use witness::Witness;

@@ -2,13 +2,15 @@
 //! differences are returned. One reading of a subject with a few threads takes about a millisecond.
 //!
 //! Each side has a watch of its own, [`player`] and [`subject`], which knows nothing of the other. [`join`] makes one
-//! result of what both saw, on one host or on two. [`Watch`] does all of it for a trial on one host.
+//! result of what both saw, on one host or on two. [`Watch`] does all of it for a trial on one host. A subject's host
+//! without a player has a watch in [`host`].
 //!
 //! CPU time and packet counters may cover different spans. A trial is busy only while the player sends, but its last
 //! replies come after that. A player that calls [`TrialWatch::sending_ended`] gets CPU time for the span of sending and
 //! counters for the whole span.
 
 mod cores;
+mod host;
 mod player;
 mod subject;
 
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, SubjectFacts};
 
@@ -23,8 +26,10 @@ use crate::counters::Whose;
 use crate::files::Root;
 use crate::frequency;
 use crate::ledger::SubjectSide;
+use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
+pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
 
@@ -84,36 +89,29 @@ impl TrialWatch for Watch {
 }
 
 /// One result of what both sides saw, on one host or on two.
-pub fn join(player: PlayerSeen, subject: SubjectSeen) -> WatchResult {
-    let mut unreadable = player.unreadable;
-    unreadable.extend(subject.unreadable);
-    let foreign_cpu_s = if subject.facts.is_some() {
-        cores::foreign_cpu_s(&player.cores, &subject.cores)
+pub fn join(mut player: PlayerSeen, subject: SubjectSeen) -> WatchResult {
+    let (player_threads, player_cpu_s) = (std::mem::take(&mut player.threads), player.cpu_s);
+    let cores = player.cores.clone();
+    let mut host = player.into_host();
+    host.unreadable.extend(subject.unreadable);
+    let foreign_cpu_s = match &subject.facts {
+        Some(_) => cores::foreign_cpu_s(&cores, &subject.cores),
+        None if subject.is_elsewhere => cores::foreign_cpu_s_alone(&cores),
+        None => Err("the subject is not watched, so its CPU time cannot be separated from others'".into()),
+    };
+    if subject.cores.host == cores.host {
+        set_frequencies(&mut host.cpus, &[&cores, &subject.cores]);
     } else {
-        Err("the subject is not watched, so its CPU time cannot be separated from others'".into())
-    };
-    let mut cpus = player.cpus;
-    let beside = Some(&subject.cores).filter(|cores| cores.host == player.cores.host);
-    for core in &mut cpus {
-        let of_subject = beside.and_then(|cores| cores.mhz.get(&core.cpu));
-        core.frequency_mhz = player.cores.mhz.get(&core.cpu).or(of_subject).copied();
+        set_frequencies(&mut host.cpus, &[&cores]);
     }
-    let host = HostFacts {
-        wall_s: player.wall_s,
-        cpus,
-        network: player.network,
-        softnet_dropped: player.softnet.dropped,
-        softnet_squeezed: player.softnet.squeezed,
-        drop_reasons: player.drop_reasons,
-        foreign_cpu_s: read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut unreadable),
-        unreadable,
-    };
-    WatchResult {
-        host,
-        subject: subject.facts,
-        side: subject.side,
-        player_threads: player.threads,
-        player_cpu_s: player.cpu_s,
+    host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
+    WatchResult { host, subject: subject.facts, side: subject.side, player_threads, player_cpu_s }
+}
+
+/// Gives each core of a host the frequency that the first of these sides knows.
+fn set_frequencies(cpus: &mut [CpuFacts], sides: &[&Cores]) {
+    for core in cpus {
+        core.frequency_mhz = sides.iter().find_map(|side| side.mhz.get(&core.cpu).copied());
     }
 }
 
@@ -178,6 +176,7 @@ mod tests {
             side: SubjectSide::There,
             cores: cores::made_up("b", &[0], 0.75),
             unreadable: BTreeMap::from([("subject pss".into(), "no".into())]),
+            is_elsewhere: false,
         };
         let seen = join(player.clone(), subject.clone());
         assert!((seen.host.foreign_cpu_s.unwrap() - 0.48).abs() < 1e-9);
@@ -188,5 +187,13 @@ mod tests {
         let seen = join(player, unwatched);
         assert_eq!(seen.host.foreign_cpu_s, None);
         assert!(seen.host.unreadable[FOREIGN_CPU].contains("the subject is not watched"));
+    }
+
+    #[test]
+    fn a_players_host_has_the_time_of_others_if_the_subject_is_elsewhere() {
+        let player = PlayerSeen { cores: cores::made_up("a", &[0], 0.75), ..PlayerSeen::default() };
+        let seen = join(player, SubjectSeen { is_elsewhere: true, ..SubjectSeen::default() });
+        assert!((seen.host.foreign_cpu_s.unwrap() - 0.24).abs() < 1e-9);
+        assert_eq!((seen.host.boot_id.as_deref(), seen.host.unreadable.len()), (Some("a"), 0));
     }
 }

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_host::{
-    PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch as _, Watch, lives,
-    parent_of_same_program,
+    HostWatch, PlayerPlace, PlayerWatched, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch as _, Watch,
+    lives, parent_of_same_program,
 };
 
 struct Guard(Child);
@@ -211,4 +211,16 @@ fn a_subject_of_another_host_is_seen_there_and_sent_as_json() {
     assert_eq!(sent, seen);
     let facts = seen.facts().unwrap();
     assert!(facts.network.as_ref().unwrap().udp4.out_datagrams >= 1, "{facts:?}");
+}
+
+#[test]
+fn a_host_without_a_player_is_watched() {
+    let mut watch = HostWatch::begin(&[]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&[0; 8], socket.local_addr().unwrap()).unwrap();
+    watch.sending_ended();
+    let host = watch.end();
+    assert_eq!(host.cpus.len(), std::thread::available_parallelism().unwrap().get());
+    assert!(host.network.udp4.out_datagrams >= 1 && host.boot_id.is_some(), "{host:?}");
+    assert_eq!((host.foreign_cpu_s, host.device), (None, None), "others know these");
 }

@@ -122,6 +122,24 @@ impl Accounts {
         (self.intended - self.correct) as f64 / self.intended as f64
     }
 
+    /// The sum of these accounts and those of another player; `None` if a count does not fit.
+    pub fn checked_add(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            intended: self.intended.checked_add(other.intended)?,
+            unsent: self.unsent.checked_add(other.unsent)?,
+            send_failed: self.send_failed.checked_add(other.send_failed)?,
+            sent: self.sent.checked_add(other.sent)?,
+            correct: self.correct.checked_add(other.correct)?,
+            wrong: self.wrong.checked_add(other.wrong)?,
+            late: self.late.checked_add(other.late)?,
+            lost: self.lost.checked_add(other.lost)?,
+            truncated: self.truncated.checked_add(other.truncated)?,
+            slipped: self.slipped.checked_add(other.slipped)?,
+            duplicate: self.duplicate.checked_add(other.duplicate)?,
+            unsolicited: self.unsolicited.checked_add(other.unsolicited)?,
+        })
+    }
+
     /// Adds the accounts of another thread or trial to these.
     pub fn add(&mut self, other: &Self) {
         self.intended += other.intended;
@@ -152,6 +170,28 @@ mod tests {
             Err(IdentityViolated::Intended { intended: 4, sum: 3 })
         );
         assert_eq!(Accounts { lost: 0, ..whole }.check(), Err(IdentityViolated::Sent { sent: 2, sum: 1 }));
+    }
+
+    #[test]
+    fn a_sum_is_that_of_each_count_or_none() {
+        let one = Accounts {
+            intended: 12,
+            unsent: 1,
+            send_failed: 2,
+            sent: 9,
+            correct: 3,
+            wrong: 1,
+            late: 2,
+            lost: 3,
+            truncated: 1,
+            slipped: 1,
+            duplicate: 4,
+            unsolicited: 5,
+        };
+        let mut twice = one;
+        twice.add(&one);
+        assert_eq!(one.checked_add(&one), Some(twice));
+        assert_eq!(Accounts { unsolicited: u64::MAX, ..one }.checked_add(&one), None);
     }
 
     #[test]

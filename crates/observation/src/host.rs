@@ -14,7 +14,8 @@ pub struct HostFacts {
     pub wall_s: f64,
     /// How each core spent that time.
     pub cpus: Vec<CpuFacts>,
-    /// The counters of the player's network namespace. Other traffic moves them too.
+    /// The counters of the player's network namespace, or of that in which the host without a player was watched. Other
+    /// traffic moves them too.
     #[serde(default)]
     pub network: NetworkFacts,
     /// Packets that the kernel's backlog refused (`softnet_stat`, column 2).
@@ -30,6 +31,13 @@ pub struct HostFacts {
     pub foreign_cpu_s: Option<f64>,
     /// What could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
+    /// The kernel's random number of this boot. Hosts with the same number are one machine. `None` if the kernel has
+    /// none, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The interface that carries queries and replies, if several hosts took part and it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// How one core spent a trial. The shares are 0 to 1 and add up to about 1.

@@ -32,6 +32,23 @@ impl NetworkFacts {
         if ipv6 { (&self.ip6, &self.udp6) } else { (&self.ip4, &self.udp4) }
     }
 
+    /// Adds the counters of another namespace. Its interfaces follow those of this one.
+    pub fn add(&mut self, other: &Self) {
+        self.shared |= other.shared;
+        self.ip4.add(&other.ip4);
+        self.ip6.add(&other.ip6);
+        self.udp4.add(&other.udp4);
+        self.udp6.add(&other.udp6);
+        self.tcp = match (self.tcp, other.tcp) {
+            (Some(mut tcp), Some(other)) => {
+                tcp.add(&other);
+                Some(tcp)
+            }
+            (one, other) => one.or(other),
+        };
+        self.devices.extend(other.devices.iter().cloned());
+    }
+
     /// A counter of UDP over both address families.
     pub fn udp(&self, counter: fn(&UdpFacts) -> u64) -> u64 {
         counter(&self.udp4) + counter(&self.udp6)
@@ -63,6 +80,26 @@ pub struct IpFacts {
     pub out_discards: u64,
 }
 
+impl IpFacts {
+    /// Adds the counters of another namespace. The sum lacks `out_transmits` if one of them does.
+    pub fn add(&mut self, other: &Self) {
+        add(&mut self.in_receives, other.in_receives);
+        add(&mut self.in_segments, other.in_segments);
+        add(&mut self.in_delivers, other.in_delivers);
+        add(&mut self.in_discards, other.in_discards);
+        add(&mut self.icmp_in, other.icmp_in);
+        add(&mut self.icmp_out, other.icmp_out);
+        add(&mut self.out_requests, other.out_requests);
+        let both = self.out_transmits.zip(other.out_transmits);
+        self.out_transmits = both.map(|(one, other)| one.saturating_add(other));
+        add(&mut self.out_discards, other.out_discards);
+    }
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 /// Differences of `/proc/net/snmp` and `snmp6`, UDP over one address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // the names are the kernel's
@@ -75,6 +112,20 @@ pub struct UdpFacts {
     pub sndbuf_errors: u64,
     pub in_csum_errors: u64,
     pub mem_errors: u64,
+}
+
+impl UdpFacts {
+    /// Adds the counters of another namespace.
+    pub fn add(&mut self, other: &Self) {
+        add(&mut self.in_datagrams, other.in_datagrams);
+        add(&mut self.out_datagrams, other.out_datagrams);
+        add(&mut self.no_ports, other.no_ports);
+        add(&mut self.in_errors, other.in_errors);
+        add(&mut self.rcvbuf_errors, other.rcvbuf_errors);
+        add(&mut self.sndbuf_errors, other.sndbuf_errors);
+        add(&mut self.in_csum_errors, other.in_csum_errors);
+        add(&mut self.mem_errors, other.mem_errors);
+    }
 }
 
 /// Differences of `/proc/net/snmp` and `netstat`, TCP over both address families, and the sockets in TIME_WAIT of
@@ -100,10 +151,36 @@ pub struct TcpFacts {
     pub retransmitted: u64,
     /// SYN and SYN-ACK segments that were sent again (`TCPSynRetrans`). The first time is after a second.
     pub syn_retransmitted: u64,
+    /// Segments that were received (`InSegs`). 0 in records older than the field, as is the next one.
+    #[serde(default)]
+    pub segments_received: u64,
+    /// Segments that were sent, without those sent again (`OutSegs`).
+    #[serde(default)]
+    pub segments_sent: u64,
     /// Sockets in TIME_WAIT before the trial. `None` if the kernel did not return the number, as is the field below.
     pub time_wait_before: Option<u64>,
     /// Sockets in TIME_WAIT after it.
     pub time_wait_after: Option<u64>,
+}
+
+impl TcpFacts {
+    /// Adds the counters of another namespace.
+    pub fn add(&mut self, other: &Self) {
+        add(&mut self.active_opens, other.active_opens);
+        add(&mut self.passive_opens, other.passive_opens);
+        add(&mut self.listen_overflows, other.listen_overflows);
+        add(&mut self.listen_drops, other.listen_drops);
+        add(&mut self.request_drops, other.request_drops);
+        add(&mut self.syn_cookies_sent, other.syn_cookies_sent);
+        add(&mut self.resets_sent, other.resets_sent);
+        add(&mut self.retransmitted, other.retransmitted);
+        add(&mut self.syn_retransmitted, other.syn_retransmitted);
+        add(&mut self.segments_received, other.segments_received);
+        add(&mut self.segments_sent, other.segments_sent);
+        let sum = |(one, other): (u64, u64)| one.saturating_add(other);
+        self.time_wait_before = self.time_wait_before.zip(other.time_wait_before).map(sum);
+        self.time_wait_after = self.time_wait_after.zip(other.time_wait_after).map(sum);
+    }
 }
 
 /// One interface over a trial.

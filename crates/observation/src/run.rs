@@ -10,6 +10,7 @@ use crate::factors::Factors;
 use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
 use crate::question::Question;
+use crate::run_host::{HostRole, RunHost};
 use crate::trial::Trial;
 
 /// One execution of a study, as the store returns it.
@@ -41,8 +42,12 @@ pub struct Run {
     /// The question of the study; `None` for the default study.
     #[serde(default)]
     pub question: Option<Question>,
-    /// The facts of the host.
+    /// The facts of the host that ran kqps.
     pub fingerprint: Fingerprint,
+    /// The hosts that subjects and players ran on, if these are other hosts (`--hosts`): the server's first. Empty if
+    /// all ran on the host that ran kqps, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<RunHost>,
     /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key selects cells by values of
     /// their factors. A name and a colon at its beginning limit it to one experiment: `udp: io=uring; workers=4`, or
     /// `uring`.
@@ -212,6 +217,16 @@ pub enum Outcome {
 }
 
 impl Run {
+    /// The host that subjects ran on, if the run names its hosts.
+    pub fn server_host(&self) -> Option<&RunHost> {
+        self.hosts.iter().find(|host| host.role == HostRole::Server)
+    }
+
+    /// The hosts that players ran on, if the run names its hosts.
+    pub fn player_hosts(&self) -> impl Iterator<Item = &RunHost> {
+        self.hosts.iter().filter(|host| host.role == HostRole::Player)
+    }
+
     /// The trials of a cell that count for its figures: all except those that counting drop reasons disturbed.
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
         self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_for_reasons())
@@ -268,6 +283,34 @@ mod tests {
         let kept = serde_json::to_value(&cell).unwrap();
         assert_eq!(kept["target"]["address"], "192.0.2.1:53");
         assert_eq!(serde_json::from_value::<Cell>(kept).unwrap(), cell);
+    }
+
+    #[test]
+    fn runs_and_trials_older_than_hosts_are_read_and_hosts_are_kept() {
+        let mut run = Run::default();
+        let old = serde_json::to_value(&run).unwrap();
+        assert!(old.get("hosts").is_none());
+        assert_eq!(serde_json::from_value::<Run>(old).unwrap(), run);
+        let host = |name: &str, role| RunHost {
+            name: name.into(),
+            role,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: Fingerprint::default(),
+            kqps: crate::fingerprint::BinaryFacts::default(),
+        };
+        run.hosts = vec![host("ns1", HostRole::Server), host("p1", HostRole::Player)];
+        let kept = serde_json::to_value(&run).unwrap();
+        assert_eq!(kept["hosts"][0]["role"], "server");
+        assert_eq!(kept["hosts"][1]["address"], "192.0.2.1");
+        assert_eq!(serde_json::from_value::<Run>(kept).unwrap(), run);
+        assert_eq!(run.server_host().map(|host| &*host.name), Some("ns1"));
+        assert_eq!(run.player_hosts().map(|host| &*host.name).collect::<Vec<_>>(), ["p1"]);
+
+        let trial = serde_json::to_value(Trial::default()).unwrap();
+        for field in ["parts", "start_skew_us", "late_start_ns"] {
+            assert!(trial.get(field).is_none(), "{field}");
+        }
+        assert_eq!(serde_json::from_value::<Trial>(trial).unwrap(), Trial::default());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
 use crate::network::NetworkFacts;
 use crate::non_empty::NonEmpty;
+use crate::part::PlayerPart;
 use crate::replay::{Difference, Replay};
 use crate::subject::{SubjectFacts, ThreadFacts};
 
@@ -34,7 +35,8 @@ pub struct Trial {
     /// When the trial began, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`). With it
-    /// another program on the host can date the same packets. 0 in records older than the field.
+    /// another program on the host can date the same packets. If several hosts took part, it is the first start of any
+    /// player on the clock of the first player's host. 0 in records older than the field.
     #[serde(default)]
     pub started_monotonic_ns: u64,
     /// The target, as `ADDR:PORT`; the first of `targets`.
@@ -109,7 +111,8 @@ pub struct Trial {
     pub players: NonEmpty<PlayerFacts>,
     /// The facts of the subject, if its process is known.
     pub subject: Option<SubjectFacts>,
-    /// The facts of each host that took part, the first player's first.
+    /// The facts of each host that took part: those of the players in their order and, if that is another host and was
+    /// watched, that of the subject.
     pub hosts: NonEmpty<HostFacts>,
     /// Where packets were lost.
     pub ledger: Ledger,
@@ -124,6 +127,18 @@ pub struct Trial {
     /// older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
+    /// The part of each player, if other hosts than the one that ran kqps took part; empty if not, and in records older
+    /// than the field, as are the next two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PlayerPart>,
+    /// How far apart the players may have begun at most, microseconds: the greatest difference of two players' starts,
+    /// with the uncertainties of both clocks. `None` if fewer than two players on hosts of their own took part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_skew_us: Option<f64>,
+    /// By how much later than asked the player began, nanoseconds; of several players, the latest. `None` if no player
+    /// was given a time to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_start_ns: Option<u64>,
     /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute; empty
     /// in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -204,8 +219,7 @@ impl Trial {
     /// Queries that an open loop did not send because its window was full, or because every connection had as many as
     /// it takes. They show nothing about the player.
     pub fn held_back(&self) -> u64 {
-        let of_load = [UNSENT_WINDOW, UNSENT_CONNECTIONS];
-        of_load.iter().filter_map(|cause| self.unsent_causes.get(*cause)).sum()
+        held_back(&self.unsent_causes)
     }
 
     /// Queries that were sent over connections: all, unless a replay sent some as datagrams.
@@ -220,9 +234,47 @@ impl Trial {
         let is_loopback = || self.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
         match &self.subject {
             Some(SubjectFacts { network: Some(network), .. }) => Some(network),
-            Some(_) => Some(&self.hosts.first.network),
+            Some(_) => self.subject_host().map(|host| &host.network),
+            None if !self.parts.is_empty() => self.subject_host().map(|host| &host.network),
             None => is_loopback().then_some(&self.hosts.first.network),
         }
+    }
+
+    /// The host of the subject: the last one if several hosts took part, `None` if it then was not watched, and
+    /// otherwise the only host of the record.
+    pub fn subject_host(&self) -> Option<&HostFacts> {
+        if self.parts.is_empty() {
+            return Some(&self.hosts.first);
+        }
+        // The players' hosts come first, one for each part.
+        self.hosts.others.get(self.parts.len() - 1..)?.last()
+    }
+
+    /// Whether a player, by its index into `players`, ran on the subject's machine. If several hosts took part, the
+    /// numbers of their boots show it, and hosts without such a number are other machines.
+    pub fn is_beside_subject(&self, player: usize) -> bool {
+        if self.parts.is_empty() {
+            return true;
+        }
+        let boot_id = |host: &HostFacts| host.boot_id.clone();
+        let of_player = self.hosts.iter().nth(player).and_then(boot_id);
+        of_player.is_some() && of_player == self.subject_host().and_then(boot_id)
+    }
+
+    /// Datagrams that came to ports without a listener: on the subject's side if several hosts took part, otherwise in
+    /// the player's network namespace.
+    pub fn datagrams_for_closed_ports(&self) -> u64 {
+        let network = if self.parts.is_empty() {
+            Some(&self.hosts.first.network)
+        } else {
+            self.subject_network()
+        };
+        network.map_or(0, |network| network.udp(|udp| udp.no_ports))
+    }
+
+    /// Datagrams that the own sockets of all players dropped.
+    pub fn player_socket_drops(&self) -> u64 {
+        self.players.iter().map(|player| player.socket_drops).sum()
     }
 
     /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.
@@ -238,12 +290,20 @@ impl Trial {
     }
 }
 
+/// Of the unsent queries, by cause, those that an open loop did not send because its window was full, or because every
+/// connection had as many as it takes.
+pub fn held_back(unsent_causes: &BTreeMap<String, u64>) -> u64 {
+    let of_load = [UNSENT_WINDOW, UNSENT_CONNECTIONS];
+    of_load.iter().filter_map(|cause| unsent_causes.get(*cause)).sum()
+}
+
 /// A bin of 10 ms in which something went wrong, by the time at which queries were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mishap {
     /// The number of the bin, from 0.
     pub at_10ms: u32,
-    /// Queries that were due in it.
+    /// Queries that were due in it. If several players took part, of those players for which something went wrong in
+    /// it.
     pub intended: u32,
     /// How many of them had no correct reply in time.
     pub bad: u32,

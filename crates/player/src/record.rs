@@ -175,6 +175,9 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         speed: None,
         stalls: None,
         beside: Vec::new(),
+        parts: Vec::new(),
+        start_skew_us: None,
+        late_start_ns: None,
         mishaps: tally.course.mishaps(),
     }
 }

@@ -11,6 +11,7 @@ use crate::prose::Prose;
 use crate::section::answer::{self, Answer};
 use crate::section::glossary::{self, Term};
 use crate::section::host::{self, Fact};
+use crate::section::hosts::{self, Hosts};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
@@ -24,10 +25,11 @@ const OF_FIND: &str = "kqps find";
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
+    let server = host::of_subjects(run);
     let page = Page {
         run,
         headline: headline(run, verdict),
-        host_line: host::line(&run.fingerprint),
+        host_line: host::line_of_run(run),
         started: format::moment(run.started_unix_ms),
         finished: run.finished_unix_ms.map_or("it did not".to_owned(), format::moment),
         study: study::of_run(run, verdict),
@@ -48,10 +50,11 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         losses: loss::panels(verdict),
         cpu: cpu::panels(run, verdict),
         cells: trials::of_run(run),
+        hosts: hosts::of_run(run),
         topology: topology::of_run(run),
-        host_facts: host::facts(&run.fingerprint),
-        binaries: host::binaries(&run.fingerprint),
-        host_further: host::further(&run.fingerprint),
+        host_facts: host::facts(server),
+        binaries: host::binaries(server),
+        host_further: host::further(server),
         command: format::command(&run.command),
         settings: host::settings(run, &verdict.goal),
     };
@@ -110,6 +113,8 @@ struct Page<'a> {
     losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,
     cells: Vec<trials::OfCell>,
+    /// The hosts of the run, if it names them.
+    hosts: Option<Hosts>,
     topology: Option<Topology>,
     host_facts: Vec<Fact>,
     binaries: Vec<Fact>,

@@ -12,7 +12,7 @@ use kqps_verdict::judge::{LoadPoint, RunVerdict, judge};
 use serde_json::{Value, json};
 use support::browser::{Browser, Screen};
 use support::starts::{expect_bounds, lines_of};
-use support::{comparison, sample, study};
+use support::{comparison, hosts, sample, study};
 
 /// Checks the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.
 const CHECKS: &str = include_str!("support/checks.js");
@@ -59,6 +59,29 @@ fn it_is_readable_on_every_screen_and_fetches_nothing() {
     expect_bounds(&mut browser, &judge(&run));
     let page = format!("file://{}", file.display());
     assert!(browser.requested.iter().all(|address| *address == page), "{:?}", browser.requested);
+}
+
+#[test]
+fn a_run_over_several_hosts_shows_them_and_each_players_part() {
+    let file = written("hosts", &hosts::run());
+    let mut browser = Browser::start();
+    for (name, screen) in SCREENS {
+        browser.open(&file, screen);
+        assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "on {name}");
+    }
+    let said = browser.evaluate("document.body.textContent");
+    let said = said.as_str().unwrap().replace('\u{a0}', " ");
+    for words in [
+        "The hosts",
+        "The server's host",
+        "192.0.2.3",
+        "In no trial did players begin more than 85 µs apart",
+        "began late",
+        "name servers on ns1",
+    ] {
+        assert!(said.contains(words), "{words}");
+    }
+    assert!(!said.contains("on this host"), "nothing ran there");
 }
 
 /// Drop reasons stand beside the losses, with the trial that counted them, or with why there are none.

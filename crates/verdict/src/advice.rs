@@ -26,6 +26,8 @@ pub enum Action {
     MoreSockets,
     /// Put the player and the subject on separate cores.
     PinApart,
+    /// Let players on several hosts begin together.
+    StartTogether,
     /// State which cores the subject uses, or confine it to them.
     SayCores,
     /// Play from another host.
@@ -71,6 +73,7 @@ impl Action {
             Code::Lagging => Self::PinPlayer,
             Code::SendFailed => Self::CheckRoute,
             Code::ClientDrops => Self::MoreSockets,
+            Code::LatePlayer | Code::SkewedStart => Self::StartTogether,
             Code::SharedCores => Self::PinApart,
             Code::SubjectCores => Self::SayCores,
             Code::SingleHost => Self::SecondHost,
@@ -101,6 +104,9 @@ impl Action {
             Self::PinPlayer => "Keep other work and interrupts off the player's cores.".into(),
             Self::MoreSockets => "Give the player more sockets, or larger buffers for them.".into(),
             Self::PinApart => format!("Give the player other cores than {whom}."),
+            Self::StartTogether => {
+                "Let the players begin together: by links to their hosts with less delay, or with longer trials.".into()
+            }
             Self::SayCores => format!("Say which cores {whom} may use, or confine it to those (taskset)."),
             Self::SecondHost => "Play from a second host for rates that hold elsewhere.".into(),
             Self::QuietHost => "Stop what else runs on this host, or use a machine of your own.".into(),

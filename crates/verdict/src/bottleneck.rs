@@ -173,7 +173,8 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
 /// The cores that a witness watched, which are the subject's.
 fn watched_cores(trial: &Trial) -> impl Iterator<Item = &CpuFacts> {
     let watched = trial.stalls.iter().flat_map(|stalls| &stalls.cores);
-    watched.filter_map(|cpu| trial.hosts.first.cpus.iter().find(|core| core.cpu == *cpu))
+    let cores = move || trial.subject_host().into_iter().flat_map(|host| &host.cpus);
+    watched.filter_map(move |cpu| cores().find(|core| core.cpu == *cpu))
 }
 
 /// Whether the subject's cores were almost never idle.
@@ -189,9 +190,10 @@ fn was_shared(trial: &Trial) -> bool {
     let Some(subject) = watched(trial) else { return false };
     let busy = |core: &CpuFacts| 1.0 - core.idle - core.irq - core.softirq;
     let cores = watched_cores(trial).count() as f64;
-    let busy_s = watched_cores(trial).map(busy).sum::<f64>() * trial.hosts.first.wall_s;
+    let wall_s = trial.subject_host().map_or(0.0, |host| host.wall_s);
+    let busy_s = watched_cores(trial).map(busy).sum::<f64>() * wall_s;
     let others_s = busy_s - subject.cpu_user_s - subject.cpu_system_s;
-    others_s > (1.0 - SATURATED) * cores * trial.hosts.first.wall_s
+    others_s > (1.0 - SATURATED) * cores * wall_s
 }
 
 /// The subject's facts, if it was watched and still ran at the last reading.
@@ -218,7 +220,7 @@ impl Losses {
             bad: sum(&|trial| trial.accounts.intended.saturating_sub(trial.accounts.correct)),
             player: sum(&|trial| {
                 let gave_up = trial.accounts.unsent.saturating_sub(trial.held_back());
-                gave_up + trial.accounts.send_failed + trial.players.first.socket_drops
+                gave_up + trial.accounts.send_failed + trial.player_socket_drops()
             }),
             path: sum(&at(&[
                 Place::PathOut,
@@ -230,7 +232,9 @@ impl Losses {
                 Place::PathBack,
             ])),
             subject_buffer: sum(&at(&[Place::SubjectSocketBuffer])),
-            memory: sum(&|trial| trial.hosts.first.network.udp(|udp| udp.mem_errors)),
+            memory: sum(&|trial| {
+                trial.hosts.iter().map(|host| host.network.udp(|udp| udp.mem_errors)).sum::<u64>()
+            }),
         }
     }
 

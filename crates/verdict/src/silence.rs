@@ -26,7 +26,7 @@ pub fn silence(trial: &Trial) -> Option<String> {
     // The kernel counts datagrams for ports without a listener. On one host it counts a segmented send, of a
     // burst at most, as one datagram. Other traffic moves that counter too.
     let at_once = if trial.players.first.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
-    let closed = trial.hosts.first.network.udp(|udp| udp.no_ports);
+    let closed = trial.datagrams_for_closed_ports();
     let mut why = if closed.saturating_mul(at_once) >= accounts.sent {
         format!("Nothing listens at {target}: the kernel counted {closed} datagrams for closed ports")
     } else {

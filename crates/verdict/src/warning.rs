@@ -6,7 +6,9 @@ mod effect;
 mod host;
 mod limit;
 mod player;
+mod players;
 mod sending;
+mod start;
 mod subject;
 
 use std::fmt::{self, Write as _};
@@ -26,6 +28,7 @@ pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
 pub use sending::{most_refused, refusal, send_failed};
+pub use start::{late_player, skewed_start};
 pub use subject::{
     busiest_to_mean, listen_overflow, lost_syn, no_steady_state, uneven, unexplained_loss, wrong_answers,
 };
@@ -41,6 +44,8 @@ pub enum Code {
     Lagging,
     SendFailed,
     ClientDrops,
+    LatePlayer,
+    SkewedStart,
     SharedCores,
     SubjectCores,
     SingleHost,
@@ -57,13 +62,15 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::WrongAnswers,
         Self::RateLimited,
         Self::PlayerLimited,
         Self::Lagging,
         Self::SendFailed,
         Self::ClientDrops,
+        Self::LatePlayer,
+        Self::SkewedStart,
         Self::SharedCores,
         Self::SubjectCores,
         Self::SingleHost,
@@ -85,6 +92,8 @@ impl Code {
             Self::Lagging => "lagging",
             Self::SendFailed => "send-failed",
             Self::ClientDrops => "client-drops",
+            Self::LatePlayer => "late-player",
+            Self::SkewedStart => "skewed-start",
             Self::SharedCores => "shared-cores",
             Self::SubjectCores => "subject-cores",
             Self::SingleHost => "single-host",
@@ -113,6 +122,8 @@ impl Code {
             Self::Uneven => Some("-c"),
             Self::Irregular => Some("--max"),
             Self::SingleHost
+            | Self::LatePlayer
+            | Self::SkewedStart
             | Self::SendFailed
             | Self::NoisyHost
             | Self::WrongAnswers
@@ -226,6 +237,8 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         lagging(trial),
         send_failed(trial),
         client_drops(trial),
+        late_player(trial),
+        skewed_start(trial),
         shared_cores(trial, surroundings),
         subject_cores(trial, surroundings),
         single_host(trial, surroundings),

@@ -5,6 +5,7 @@
 
 use kqps_observation::ledger::{Merged, Stage, StageName};
 use kqps_observation::network::{IpFacts, UdpFacts};
+use kqps_observation::{Accounts, NetworkFacts};
 
 use super::way::{WAY, places_between};
 use super::{Evidence, SubjectSide};
@@ -47,42 +48,78 @@ pub(super) fn count(evidence: &Evidence<'_>) -> Passages {
         (SubjectSide::Here, _) => here(evidence, none),
         (SubjectSide::There, Some(there)) => {
             let shared = none.shared || there.shared;
-            two_sided(evidence, there, Passages { shared, ..none })
+            without_tcp(evidence, there, &Passages { shared, ..none })
         }
         _ => none,
     };
-    passages.counts[0] = Some(accounts.sent);
-    passages.counts[WAY.len() - 1] = Some(accounts.correct + accounts.wrong + accounts.late);
+    passages.set_ends(accounts);
     passages
 }
 
-/// Counts with player and subject each in a namespace of its own: every stage has its own counters.
+/// Packets of TCP, in numbers of segments, that move the same counters of IP as queries and replies do.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Segments {
+    /// Received on the subject's side.
+    to_subject: u64,
+    /// Sent on the subject's side.
+    from_subject: u64,
+    /// Received on the player's side.
+    to_player: u64,
+}
+
+/// Counts as [`two_sided`] does, without the packets of TCP: a control link may pass the same namespaces. The kernel
+/// does not say which address family carried them. So they are left out unless the stages then fit together less well.
+fn without_tcp(evidence: &Evidence<'_>, there: &NetworkFacts, none: &Passages) -> Passages {
+    let (there_tcp, here_tcp) = (there.tcp.unwrap_or_default(), evidence.host.network.tcp.unwrap_or_default());
+    let segments = Segments {
+        to_subject: there_tcp.segments_received,
+        from_subject: there_tcp.segments_sent,
+        to_player: here_tcp.segments_received,
+    };
+    let count = |segments| {
+        let mut passages = two_sided(evidence, there, none.clone(), segments);
+        passages.set_ends(evidence.accounts);
+        passages
+    };
+    let all = count(Segments::default());
+    if segments == Segments::default() {
+        return all;
+    }
+    let without = count(segments);
+    if without.gained() <= all.gained() { without } else { all }
+}
+
+/// Counts with player and subject each in a namespace of its own: every stage has its own counters. `tcp` are packets
+/// to leave out.
 fn two_sided(
     evidence: &Evidence<'_>,
-    there: &kqps_observation::NetworkFacts,
+    there: &NetworkFacts,
     mut passages: Passages,
+    tcp: Segments,
 ) -> Passages {
     let (ip, udp) = there.family(evidence.ipv6);
     let (back, _) = evidence.host.network.family(evidence.ipv6);
     let surplus = surplus(evidence);
     let replies = |packets: u64, icmp: u64| packets.saturating_sub(icmp + surplus);
-    let transmitted = ip.out_transmits.unwrap_or(udp.out_datagrams + udp.sndbuf_errors + ip.icmp_out);
-    let left = replies(transmitted, ip.icmp_out);
+    let left = match ip.out_transmits {
+        Some(transmitted) => replies(transmitted, ip.icmp_out + tcp.from_subject),
+        None => replies(udp.out_datagrams + udp.sndbuf_errors, 0),
+    };
     let read = taken(udp, udp.in_datagrams);
-    let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, read);
+    let replied = without_retries(replies(ip.out_requests, ip.icmp_out + tcp.from_subject), left, read);
     let is_seen = !evidence.past_kernel;
     let (queries_together, replies_together) = (come_together(ip), is_seen && come_together(back));
     // A subject that sent more replies than it read messages read several queries in one message.
     let reads_together = replies_together && queries_together || read < left;
     passages.counts = [
         None,
-        Some(ip.in_segments.saturating_sub(ip.icmp_in)),
-        (!queries_together).then(|| ip.in_delivers.saturating_sub(ip.icmp_in)),
+        Some(ip.in_segments.saturating_sub(ip.icmp_in + tcp.to_subject)),
+        (!queries_together).then(|| ip.in_delivers.saturating_sub(ip.icmp_in + tcp.to_subject)),
         (!reads_together).then_some(read),
         (!replies_together).then_some(replied),
         (!replies_together).then_some(left),
-        is_seen.then(|| replies(back.in_segments, back.icmp_in)),
-        (is_seen && !replies_together).then(|| replies(back.in_delivers, back.icmp_in)),
+        is_seen.then(|| replies(back.in_segments, back.icmp_in + tcp.to_player)),
+        (is_seen && !replies_together).then(|| replies(back.in_delivers, back.icmp_in + tcp.to_player)),
         None,
     ];
     passages.reason = if is_seen || queries_together || reads_together { TOGETHER } else { PAST };
@@ -171,9 +208,18 @@ impl Passages {
     /// noticed that datagrams travelled together. A few packets more (a reply to an earlier trial's query, say)
     /// do not matter.
     pub(super) fn are_disturbed(&self) -> bool {
-        let known = self.known();
-        let gained: u64 = known.windows(2).map(|pair| pair[1].1.saturating_sub(pair[0].1)).sum();
-        gained > (self.lost / 100).max(10)
+        self.gained() > (self.lost / 100).max(10)
+    }
+
+    /// How many packets more left stages than came to them.
+    fn gained(&self) -> u64 {
+        self.known().windows(2).map(|pair| pair[1].1.saturating_sub(pair[0].1)).sum()
+    }
+
+    /// Sets the first and the last stage, which the player counts.
+    fn set_ends(&mut self, accounts: &Accounts) {
+        self.counts[0] = Some(accounts.sent);
+        self.counts[WAY.len() - 1] = Some(accounts.correct + accounts.wrong + accounts.late);
     }
 
     /// Whether stages are missing because datagrams travelled together.

@@ -1,5 +1,7 @@
 //! How the losses of a stretch of the way are divided among its places.
 
+use std::ops::Range;
+
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::network::DeviceFacts;
 use kqps_observation::{NetworkFacts, Place, Placed};
@@ -8,17 +10,36 @@ use super::passages::Passages;
 use super::way::{STRETCHES, places_between};
 use super::{Evidence, SubjectSide, placed};
 
+/// A backlog of the kernel, and the packets that it dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Backlog {
+    pub(super) dropped: u64,
+    /// The stretches of the way on which it may have dropped them.
+    pub(super) stretches: Range<usize>,
+}
+
+/// A counter of drops.
+#[derive(Clone, Debug)]
+struct Counter {
+    place: Place,
+    /// Placing drops reduces the count.
+    count: u64,
+    /// Whether other traffic moves the counter.
+    shared: bool,
+    /// The stretches on which it counts.
+    stretches: Range<usize>,
+}
+
 /// The counters of drops.
 #[derive(Clone, Debug)]
 pub(super) struct Drops {
-    /// Place → count, and whether other traffic moves the counter. Placing drops reduces the count.
-    counters: Vec<(Place, u64, bool)>,
+    counters: Vec<Counter>,
     /// Places whose counters no other traffic moves. They count whatever the passages show.
     exact: Vec<Place>,
 }
 
 impl Drops {
-    pub(super) fn of(evidence: &Evidence<'_>) -> Self {
+    pub(super) fn of(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Self {
         let Evidence { accounts, host, subject, side, player_socket_drops, .. } = *evidence;
         let ours = &host.network;
         let there = subject.and_then(|subject| subject.network.as_ref());
@@ -39,16 +60,28 @@ impl Drops {
         };
         let between = far.filter(|_| side == SubjectSide::There);
         let shared = ours.shared || far.is_none_or(|far| far.shared);
-        let counters = vec![
-            (Place::NicOut, sum(Some(ours), leaving), shared),
-            (Place::NicIn, sum(between, arriving), shared),
-            (Place::Softnet, host.softnet_dropped, true),
-            (Place::SubjectSocketBuffer, of_sockets.unwrap_or(full), of_sockets.is_none() && shared),
-            (Place::SubjectUnanswered, udp.no_ports, shared),
-            (Place::SubjectSend, refused, shared),
-            (Place::PathBack, sum(between, leaving) + sum(between.and(Some(ours)), arriving), shared),
-            (Place::PlayerSocketBuffer, player_socket_drops, false),
+        let anywhere = |place, count, shared| Counter { place, count, shared, stretches: 0..STRETCHES.len() };
+        let of_backlog = |backlog: &Backlog| Counter {
+            stretches: backlog.stretches.clone(),
+            ..anywhere(Place::Softnet, backlog.dropped, true)
+        };
+        let back = sum(between, leaving) + sum(between.and(Some(ours)), arriving);
+        let mut counters = vec![
+            anywhere(Place::NicOut, sum(Some(ours), leaving), shared),
+            anywhere(Place::NicIn, sum(between, arriving), shared),
         ];
+        counters.extend(backlogs.iter().map(of_backlog));
+        counters.extend([
+            anywhere(
+                Place::SubjectSocketBuffer,
+                of_sockets.unwrap_or(full),
+                of_sockets.is_none() && shared,
+            ),
+            anywhere(Place::SubjectUnanswered, udp.no_ports, shared),
+            anywhere(Place::SubjectSend, refused, shared),
+            anywhere(Place::PathBack, back, shared),
+            anywhere(Place::PlayerSocketBuffer, player_socket_drops, false),
+        ]);
         let mut exact = vec![Place::PlayerSocketBuffer];
         if of_sockets.is_some() {
             exact.push(Place::SubjectSocketBuffer);
@@ -66,21 +99,30 @@ impl Drops {
             Place::SubjectSend,
             Place::PlayerSocketBuffer,
         ];
-        let counters = self.counters.into_iter().filter(|(place, ..)| COUNTED.contains(place));
-        counters.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
+        let counters = self.counters.into_iter().filter(|counter| COUNTED.contains(&counter.place));
+        counters
+            .map(|counter| Placed { shared: counter.shared, ..placed(counter.place, counter.count) })
+            .collect()
     }
 
     fn at(&self, place: Place) -> u64 {
-        self.counters.iter().filter(|(at, ..)| *at == place).map(|(_, count, _)| count).sum()
+        self.counters.iter().filter(|counter| counter.place == place).map(|counter| counter.count).sum()
     }
 
-    /// Takes up to `most` drops of a place, or all if the place is exact.
-    fn take(&mut self, place: Place, most: u64) -> Option<Placed> {
+    /// Takes up to `most` drops of a place on these stretches, or all if the place is exact.
+    fn take(&mut self, place: Place, most: u64, stretches: &Range<usize>) -> Option<Placed> {
         let exact = self.exact.contains(&place);
-        let (_, left, shared) = self.counters.iter_mut().find(|(at, ..)| *at == place)?;
-        let count = if exact { *left } else { most.min(*left) };
-        *left -= count;
-        (count > 0).then(|| Placed { shared: *shared, ..placed(place, count) })
+        let counts_here = |counter: &Counter| {
+            counter.stretches.start < stretches.end && stretches.start < counter.stretches.end
+        };
+        let (mut taken, mut shared) = (0, false);
+        for counter in self.counters.iter_mut().filter(|one| one.place == place && counts_here(one)) {
+            let count = if exact { counter.count } else { most.saturating_sub(taken).min(counter.count) };
+            counter.count -= count;
+            taken += count;
+            shared |= counter.shared && count > 0;
+        }
+        (taken > 0).then(|| Placed { shared, ..placed(place, taken) })
     }
 }
 
@@ -102,7 +144,7 @@ pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
         // Before drops are used up, see which counters moved at all.
         let rest_is_at = remainder(passages, &drops, from, to);
         for place in STRETCHES[from..to].concat() {
-            if let Some(placed) = drops.take(place, rest) {
+            if let Some(placed) = drops.take(place, rest, &(from..to)) {
                 rest = rest.saturating_sub(placed.count);
                 all.push(placed);
             }

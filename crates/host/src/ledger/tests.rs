@@ -4,6 +4,8 @@ use kqps_observation::network::{DeviceFacts, IpFacts, UdpFacts};
 
 use super::*;
 
+mod hosts;
+
 fn by_drops(place: Place, count: u64, shared: bool) -> Placed {
     Placed { place, count, by: FoundBy::Drops, shared }
 }

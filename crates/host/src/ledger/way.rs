@@ -29,6 +29,9 @@ pub(super) const STRETCHES: [&[Place]; WAY.len() - 1] = [
     &[Place::PlayerSocketBuffer],
 ];
 
+/// The first of [`STRETCHES`] that replies pass after they left the subject's host.
+pub(super) const WAY_BACK: usize = 5;
+
 /// All places between two stages, in the order in which a packet passes them.
 pub(super) fn places_between(from: usize, to: usize) -> Vec<Place> {
     let mut places: Vec<Place> = STRETCHES[from..to].concat();

@@ -12,6 +12,11 @@ use crate::files::Root;
 pub(super) struct HostId(String);
 
 impl HostId {
+    /// The number, if the kernel has one.
+    pub(super) fn known(&self) -> Option<String> {
+        Some(self.0.clone()).filter(|number| !number.is_empty())
+    }
+
     /// Reads it under a root of `/proc`.
     pub(super) fn read(root: &Root) -> Self {
         Self(root.text("proc/sys/kernel/random/boot_id").unwrap_or_default())
@@ -87,6 +92,12 @@ pub(super) fn foreign_cpu_s(player: &Cores, subject: &Cores) -> Result<f64, Stri
         player.foreign_s().zip(subject.foreign_s()).map(|(player_s, subject_s)| player_s + subject_s)
     };
     foreign_s.ok_or_else(|| "a core of player and subject went offline".into())
+}
+
+/// CPU seconds of the cores of a side that it does not account for, on a host without the other side. Returns the
+/// reason if they are not known.
+pub(super) fn foreign_cpu_s_alone(side: &Cores) -> Result<f64, String> {
+    side.foreign_s().ok_or_else(|| "a core in use went offline".into())
 }
 
 /// The cores that a side is pinned to; all cores if it is not pinned.

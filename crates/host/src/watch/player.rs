@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use kqps_kernel::clock;
-use kqps_observation::NetworkFacts;
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
+use kqps_observation::{HostFacts, NetworkFacts};
 
 use super::cores::{self, Cores, HostId, Ticks};
 use super::{DROP_REASONS, Reasons, frequencies, has_others, read, read_or_noted};
@@ -47,6 +47,25 @@ pub struct PlayerSeen {
     pub(super) cores: Cores,
     /// What could not be read, and why.
     pub(super) unreadable: BTreeMap<String, String>,
+}
+
+impl PlayerSeen {
+    /// What its host did, without the frequencies of cores and the CPU time of other programs.
+    pub(super) fn into_host(self) -> HostFacts {
+        HostFacts {
+            wall_s: self.wall_s,
+            cpus: self.cpus,
+            network: self.network,
+            softnet_dropped: self.softnet.dropped,
+            softnet_squeezed: self.softnet.squeezed,
+            drop_reasons: self.drop_reasons,
+            foreign_cpu_s: None,
+            unreadable: self.unreadable,
+            boot_id: self.cores.host.known(),
+            // Only the program that knows the hosts knows this.
+            device: None,
+        }
+    }
 }
 
 /// A running watch of the player's side.

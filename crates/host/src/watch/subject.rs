@@ -42,6 +42,12 @@ impl SubjectWatched {
         Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
     }
 
+    /// A subject on another host than the player, as the player's side of a trial knows it. The watch of that host sees
+    /// the subject, and on the player's host all CPU time that is not the player's is that of other programs.
+    pub fn elsewhere() -> Self {
+        Self { player: PlayerPlace::Elsewhere, ..Self::default() }
+    }
+
     /// The subject that takes queries to these addresses over `transport`. If no process is found, the reason is in
     /// `unknown`.
     pub fn found(targets: &[SocketAddr], transport: Transport) -> Self {
@@ -85,6 +91,9 @@ pub struct SubjectSeen {
     pub(super) cores: Cores,
     /// What could not be read, and why.
     pub(super) unreadable: BTreeMap<String, String>,
+    /// Whether it is known to be on another host, so that this watch saw none of it.
+    #[serde(default)]
+    pub(super) is_elsewhere: bool,
 }
 
 impl SubjectSeen {
@@ -140,7 +149,8 @@ impl SubjectWatch {
         let own_s = subject::cpu_s(&cpu.subject, &cpu_at_end.subject);
         let host = HostId::read(&Root::real());
         let cores = Cores::of(host, &watched.cpus, &ticks, own_s, cpu_at_end.mhz);
-        SubjectSeen { facts, side, cores, unreadable }
+        let is_elsewhere = watched.pids.is_empty() && watched.player == PlayerPlace::Elsewhere;
+        SubjectSeen { facts, side, cores, unreadable, is_elsewhere }
     }
 }
 

@@ -49,9 +49,13 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> (Vec<Answer>, Vec<Strin
 pub(crate) fn headline(run: &Run, verdict: &RunVerdict) -> String {
     // Servers on another host are measured without any on this host.
     let is_elsewhere = verdict.subjects.iter().any(|subject| is_elsewhere(run, subject.cell));
-    let place = if is_elsewhere { "on another host" } else { "on this host" };
+    let place = match run.server_host() {
+        Some(server) => format!("on {}", server.name),
+        None if is_elsewhere => "on another host".to_owned(),
+        None => "on this host".to_owned(),
+    };
     match verdict.subjects.as_slice() {
-        [] => "What the echo reaches on this host".to_owned(),
+        [] => format!("What the echo reaches {place}"),
         [one] => match one.figure_qps {
             Some(figure) => format!("{}: {} {place}", one.name, statistic(&figure)),
             None => format!("No number for {}", one.name),
@@ -60,8 +64,9 @@ pub(crate) fn headline(run: &Run, verdict: &RunVerdict) -> String {
     }
 }
 
+/// Whether the subject of a cell is on another host than its player.
 fn is_elsewhere(run: &Run, cell: u32) -> bool {
-    run.cells.get(cell as usize).is_some_and(Cell::is_elsewhere)
+    !run.hosts.is_empty() || run.cells.get(cell as usize).is_some_and(Cell::is_elsewhere)
 }
 
 /// A figure with the number of its starts.
@@ -257,9 +262,10 @@ fn busiest(bottleneck: &Bottleneck) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::fingerprint::BinaryFacts;
     use kqps_observation::run::{Outcome, Purpose, Role};
     use kqps_observation::trial::LoadFacts;
-    use kqps_observation::{Accounts, RunTrial, Target, Trial};
+    use kqps_observation::{Accounts, Fingerprint, HostRole, RunHost, RunTrial, Target, Trial};
     use kqps_verdict::judge::{facts_of, judge};
     use kqps_verdict::search::{Goal, Preset};
 
@@ -301,6 +307,19 @@ mod tests {
         );
         let whole = sentence_of(&searched(&goal, &[(100_000.0, 0), (102_000.0, 9_000)]));
         assert!(whole.starts_with("held 100 kqps in its one start."), "{whole}");
+    }
+
+    #[test]
+    fn the_title_names_the_servers_host_if_the_run_does() {
+        let mut run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
+        run.hosts = vec![RunHost {
+            name: "ns1".into(),
+            role: HostRole::Server,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: Fingerprint::default(),
+            kqps: BinaryFacts::default(),
+        }];
+        assert!(headline(&run, &judge(&run)).ends_with(" on ns1"), "{}", headline(&run, &judge(&run)));
     }
 
     #[test]

@@ -27,9 +27,10 @@ pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
 
 fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
     let mut rows = Vec::new();
-    let mut left_out = add(&mut rows, &trial.players.first.per_thread, Fill::Player);
+    let mut left_out = add(&mut rows, &of_players(trial), Fill::Player);
     if let Some(subject) = &trial.subject {
-        left_out += add(&mut rows, &subject.threads, Fill::Subject);
+        let threads: Vec<Named<'_>> = subject.threads.iter().map(|thread| (None, thread)).collect();
+        left_out += add(&mut rows, &threads, Fill::Subject);
     }
     if rows.is_empty() {
         return None;
@@ -56,13 +57,24 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
     Some(Panel { name: name.to_owned(), caption: sentences.join(" "), drawing })
 }
 
+/// A thread, and the name of its host if several players took part.
+type Named<'a> = (Option<&'a str>, &'a ThreadFacts);
+
+/// The threads of all players.
+fn of_players(trial: &Trial) -> Vec<Named<'_>> {
+    let hosts = trial.parts.iter().map(|part| Some(part.host.as_str())).chain(std::iter::repeat(None));
+    let players = trial.players.iter().zip(hosts);
+    players.flat_map(|(player, host)| player.per_thread.iter().map(move |thread| (host, thread))).collect()
+}
+
 /// Adds the busiest threads that used CPU time. Returns how many further threads used some.
-fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
-    let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy > 0.0).collect();
-    busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
-    rows.extend(busy.iter().take(MOST_THREADS).map(|thread| {
+fn add(rows: &mut Vec<Bar>, threads: &[Named<'_>], fill: Fill) -> usize {
+    let mut busy: Vec<&Named<'_>> = threads.iter().filter(|(_, thread)| thread.busy > 0.0).collect();
+    busy.sort_by(|(_, a), (_, b)| b.busy.total_cmp(&a.busy));
+    rows.extend(busy.iter().take(MOST_THREADS).map(|(host, thread)| {
         let note = format!("core {}: {}{}", thread.cpu, format::busy(thread.busy), user_part(thread));
-        Bar::plain(thread.name.clone(), note, Some(thread.busy), fill)
+        let name = host.map_or_else(|| thread.name.clone(), |host| format!("{host} {}", thread.name));
+        Bar::plain(name, note, Some(thread.busy), fill)
     }));
     busy.len().saturating_sub(MOST_THREADS)
 }

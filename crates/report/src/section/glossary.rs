@@ -77,8 +77,18 @@ pub(crate) const TERMS: &[Term] = &[
         meaning: "the latency that one query of a hundred exceeds; p50 is the median. It is given only if a hundred queries lie beyond it.",
     },
     Term {
+        word: "part",
+        meaning: "of a player, if several hosts took part: what it sent and got answered itself. The accounts and histograms of a \
+                  trial are the sums of its players' parts.",
+    },
+    Term {
         word: "player",
         meaning: "the part of kqps that sends the queries and accounts for every one of them.",
+    },
+    Term {
+        word: "skew",
+        meaning: "how far apart the players on several hosts may have begun a trial, with the uncertainty of their clocks. More than \
+                  1 % of the trial spoils it.",
     },
     Term {
         word: "start",
@@ -110,6 +120,13 @@ fn meaning(code: Code) -> &'static str {
         }
         Code::ClientDrops => {
             "the player's own sockets dropped replies. Such trials are made again, and a figure that rests on one is refused."
+        }
+        Code::LatePlayer => {
+            "one of several players began later than asked. Such trials are made again, and a figure that rests on one is refused."
+        }
+        Code::SkewedStart => {
+            "several players may have begun too far apart, as their clocks are not known well enough. Such trials are made again, \
+             and a figure that rests on one is refused."
         }
         Code::SharedCores => "player and server ran on a common core.",
         Code::SubjectCores => {

@@ -7,6 +7,22 @@ use crate::format;
 
 pub(crate) type Fact = (String, String);
 
+/// The host that subjects ran on.
+pub(crate) fn of_subjects(run: &Run) -> &Fingerprint {
+    run.server_host().map_or(&run.fingerprint, |host| &host.fingerprint)
+}
+
+/// The host that subjects ran on in one line, and how many players there were on other hosts.
+pub(crate) fn line_of_run(run: &Run) -> String {
+    let line = line(of_subjects(run));
+    let Some(server) = run.server_host() else { return line };
+    let players = match run.player_hosts().count() {
+        1 => "1 player on another host".to_owned(),
+        count => format!("{count} players on hosts of their own"),
+    };
+    format!("{}: {line} · {players}", server.name)
+}
+
 /// The host in one line.
 pub(crate) fn line(host: &Fingerprint) -> String {
     let cpus = match host.cores.len() {

@@ -9,6 +9,7 @@ use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Fingerprint, Run};
 
 use crate::chart::{BoxPlace, Node, boxes};
+use super::host::of_subjects;
 use crate::format;
 use arrivals::Arrivals;
 
@@ -26,15 +27,16 @@ pub(crate) struct Topology {
 /// Draws the cores of the host of a run; `None` if they are not known.
 pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     let placements = placements(run);
-    let pinned = Pinned::of(&placements, Arrivals::of(&run.fingerprint));
-    let nodes = packages(&run.fingerprint, &pinned);
+    let host = of_subjects(run);
+    let pinned = Pinned::of(&placements, Arrivals::of(host));
+    let nodes = packages(host, &pinned);
     let varied = match pinned.varied.as_slice() {
         [] => String::new(),
         varied => format!(" The use of {} differs between cells.", format::cpus(varied)),
     };
     let described = format!(
         "{} logical CPUs. Player on {}, subjects on {}.{varied}",
-        run.fingerprint.cores.len(),
+        host.cores.len(),
         format::cpus(&pinned.player),
         format::cpus(&pinned.subject)
     );
@@ -42,13 +44,15 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements: listed(&placements) })
 }
 
-/// The cores of the player and of the subject → how many cells had them.
+/// The cores of the player and of the subject → how many cells had them. The cores of players on other hosts are not
+/// among those that are drawn, and are left out.
 type Placements = BTreeMap<(Vec<u32>, Vec<u32>), usize>;
 
 fn placements(run: &Run) -> Placements {
     let mut placements = Placements::new();
     for cell in &run.cells {
-        *placements.entry((sorted(&cell.player_cpus), sorted(&cell.subject_cpus))).or_default() += 1;
+        let player = if run.hosts.is_empty() { sorted(&cell.player_cpus) } else { Vec::new() };
+        *placements.entry((player, sorted(&cell.subject_cpus))).or_default() += 1;
     }
     placements
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::trial::PlayerFacts;
 use kqps_observation::{Cell, ConnectionFacts, Replay, Run, RunTrial, Trial};
 use kqps_verdict::warning::{self, Code, Surroundings};
 
@@ -122,7 +123,8 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     notes.extend(trial.replay.as_ref().map(replayed));
     notes.extend(trial.connections.as_ref().and_then(broken));
     notes.extend(dropped(trial));
-    notes.extend(trial.players.first.notes.iter().cloned());
+    notes.extend(begun(trial));
+    notes.extend(players_notes(trial));
     let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
         load: load(trial),
@@ -133,6 +135,21 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         p99: quantile(trial.latency_us.p99),
         notes: notes.join("; "),
     }
+}
+
+/// How far apart several players began.
+fn begun(trial: &Trial) -> Option<String> {
+    trial.start_skew_us.map(|skew_us| format!("players began at most {} apart", format::time_us(skew_us)))
+}
+
+/// The notes of all players; of several, each with its host.
+fn players_notes(trial: &Trial) -> Vec<String> {
+    let hosts = trial.parts.iter().map(|part| Some(&part.host)).chain(std::iter::repeat(None));
+    let with_host = |(player, host): (&PlayerFacts, Option<&String>)| -> Vec<String> {
+        let note = |note: &String| host.map_or_else(|| note.clone(), |host| format!("{host}: {note}"));
+        player.notes.iter().map(note).collect()
+    };
+    trial.players.iter().zip(hosts).flat_map(with_host).collect()
 }
 
 /// What was replayed of a capture.
@@ -230,6 +247,7 @@ fn purpose(purpose: Purpose) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::PlayerPart;
     use kqps_observation::network::TcpFacts;
 
     use super::*;
@@ -240,6 +258,18 @@ mod tests {
         assert_eq!(replayed(&replay), "capture of 12 clients, 3 of them share an address and port");
         let replay = Replay { not_played: [("tls".to_owned(), 7)].into(), clients: 1, ..Replay::default() };
         assert_eq!(replayed(&replay), "capture of 1 client, 7 queries not played");
+    }
+
+    #[test]
+    fn the_notes_of_several_players_name_their_hosts() {
+        let mut trial = Trial::default();
+        trial.players.first.notes = vec!["fell back".into()];
+        assert_eq!(players_notes(&trial), ["fell back"]);
+        trial.players.others = vec![PlayerFacts { notes: vec!["was slow".into()], ..PlayerFacts::default() }];
+        trial.parts = ["p1", "p2"].map(|host| PlayerPart { host: host.into(), ..PlayerPart::default() }).into();
+        trial.start_skew_us = Some(90.0);
+        assert_eq!(players_notes(&trial), ["p1: fell back", "p2: was slow"]);
+        assert_eq!(begun(&trial).unwrap().replace('\u{a0}', " "), "players began at most 90 µs apart");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use kqps_observation::{Cell, Run, Trial, cpu_list};
 
 use crate::judge::goal_of;
 
+/// Factors of the players' hosts have this prefix.
+const HOSTS: &str = "hosts.";
+
 /// A run and the index of a cell in it.
 type Side<'a> = (&'a Run, usize);
 
@@ -25,7 +28,6 @@ pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     if of_a.load == CellLoad::Search && of_b.load == CellLoad::Search {
         differing.add("the goal of the search", goal(a.0), goal(b.0));
     }
-    let is_asked = |name: &str| name.starts_with(name::PLAYER) || name.starts_with(name::DATASET);
     for (name, word) in of_a.factors.words().iter().filter(|(name, _)| is_asked(name)) {
         // A player without a configured I/O model chooses the best, and its trials record the choice.
         if let Some(other) = of_b.factors.word(name) {
@@ -47,6 +49,11 @@ pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
         differing.found.push("the queries differ although their seed is the same".into());
     }
     differing.found
+}
+
+/// Whether a factor says what is asked, and how.
+fn is_asked(name: &str) -> bool {
+    [name::PLAYER, name::DATASET, HOSTS].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// What differs beside the subject's own program, each a sentence without its full stop.
@@ -86,7 +93,6 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     differing.add(&of("the player's cores"), cores(&of_a.player_cpus), cores(&of_b.player_cpus));
     differing.add(&of("the path"), path(a), path(b));
     let others = |cell: &Cell| -> BTreeMap<String, String> {
-        let is_asked = |name: &str| name.starts_with(name::PLAYER) || name.starts_with(name::DATASET);
         let others = cell.factors.words().iter().filter(|(name, _)| !is_asked(name) && *name != name::PATH);
         others.map(|(name, word)| (of(name), word.clone())).collect()
     };
@@ -121,6 +127,16 @@ fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
     differing.add_each("", &sysctls(a), &sysctls(b));
     differing.add_each("the limit ", &host_a.limits, &host_b.limits);
     differing.add_each("the steering of queue ", &host_a.queues, &host_b.queues);
+    let hosts = |run: &Run| -> BTreeMap<String, String> {
+        let facts = run.hosts.iter().map(|host| (&host.name, &host.fingerprint));
+        facts
+            .map(|(name, facts)| {
+                let cores = facts.cores.len();
+                (name.clone(), format!("{}, {cores} cores, {}", facts.cpu_model, facts.kernel))
+            })
+            .collect()
+    };
+    differing.add_each("the host ", &hosts(a), &hosts(b));
 }
 
 /// What is known of the programs. The programs of the subjects may differ, since they are compared.

@@ -146,7 +146,12 @@ impl Objections {
             Code::WrongAnswers => wrong > 0,
             // Trials that the player spoiled are left out if a start has others; if not, the refusal above
             // names them. And these loads are no search for the greatest one.
-            Code::Lagging | Code::ClientDrops | Code::SendFailed | Code::Irregular => true,
+            Code::Lagging
+            | Code::ClientDrops
+            | Code::SendFailed
+            | Code::LatePlayer
+            | Code::SkewedStart
+            | Code::Irregular => true,
             _ => false,
         };
         let mut objections = Self { refusals, doubts };

@@ -125,9 +125,14 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Whether the players of two cells have the same settings and the same path.
+/// Factors with this prefix say how many players there are, and from how many addresses each sends.
+const HOSTS: &str = "hosts.";
+
+/// Whether the players of two cells have the same settings and the same path, and are as many.
 fn has_same_player(one: &Cell, other: &Cell) -> bool {
+    let hosts = |cell: &Cell| cell.factors.filtered(|name| name.starts_with(HOSTS));
     one.player_cpus == other.player_cpus
+        && hosts(one) == hosts(other)
         && one.is_elsewhere() == other.is_elsewhere()
         && one.factors.player() == other.factors.player()
 }

@@ -146,6 +146,8 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     spoiled().find_map(warning::lagging).map(&mut replace);
     spoiled().find_map(warning::send_failed).map(&mut replace);
     spoiled().find_map(warning::client_drops).map(&mut replace);
+    spoiled().find_map(warning::late_player).map(&mut replace);
+    spoiled().find_map(warning::skewed_start).map(&mut replace);
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();

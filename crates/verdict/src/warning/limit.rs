@@ -84,7 +84,7 @@ pub(super) fn held_back(trial: &Trial) -> u64 {
 fn unanswered(trial: &Trial) -> u64 {
     let placed = trial.ledger.places.iter().filter(|placed| placed.place == Place::SubjectUnanswered);
     let unanswered: u64 = placed.map(|placed| placed.count).sum();
-    unanswered.saturating_sub(trial.hosts.first.network.udp(|udp| udp.no_ports))
+    unanswered.saturating_sub(trial.datagrams_for_closed_ports())
 }
 
 /// One kind of answers was lost far more often than another. A place that drops queries without reading them

@@ -1,8 +1,9 @@
 //! Warnings that question the player: it was busy, starved, late, or its own sockets overflowed.
 
 use kqps_observation::trial::LoadMode;
-use kqps_observation::{Histogram, Quantiles, Trial};
+use kqps_observation::{Quantiles, Trial};
 
+use super::players::{self, Player, Share, on, shares};
 use super::{Code, Effect, Warning};
 use crate::grade::Grade;
 use crate::standstill::Remainder;
@@ -19,36 +20,44 @@ const STARVED_LAG_US: u64 = 1_000;
 /// Quantiles and rates of fewer queries than this mean nothing.
 const ENOUGH_QUERIES: u64 = 1_000;
 
-/// How busy the busiest player thread was, 0 to 1. For pinned threads the core counts too: interrupts and other
-/// programs on it are not in the thread's own time, but leave it less. Time that a thread spins without work
-/// counts as idle. `None` if nothing is known.
+/// How busy the busiest player thread was, 0 to 1, over all players. For pinned threads the core counts too:
+/// interrupts and other programs on it are not in the thread's own time, but leave it less. Time that a thread spins
+/// without work counts as idle. `None` if nothing is known.
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
-    let cores = trial.hosts.first.cpus.iter().filter(|core| trial.players.first.cpus.contains(&core.cpu));
-    let busy = cores.map(|core| (1.0 - core.idle - awake(trial, core.cpu)).max(0.0));
-    most(own_time(trial).into_iter().chain(busy))
+    most(players::all(trial).iter().filter_map(busy))
+}
+
+/// As [`busiest_thread`], of one player.
+fn busy(player: &Player<'_>) -> Option<f64> {
+    let cores = player.machine.cpus.iter().filter(|core| player.facts.cpus.contains(&core.cpu));
+    let busy = cores.map(|core| (1.0 - core.idle - awake(player, core.cpu)).max(0.0));
+    most(own_time(player).into_iter().chain(busy))
 }
 
 /// The share of a core's time in which the player's threads on it spun without work.
-fn awake(trial: &Trial, cpu: u32) -> f64 {
-    let threads = trial.players.first.per_thread.iter().filter(|thread| thread.cpu == cpu);
+fn awake(player: &Player<'_>, cpu: u32) -> f64 {
+    let threads = player.facts.per_thread.iter().filter(|thread| thread.cpu == cpu);
     let awake_s: f64 = threads.map(|thread| thread.awake_s).sum();
-    if awake_s > 0.0 { awake_s / trial.hosts.first.wall_s } else { 0.0 }
+    if awake_s > 0.0 { awake_s / player.machine.wall_s } else { 0.0 }
 }
 
 /// As [`busiest_thread`], without the time that other programs took: a thread's own time and, if it is pinned
 /// and the kernel measures them, the interrupts of its core, most of which are for its own packets. A kernel
 /// that only samples interrupts leaves `irq` at zero and books them on the thread that they interrupt.
 pub fn busiest_player(trial: &Trial) -> Option<f64> {
-    let interrupts = |cpu: u32| {
-        let core = trial.hosts.first.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
-        core.filter(|_| trial.players.first.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
+    let of_player = |player: &Player<'_>| {
+        let interrupts = |cpu: u32| {
+            let core = player.machine.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
+            core.filter(|_| player.facts.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
+        };
+        most(player.facts.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
     };
-    most(trial.players.first.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
+    most(players::all(trial).iter().filter_map(of_player))
 }
 
-/// As [`busiest_thread`], from the threads' own time alone.
-fn own_time(trial: &Trial) -> Option<f64> {
-    most(trial.players.first.per_thread.iter().map(|thread| thread.busy))
+/// As [`busy`], from the threads' own time alone.
+fn own_time(player: &Player<'_>) -> Option<f64> {
+    most(player.facts.per_thread.iter().map(|thread| thread.busy))
 }
 
 fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
@@ -64,115 +73,158 @@ pub enum Starved {
     Late(u64),
 }
 
-/// The share of the intended queries that the player gave up. Queries that a full window held back are left
-/// out, since the load demands that.
-fn given_up(trial: &Trial) -> f64 {
-    let given_up = trial.accounts.unsent.saturating_sub(trial.held_back());
-    given_up as f64 / trial.accounts.intended.max(1) as f64
-}
-
-/// The share of the intended queries that were not sent although the window was not full: given up, or refused
-/// by the kernel.
-pub(super) fn not_sent(trial: &Trial) -> f64 {
-    given_up(trial) + trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64
+impl Starved {
+    fn is_worse_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::GaveUp(one), Self::GaveUp(other)) => one > other,
+            (Self::Late(one), Self::Late(other)) => one > other,
+            (Self::GaveUp(_), Self::Late(_)) => true,
+            (Self::Late(_), Self::GaveUp(_)) => false,
+        }
+    }
 }
 
 /// How the player failed to keep its schedule, however busy it was; `None` if it kept it. A player that gets a
-/// twentieth of a CPU is far from busy. Only an open loop has a schedule.
+/// twentieth of a CPU is far from busy. Only an open loop has a schedule. Of several players, it is the worst.
 pub fn starved(trial: &Trial) -> Option<Starved> {
-    if trial.load.mode == LoadMode::Closed || trial.accounts.intended == 0 {
+    worst_starved(trial).map(|(starved, _)| starved)
+}
+
+/// The worst of the players that failed to keep their schedule, and the name of its host.
+fn worst_starved(trial: &Trial) -> Option<(Starved, Option<&str>)> {
+    if trial.load.mode == LoadMode::Closed {
         return None;
     }
-    let gave_up = given_up(trial);
+    let starved = shares(trial).into_iter().filter_map(|share| Some((starved_of(&share)?, share.host)));
+    // Of equals, a named one.
+    starved.reduce(|worst, other| if worst.0.is_worse_than(other.0) { worst } else { other })
+}
+
+fn starved_of(share: &Share<'_>) -> Option<Starved> {
+    if share.accounts.intended == 0 {
+        return None;
+    }
+    let gave_up = share.given_up_share();
     if gave_up > OFFERED_SHORT {
         return Some(Starved::GaveUp(gave_up));
     }
-    let late = match trial.lag_us.p90 {
+    let late = match share.lag_us.p90 {
         Some(p90_us) => p90_us > STARVED_LAG_US,
-        None => lag(trial).is_some_and(|lag| lag.len() >= 20 && lag.share_above(STARVED_LAG_US) > 0.1),
+        None => share.lag().is_some_and(|lag| lag.len() >= 20 && lag.share_above(STARVED_LAG_US) > 0.1),
     };
-    late.then_some(Starved::Late(trial.lag_us.p90.unwrap_or(STARVED_LAG_US)))
+    late.then_some(Starved::Late(share.lag_us.p90.unwrap_or(STARVED_LAG_US)))
 }
 
-/// The player was starved (the figure is refused) or busy (no better than C).
+/// The player was starved (the figure is refused) or busy (no better than C). Of several players the worst is named.
 pub fn player_limited(trial: &Trial) -> Option<Warning> {
-    let busy = busiest_thread(trial);
-    if let Some(starved) = starved(trial) {
-        let (figure, seen) = match starved {
-            Starved::GaveUp(share) => {
-                (share, format!("gave up {:.2} % of its queries because it came too late", share * 100.0))
-            }
-            Starved::Late(lag_us) => (
-                lag_us as f64,
-                format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
-            ),
-        };
-        let is_full = |share: Option<f64>| share.is_some_and(|share| share >= BUSY);
-        let advice = if is_full(own_time(trial)) {
-            "It was busy all the time: give it more threads on cores of their own."
-        } else if is_full(busy) {
-            "Other work filled its core: stop that, or pin the player elsewhere."
-        } else {
-            "It did not get the CPU: look for a CPU quota, or for other work on its cores."
-        };
-        let advice = format!("The player {seen}, so this measures the player. {advice}");
-        return Some(Warning::new(Code::PlayerLimited, Effect::Refuse, figure, advice));
+    if let Some((starved, host)) = worst_starved(trial) {
+        return Some(starved_warning(trial, starved, host));
     }
-    let busy = busy.filter(|busy| *busy >= BUSY)?;
+    let players = players::all(trial).into_iter();
+    let each = players.filter_map(|player| Some((busy(&player)?, player.host)));
+    let busiest = each.max_by(|one, other| one.0.total_cmp(&other.0));
+    let (busy, host) = busiest.filter(|(busy, _)| *busy >= BUSY)?;
     let advice = format!(
-        "A player thread or its core was {:.0} % busy: the subject may be faster than this. Give the player \
+        "A player thread{} or its core was {:.0} % busy: the subject may be faster than this. Give the player \
          more threads on cores of their own.",
+        on(host),
         busy * 100.0
     );
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
+fn starved_warning(trial: &Trial, starved: Starved, host: Option<&str>) -> Warning {
+    let (figure, seen) = match starved {
+        Starved::GaveUp(share) => {
+            (share, format!("gave up {:.2} % of its queries because it came too late", share * 100.0))
+        }
+        Starved::Late(lag_us) => (
+            lag_us as f64,
+            format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
+        ),
+    };
+    let mut players = players::all(trial);
+    players.retain(|player| host.is_none() || player.host == host);
+    let is_full = |share: fn(&Player<'_>) -> Option<f64>| {
+        most(players.iter().filter_map(share)).is_some_and(|share| share >= BUSY)
+    };
+    let advice = if is_full(own_time) {
+        "It was busy all the time: give it more threads on cores of their own."
+    } else if is_full(busy) {
+        "Other work filled its core: stop that, or pin the player elsewhere."
+    } else {
+        "It did not get the CPU: look for a CPU quota, or for other work on its cores."
+    };
+    let advice = format!("The player{} {seen}, so this measures the player. {advice}", on(host));
+    Warning::new(Code::PlayerLimited, Effect::Refuse, figure, advice)
+}
+
 /// The share of the queries that may leave late.
 const LATE_MOST: f64 = 0.01;
 
-/// Whether standstills of the host explain the late queries, apart from the share that may be late.
-fn is_late_by_host(trial: &Trial, limit_us: u64) -> bool {
+/// Whether standstills of the host explain the late queries, apart from the share that may be late. No witness watches
+/// several hosts.
+fn is_late_by_host(trial: &Trial, share: &Share<'_>) -> bool {
     let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
     let still_share = remainder.map_or(0.0, |remainder| remainder.still_share);
-    still_share > 0.0 && lag(trial).is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)
+    let limit_us = lag_limit_us(share.latency_us);
+    still_share > 0.0
+        && share.lag().is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)
 }
 
-/// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag.
+/// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag. Of several players
+/// the worst is named.
 pub fn lagging(trial: &Trial) -> Option<Warning> {
-    if trial.load.mode == LoadMode::Closed || trial.accounts.intended < ENOUGH_QUERIES {
+    if trial.load.mode == LoadMode::Closed {
         return None;
     }
-    let limit_us = lag_limit_us(&trial.latency_us);
-    let late = match trial.lag_us.p99 {
-        Some(p99_us) => p99_us > limit_us,
-        None => lag(trial).is_some_and(|lag| lag.share_above(limit_us) > LATE_MOST),
-    };
-    if late && !is_late_by_host(trial, limit_us) {
-        let figure = trial.lag_us.p99.map(|p99_us| p99_us as f64);
-        let seen = match trial.lag_us.p99 {
-            Some(p99_us) => {
-                format!("1 % of the queries left {p99_us} µs late or later (the limit is {limit_us} µs)")
-            }
-            None => {
-                format!("More than 1 % of the queries left more than {limit_us} µs late, which is the limit")
-            }
-        };
-        let advice = format!(
-            "{seen}. Pin the player away from the subject and from interrupts and say which cores the subject has, \
-             so that the player runs first on its own; or lower the rate."
-        );
-        return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
+    let mut shares = shares(trial);
+    shares.retain(|share| share.accounts.intended >= ENOUGH_QUERIES);
+    let late = shares.iter().filter(|share| is_late(share) && !is_late_by_host(trial, share));
+    // Of equals, a named one comes last.
+    if let Some(share) = late.max_by_key(|share| share.lag_us.p99) {
+        return Some(late_warning(share));
     }
-    let short = not_sent(trial);
-    let is_refused = trial.accounts.send_failed > trial.accounts.unsent.saturating_sub(trial.held_back());
-    (short > OFFERED_SHORT && !is_refused).then(|| {
-        let advice = format!(
-            "{:.2} % of the intended queries were not sent, most of them because the player came to them too late. Give \
-             it more threads or cores, or lower the rate.",
-            short * 100.0
-        );
-        Warning::new(Code::Lagging, Effect::RedoThenRefuse, short, advice)
-    })
+    let is_short =
+        |share: &&Share<'_>| share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed <= share.given_up();
+    let short = shares.iter().filter(is_short);
+    let worst = short.max_by(|one, other| one.not_sent_share().total_cmp(&other.not_sent_share()))?;
+    let advice = format!(
+        "{:.2} % of the intended queries{} were not sent, most of them because the player came to them too late. Give \
+         it more threads or cores, or lower the rate.",
+        worst.not_sent_share() * 100.0,
+        on(worst.host)
+    );
+    Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, worst.not_sent_share(), advice))
+}
+
+fn is_late(share: &Share<'_>) -> bool {
+    let limit_us = lag_limit_us(share.latency_us);
+    match share.lag_us.p99 {
+        Some(p99_us) => p99_us > limit_us,
+        None => share.lag().is_some_and(|lag| lag.share_above(limit_us) > LATE_MOST),
+    }
+}
+
+fn late_warning(share: &Share<'_>) -> Warning {
+    let limit_us = lag_limit_us(share.latency_us);
+    let seen = match share.lag_us.p99 {
+        Some(p99_us) => {
+            format!(
+                "1 % of the queries{} left {p99_us} µs late or later (the limit is {limit_us} µs)",
+                on(share.host)
+            )
+        }
+        None => {
+            format!("More than 1 % of the queries left more than {limit_us} µs late, which is the limit")
+        }
+    };
+    let advice = format!(
+        "{seen}. Pin the player away from the subject and from interrupts and say which cores the subject has, \
+         so that the player runs first on its own; or lower the rate."
+    );
+    let figure = share.lag_us.p99.map(|p99_us| p99_us as f64);
+    Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice)
 }
 
 /// The player's own ceiling must be at least this multiple of a figure.
@@ -204,18 +256,21 @@ fn lag_limit_us(latency_us: &Quantiles) -> u64 {
     latency_us.p50.map_or(50, |p50_us| (p50_us / 10).max(50))
 }
 
-fn lag(trial: &Trial) -> Option<Histogram> {
-    trial.histograms.get("lag").and_then(|text| Histogram::decode(text)).filter(|lag| !lag.is_empty())
-}
-
-/// The player's own sockets dropped replies.
+/// The player's own sockets dropped replies. Of several players the worst is named.
 pub fn client_drops(trial: &Trial) -> Option<Warning> {
-    let drops = trial.players.first.socket_drops;
+    let drops = trial.player_socket_drops();
     (drops > 0).then(|| {
+        let worst = players::all(trial).into_iter().max_by_key(|player| player.facts.socket_drops);
+        let seen = match worst.and_then(|player| Some((player.host?, player.facts.socket_drops))) {
+            Some((host, most)) => {
+                format!("The players' own sockets dropped {drops} replies, {most} of them on {host}")
+            }
+            None => format!("The player's own sockets dropped {drops} replies"),
+        };
         let (own, lost) = (trial.lost_by_player(), trial.accounts.lost);
         let advice = format!(
-            "The player's own sockets dropped {drops} replies, so {own} of the {lost} lost queries are the player's \
-             own loss and not the subject's. Enlarge their buffers, or use more sockets or threads."
+            "{seen}, so {own} of the {lost} lost queries are the player's own loss and not the subject's. Enlarge their \
+             buffers, or use more sockets or threads."
         );
         Warning::new(Code::ClientDrops, Effect::RedoThenRefuse, drops as f64, advice)
     })

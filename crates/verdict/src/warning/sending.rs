@@ -1,8 +1,11 @@
 //! The warning about queries that the kernel refused to send, and what its errors mean.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::Trial;
 
-use super::player::{OFFERED_SHORT, not_sent};
+use super::player::OFFERED_SHORT;
+use super::players::{Share, on, shares};
 use super::{Code, Effect, Warning};
 
 /// The meaning of a kernel error for a query, and what to do about it.
@@ -38,23 +41,28 @@ pub fn refusal(errno: &str) -> (&'static str, &'static str) {
 
 /// The error with which the kernel refused most queries, and how many; `None` if it refused none.
 pub fn most_refused(trial: &Trial) -> Option<(&str, u64)> {
-    let most = trial.send_failed_causes.iter().max_by_key(|(_, count)| **count);
+    most(&trial.send_failed_causes)
+}
+
+fn most(causes: &BTreeMap<String, u64>) -> Option<(&str, u64)> {
+    let most = causes.iter().max_by_key(|(_, count)| **count);
     most.map(|(errno, count)| (errno.as_str(), *count))
 }
 
-/// More than 0.25 % of the queries were not sent, and most of these because the kernel refused them.
+/// More than 0.25 % of the queries were not sent, and most of these because the kernel refused them. One of several
+/// players is enough: the worst is named.
 pub fn send_failed(trial: &Trial) -> Option<Warning> {
-    let accounts = &trial.accounts;
-    if not_sent(trial) <= OFFERED_SHORT
-        || accounts.send_failed <= accounts.unsent.saturating_sub(trial.held_back())
-    {
-        return None;
-    }
-    let share = accounts.send_failed as f64 / accounts.intended as f64;
-    let (errno, count) = most_refused(trial)?;
+    let is_refused =
+        |share: &Share<'_>| share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed > share.given_up();
+    let refused_share = |share: &Share<'_>| share.accounts.send_failed as f64 / share.accounts.intended as f64;
+    let refused = shares(trial).into_iter().filter(is_refused);
+    let worst = refused.max_by(|one, other| refused_share(one).total_cmp(&refused_share(other)))?;
+    let share = refused_share(&worst);
+    let (errno, count) = most(worst.send_failed_causes)?;
     let (what, advice) = refusal(errno);
     let advice = format!(
-        "The kernel refused to send {:.2} % of the queries, {count} of them with {errno}: {what}. {advice}",
+        "The kernel{} refused to send {:.2} % of the queries, {count} of them with {errno}: {what}. {advice}",
+        on(worst.host),
         share * 100.0
     );
     Some(Warning::new(Code::SendFailed, Effect::RedoThenRefuse, share, advice))

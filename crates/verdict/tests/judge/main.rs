@@ -7,6 +7,7 @@ mod doubts;
 mod facts;
 mod figures;
 mod held;
+mod hosts;
 mod limits;
 mod reasons;
 mod runs;

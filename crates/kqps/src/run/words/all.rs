@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use kqps_observation::Run;
+use kqps_observation::{Run, RunTrial};
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::of_subjects;
 use kqps_verdict::caveats;
@@ -15,7 +15,7 @@ use kqps_verdict::warning::Code;
 use super::goal;
 use crate::advice::{self, Reasons};
 
-/// The goal, the starts, the shared host, and the trials that the host spoiled.
+/// The goal, the starts, the hosts or the shared host, and the trials that the host spoiled.
 pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     let subjects = verdict.subjects.as_slice();
     let is_searched = subjects.iter().flat_map(|subject| &subject.starts).any(|start| start.is_searched);
@@ -24,6 +24,7 @@ pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     let rows = [
         ("goal", is_searched.then(|| goal(&verdict.goal))),
         ("starts", starts(subjects)),
+        ("hosts", hosts(run)),
         ("one host", is_one_host(subjects).then(|| one_host.to_owned())),
         ("spoiled", spoiled(run, subjects)),
     ];
@@ -50,6 +51,25 @@ fn starts(subjects: &[CellVerdict]) -> Option<String> {
         let _ = write!(text, "; its range covers the truth with {:.0} %", covers * 100.0);
     }
     Some(text)
+}
+
+/// Players up to this number are named.
+const NAMED: usize = 4;
+
+/// The hosts of the run and how far apart players began; `None` if all of it ran on one host.
+fn hosts(run: &Run) -> Option<String> {
+    let server = run.server_host()?;
+    let names: Vec<&str> = run.player_hosts().map(|host| host.name.as_str()).collect();
+    let players = match names.as_slice() {
+        [one] => format!("player {one}"),
+        few if few.len() <= NAMED => format!("players {}", few.join(", ")),
+        many => format!("{} players", many.len()),
+    };
+    let skews_us = run.trials.iter().filter_map(RunTrial::measured).filter_map(|trial| trial.start_skew_us);
+    let apart = skews_us.reduce(f64::max).map_or(String::new(), |most_us| {
+        format!("; in no trial did they begin more than {:.2} ms apart", most_us / 1e3)
+    });
+    Some(format!("server {} at {}, {players}{apart}", server.name, server.address))
 }
 
 /// Whether player and server were on one host, for every server.
@@ -99,4 +119,39 @@ fn reasons_unprinted(verdict: &RunVerdict) -> Reasons<'_> {
         unprinted.extend(reasons.skip(in_place).filter(|(_, action)| !is_said(*action)));
     }
     unprinted
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::fingerprint::BinaryFacts;
+    use kqps_observation::run::{Outcome, Purpose};
+    use kqps_observation::{Fingerprint, HostRole, RunHost, Trial};
+
+    use super::*;
+
+    #[test]
+    fn a_run_over_several_hosts_says_which_and_how_far_apart_players_began() {
+        let host = |name: &str, role| RunHost {
+            name: name.into(),
+            role,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: Fingerprint::default(),
+            kqps: BinaryFacts::default(),
+        };
+        let trial = Trial { start_skew_us: Some(123.4), ..Trial::default() };
+        let outcome = Outcome::Measured(Box::new(trial));
+        let mut run = Run {
+            hosts: vec![host("ns1", HostRole::Server), host("p1", HostRole::Player)],
+            trials: vec![RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome }],
+            ..Run::default()
+        };
+        let apart = "; in no trial did they begin more than 0.12 ms apart";
+        assert_eq!(hosts(&run), Some(format!("server ns1 at 192.0.2.1, player p1{apart}")));
+        run.hosts.push(host("p2", HostRole::Player));
+        assert_eq!(hosts(&run), Some(format!("server ns1 at 192.0.2.1, players p1, p2{apart}")));
+        run.hosts.extend(["p3", "p4", "p5"].map(|name| host(name, HostRole::Player)));
+        run.trials.clear();
+        assert_eq!(hosts(&run).as_deref(), Some("server ns1 at 192.0.2.1, 5 players"));
+        assert_eq!(hosts(&Run::default()), None);
+    }
 }

@@ -1,0 +1,3 @@
+//! Several hosts: one trial of what many players measured.
+
+pub mod merge;

@@ -1,0 +1,44 @@
+//! One trial of those that several players played at the same time, and of what was seen on the subject's host.
+//!
+//! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The
+//! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly
+//! began.
+
+mod alike;
+mod connections;
+mod counts;
+mod differences;
+mod error;
+mod histograms;
+mod load;
+mod record;
+mod starts;
+
+use kqps_host::watch::ServerSeen;
+use kqps_observation::{StartFacts, Trial};
+
+pub use error::MergeError;
+
+/// What one player recorded.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The name of its host.
+    pub host: String,
+    /// Its record, of this one player on its host.
+    pub trial: Trial,
+    /// How its start was timed.
+    pub start: StartFacts,
+}
+
+/// Merges the records of all players of a trial. `server` is what was seen on the subject's host; without it the trial
+/// has no facts of the subject.
+///
+/// # Errors
+///
+/// No part; parts that are not of one trial, such as those with other queries; a part whose accounts do not add up,
+/// whose histograms cannot be read, or whose counts are too large to be added.
+#[allow(clippy::needless_pass_by_value)] // The parts are nothing any more when they are merged.
+pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
+    alike::check(&parts)?;
+    record::of(&parts, server.map(ServerSeen::into_facts))
+}

@@ -1,0 +1,94 @@
+//! The record of all players together.
+
+use std::net::SocketAddr;
+
+use kqps_host::ledger::{Sides, across};
+use kqps_host::watch::ServerFacts;
+use kqps_observation::trial::Transport;
+use kqps_observation::{Accounts, HostFacts, Ledger, NonEmpty, SCHEMA, Trial};
+
+use super::counts::{self, Counts};
+use super::histograms::Histograms;
+use super::starts::Starts;
+use super::{MergeError, Part, connections, differences, load};
+
+/// Merges parts that are those of one trial.
+pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, MergeError> {
+    let first = &parts.first().ok_or(MergeError::Nothing)?.trial;
+    let starts = Starts::of(parts);
+    let histograms = Histograms::of(parts)?;
+    let accounts = counts::accounts(parts)?;
+    let by_cause = |of: fn(&Trial) -> &Counts| counts::by_cause(parts.iter().map(|part| of(&part.trial)));
+    let ledger = ledger(parts, &accounts, server.as_ref());
+    let each = load::each(parts);
+    let late_ns = each.iter().map(|part| part.start.late_ns).max();
+    let (subject, server_host) = server.map_or((None, None), |seen| (seen.subject, Some(seen.host)));
+    Ok(Trial {
+        schema: SCHEMA,
+        kind: "trial".into(),
+        interrupted: parts.iter().any(|part| part.trial.interrupted),
+        disturbed: parts.iter().any(|part| part.trial.disturbed),
+        started_unix_ms: parts.iter().map(|part| part.trial.started_unix_ms).min().unwrap_or(0),
+        started_monotonic_ns: starts.first_monotonic_ns(),
+        target: first.target.clone(),
+        targets: first.targets.clone(),
+        transport: first.transport,
+        dataset: first.dataset.clone(),
+        load: load::of(parts, &accounts),
+        accounts,
+        unsent_causes: by_cause(|trial| &trial.unsent_causes),
+        wrong_causes: by_cause(|trial| &trial.wrong_causes),
+        send_failed_causes: by_cause(|trial| &trial.send_failed_causes),
+        wrong_rcodes: by_cause(|trial| &trial.wrong_rcodes),
+        lost_causes: by_cause(|trial| &trial.lost_causes),
+        // Only that of a single player passes the check.
+        replay: first.replay.clone(),
+        differences: differences::of(parts),
+        connections: connections::of(parts, &histograms),
+        lost_expected: by_cause(|trial| &trial.lost_expected),
+        refused_at_times: counts::sum(parts.iter().map(|part| part.trial.refused_at_times)),
+        response_rcodes: by_cause(|trial| &trial.response_rcodes),
+        request_bytes_mean: counts::mean(parts, |trial| trial.request_bytes_mean, |accounts| accounts.sent),
+        response_bytes_mean: counts::mean(parts, |trial| trial.response_bytes_mean, |accounts| accounts.correct),
+        latency_us: histograms.quantiles("latency"),
+        lag_us: histograms.quantiles("lag"),
+        gap_us: histograms.quantiles("gap"),
+        histograms: histograms.encoded(),
+        players: list(parts.iter().map(|part| part.trial.players.first.clone())),
+        subject,
+        hosts: list(parts.iter().map(|part| part.trial.hosts.first.clone()).chain(server_host)),
+        ledger,
+        // No host has both a player and the subject, so no program gauged the cores of both.
+        speed: None,
+        stalls: None,
+        beside: first.beside.clone(),
+        parts: each,
+        start_skew_us: starts.skew_us(),
+        late_start_ns: late_ns,
+        mishaps: counts::mishaps(parts, &starts),
+        intervals: counts::intervals(parts, &starts),
+        sent_per_100ms: counts::sent_per_100ms(parts, &starts),
+    })
+}
+
+/// A list of at least one item.
+fn list<T: Default>(mut items: impl Iterator<Item = T>) -> NonEmpty<T> {
+    NonEmpty { first: items.next().unwrap_or_default(), others: items.collect() }
+}
+
+/// The drop ledger from the counters of all hosts. Lost segments and packets of a connection are sent again, so there
+/// is none for connections.
+fn ledger(parts: &[Part], accounts: &Accounts, server: Option<&ServerFacts>) -> Ledger {
+    let Some(first) = parts.first().filter(|part| part.trial.transport == Transport::Udp) else {
+        return Ledger::default();
+    };
+    let players: Vec<&HostFacts> = parts.iter().map(|part| &part.trial.hosts.first).collect();
+    across(&Sides {
+        accounts,
+        player_socket_drops: counts::sum(parts.iter().map(|part| part.trial.player_socket_drops())),
+        ipv6: first.trial.target.parse().is_ok_and(|target: SocketAddr| target.is_ipv6()),
+        past_kernel: parts.iter().any(|part| part.trial.players.first.io.contains("xdp")),
+        players: &players,
+        server: server.and_then(|seen| Some((seen.subject.as_ref()?, &seen.host))),
+    })
+}
