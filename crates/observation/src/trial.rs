@@ -37,6 +37,9 @@ pub struct Trial {
     /// another program on the host can date the same packets. 0 in records older than the field.
     #[serde(default)]
     pub started_monotonic_ns: u64,
+    /// How much later than asked the trial began, nanoseconds. `None` unless the player was given a time to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_start_ns: Option<u64>,
     /// The target, as `ADDR:PORT`; the first of `targets`.
     pub target: String,
     /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
