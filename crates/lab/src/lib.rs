@@ -7,6 +7,7 @@
 //! Invariant: the only crate that starts other programs. The next step of a run is a function of its store, so
 //! a run that was killed continues without repeating or losing a committed trial.
 
+pub mod agent;
 pub mod budget;
 pub mod canary;
 pub mod certificates;
