@@ -23,14 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kqps_host::{Topology, cpu_s_so_far, fingerprint};
-use kqps_hosts::Worker;
+use kqps_hosts::{Role, Worker};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe;
-use kqps_observation::HostRole;
 use kqps_tuning::Held;
 
 use crate::materials::{Materials, Wanted};
 use crate::play::QueryFile;
+use crate::subject::Subject;
 use failure::{Failure, plain};
 use files::{PushedFiles, Stored};
 use hashes::{MaterialHashes, are_signed};
@@ -93,7 +93,7 @@ impl Agent {
             let name = file.ok_or_else(|| plain("the name of the query file is missing"))?;
             Materials::link(folder, self.files.path(name).map_err(plain)?).map_err(plain)?;
         }
-        let is_player = self.permission.role().map_err(plain)? == HostRole::Player;
+        let is_player = self.permission.role().map_err(plain)? == Role::Player;
         let made = if is_player {
             Materials::queries_alone(folder, &wanted, seed)
         } else {
@@ -136,7 +136,7 @@ impl Agent {
     fn end_watch(&mut self) -> Result<Done, Failure> {
         let (start, watch) = self.watch.take().ok_or_else(no_watch)?;
         let seen = watch.end();
-        let ended = start.map(|start| self.subjects.get(start)).transpose()?.and_then(|subject| subject.ended());
+        let ended = start.map(|start| self.subjects.get(start)).transpose()?.and_then(Subject::ended);
         match ended {
             // A trial during which the subject died is no measurement.
             Some((reason, output)) => Err((format!("{reason} during a trial"), output)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use kqps_observation::HostRole;
+use kqps_hosts::Role;
 
 use super::job::Job;
 
@@ -14,19 +14,19 @@ pub struct Permission(Arc<OnceLock<Granted>>);
 
 #[derive(Debug)]
 struct Granted {
-    role: HostRole,
+    role: Role,
     targets: BTreeSet<IpAddr>,
 }
 
 impl Permission {
     /// Permits the jobs of a role, and loads at these addresses, for the rest of the agent's life. Fails the second time.
-    pub fn grant(&self, role: HostRole, targets: &[IpAddr]) -> Result<(), String> {
+    pub fn grant(&self, role: Role, targets: &[IpAddr]) -> Result<(), String> {
         let targets = targets.iter().map(IpAddr::to_canonical).collect();
         self.0.set(Granted { role, targets }).map_err(|_| "a controller has said hello already".to_owned())
     }
 
     /// The role of this agent; an error before the hello.
-    pub(super) fn role(&self) -> Result<HostRole, String> {
+    pub(super) fn role(&self) -> Result<Role, String> {
         self.granted().map(|granted| granted.role)
     }
 
@@ -34,10 +34,10 @@ impl Permission {
     pub(super) fn check(&self, job: &Job) -> Result<(), String> {
         let granted = self.granted()?;
         match role_of(job) {
-            Some(HostRole::Server) if granted.role == HostRole::Player => {
+            Some(Role::Server) if granted.role == Role::Player => {
                 return Err("this agent is a player's, and starts and watches no subject".into());
             }
-            Some(HostRole::Player) if granted.role == HostRole::Server => {
+            Some(Role::Player) if granted.role == Role::Server => {
                 return Err("this agent is the server's, and plays no load".into());
             }
             _ => {}
@@ -56,7 +56,7 @@ impl Permission {
 }
 
 /// The role that a job needs; `None` for jobs of both.
-fn role_of(job: &Job) -> Option<HostRole> {
+fn role_of(job: &Job) -> Option<Role> {
     match job {
         Job::Facts
         | Job::Have { .. }
@@ -69,8 +69,8 @@ fn role_of(job: &Job) -> Option<HostRole> {
         | Job::WatchBegin { .. }
         | Job::WatchSent
         | Job::WatchEnd
-        | Job::CpuTime { .. } => Some(HostRole::Server),
-        Job::Play { .. } => Some(HostRole::Player),
+        | Job::CpuTime { .. } => Some(Role::Server),
+        Job::Play { .. } => Some(Role::Player),
     }
 }
 
@@ -101,16 +101,16 @@ mod tests {
     fn nothing_is_permitted_before_the_hello_and_one_hello_counts() {
         let permission = Permission::default();
         assert!(permission.check(&Job::Facts).unwrap_err().contains("hello"));
-        permission.grant(HostRole::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
-        assert!(permission.clone().grant(HostRole::Server, &[]).is_err());
-        assert_eq!(permission.role(), Ok(HostRole::Player));
+        permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
+        assert!(permission.clone().grant(Role::Server, &[]).is_err());
+        assert_eq!(permission.role(), Ok(Role::Player));
         assert_eq!(permission.check(&Job::Facts), Ok(()));
     }
 
     #[test]
     fn a_player_plays_at_the_named_targets_alone() {
         let permission = Permission::default();
-        permission.grant(HostRole::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
+        permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
         assert_eq!(permission.check(&play("192.0.2.1:53")), Ok(()));
         assert_eq!(permission.check(&play("[::ffff:192.0.2.1]:53")), Ok(()), "the same address");
         for other in ["192.0.2.2:53", "127.0.0.1:53", "[2001:db8::1]:53"] {
@@ -118,7 +118,7 @@ mod tests {
         }
         assert!(permission.check(&Job::WatchSent).unwrap_err().contains("a player's"));
         let server = Permission::default();
-        server.grant(HostRole::Server, &["192.0.2.1".parse().unwrap()]).unwrap();
+        server.grant(Role::Server, &["192.0.2.1".parse().unwrap()]).unwrap();
         assert!(server.check(&play("192.0.2.1:53")).unwrap_err().contains("the server's"));
     }
 }

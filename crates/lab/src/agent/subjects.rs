@@ -13,7 +13,7 @@ use super::failure::{Failure, plain};
 use super::job::{Done, StartRequest};
 use crate::folder::Folder;
 use crate::path::LaidPath;
-use crate::subject::{Definition, LaunchSetting, Over, StartError, Subject, Zone, version};
+use crate::subject::{Definition, LaunchSetting, Over, Subject, Zone, version};
 
 /// The name of subjects' folders, which the number of the start completes.
 const SUBJECT: &str = "subject";
@@ -84,8 +84,8 @@ impl Subjects {
         };
         let over = Over { transport, certificate: certificate.as_ref() };
         let subject = Subject::start_over(over, &definition, &setting, interrupts, share(within_s));
-        let subject = subject.map_err(not_started).and_then(|subject| nice(subject, cell.factors.niceness()));
-        let subject = subject.inspect_err(|_| {
+        let subject = subject.map_err(|error| (error.to_string(), error.output().to_vec()));
+        let subject = subject.and_then(|subject| nice(subject, cell.factors.niceness())).inspect_err(|_| {
             // It may not have been made.
             let _ = fs::remove_dir_all(&folder);
         })?;
@@ -125,11 +125,6 @@ impl Subjects {
     pub(super) fn kill(&mut self) {
         self.running.clear();
     }
-}
-
-fn not_started(error: StartError) -> Failure {
-    let output = error.output().to_vec();
-    (error.to_string(), output)
 }
 
 /// A subject with this niceness, if there is one.
