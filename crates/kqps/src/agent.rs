@@ -11,7 +11,6 @@ use kqps_hosts::Identity;
 use kqps_lab::agent::{Agent, stand_guard};
 
 use crate::exit::bad_input;
-use crate::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,10 +23,12 @@ Examples:
 /// agent listens on no port: jobs come on standard input, and results go to standard output, a line each. It starts
 /// name servers and plays loads, at the targets of the hosts' file alone. When standard input ends or nothing came for 5
 /// seconds, it ends all that it started, takes back what it changed, and removes its files.
+// The comments are the help text, which has no markup.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::doc_markdown)]
 pub(crate) struct Args {
-    /// Print the lines of authorized_keys that let these public keys start this program as an agent and nothing else
+    /// Print lines for authorized_keys by which these public keys start an agent and nothing else
     ///
     /// Add them on the host that shall be reached, to the file of the user that shall run the agent. Whoever has such a
     /// key can start programs as that user, since the agent starts the name servers that it is asked for.

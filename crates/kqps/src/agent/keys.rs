@@ -25,7 +25,7 @@ pub(super) fn lines(file: &str, text: &str, program: &Path) -> Result<Vec<String
     let is_key = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let keys = (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| is_key(line));
     let lines: Vec<String> = keys
-        .map(|(number, line)| {
+        .map(|(number, line)| -> Result<String, String> {
             check(line).map_err(|expected| format!("{file}:{number}: expected {expected}"))?;
             Ok(format!("restrict,command=\"{command}\" {line}"))
         })
