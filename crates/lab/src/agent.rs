@@ -17,6 +17,7 @@ mod guard;
 mod place;
 mod playing;
 mod subjects;
+mod tuned;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,6 @@ use kqps_host::{Topology, cpu_s_so_far, fingerprint};
 use kqps_hosts::{Role, Worker};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe;
-use kqps_tuning::Held;
 
 use crate::materials::{Materials, Wanted};
 use crate::play::QueryFile;
@@ -37,6 +37,7 @@ use hashes::{MaterialHashes, are_signed};
 use job::{Queries, StartRequest};
 use place::AgentPlace;
 use subjects::{Subjects, Supplies};
+use tuned::Tuned;
 use watching::ServerWatch;
 
 pub use guard::stand_guard;
@@ -55,7 +56,7 @@ pub struct Agent {
     /// The start of the subject that is watched, and the watch.
     watch: Option<(Option<u64>, ServerWatch)>,
     subjects: Subjects,
-    held: Option<Held>,
+    tuned: Tuned,
     // Dropped last: subjects use it.
     place: AgentPlace,
 }
@@ -77,7 +78,7 @@ impl Agent {
             files: PushedFiles::new(place.at("parts"), cache.join("files")),
             watch: None,
             subjects: Subjects::default(),
-            held: None,
+            tuned: Tuned::default(),
             place,
         })
     }
@@ -147,16 +148,6 @@ impl Agent {
     fn queries(&self, queries: &Queries) -> Result<&Path, Failure> {
         Ok(self.materials(&queries.wanted)?.path_of(queries.kind))
     }
-
-    fn set(&mut self, settings: &BTreeMap<String, String>) -> Result<Done, Failure> {
-        if self.held.is_some() {
-            return Err(plain("settings were changed already, and must be taken back first"));
-        }
-        let held = Held::set(settings).map_err(plain)?;
-        let changed = held.changed();
-        self.held = Some(held);
-        Ok(Done::Set { changed })
-    }
 }
 
 impl Worker for Agent {
@@ -188,11 +179,10 @@ impl Worker for Agent {
                 let trial = playing::play(&self.kqps, *request, queries, at_ns, interrupts)?;
                 Ok(Done::Played(Box::new(trial)))
             }
-            Job::Set { settings } => self.set(&settings),
-            Job::Unset => {
-                self.held = None;
-                Ok(Done::Unset)
+            Job::Set { settings } => {
+                self.tuned.set(&settings, &self.kqps).map(|changed| Done::Set { changed })
             }
+            Job::Unset => self.tuned.unset().map(|()| Done::Unset),
             Job::CpuTime { start } => {
                 let pid = self.subjects.get(start)?.pid();
                 Ok(Done::CpuTime { cpu_s: cpu_s_so_far(pid) })
@@ -203,7 +193,8 @@ impl Worker for Agent {
     fn end(&mut self) {
         self.watch = None;
         self.subjects.kill();
-        self.held = None;
+        // What was left is in the journal, where `kqps host status` shows it.
+        let _ = self.tuned.unset();
         self.place.remove();
     }
 }

@@ -77,7 +77,8 @@ pub enum Job {
     },
     /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`].
     Set {
-        /// The name of each setting → its value, as `kqps host apply` takes them.
+        /// The name of each setting → its value, as `kqps host apply` takes them. `receive-core.DEVICE` puts all receive
+        /// work of a device on one core.
         settings: BTreeMap<String, String>,
     },
     /// Take all changes of settings back. Returns [`Done::Unset`].

@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kqps_host::fingerprint;
 use kqps_lab::agent::{Done, Job};
 use kqps_observation::SCHEMA;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 
 use super::{assert_gone, folders, materials, play, start};
 
-/// An agent that a test controls. A thread says each second that the test lives.
+/// An agent that a test controls. A thread sends a line each second, as a controller does.
 struct Controlled {
     child: Child,
     said: Arc<Mutex<Option<ChildStdin>>>,
@@ -35,11 +36,11 @@ impl Controlled {
         let said = Arc::new(Mutex::new(child.stdin.take()));
         let answers = BufReader::new(child.stdout.take().unwrap());
         let mut agent = Self { child, said: Arc::clone(&said), answers, asked: 0, home };
-        let program = fs::read(env!("CARGO_BIN_EXE_kqps")).unwrap();
+        let program = fingerprint::binary(Path::new(env!("CARGO_BIN_EXE_kqps")));
         let identity = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "schema": SCHEMA,
-            "blake3": blake3::hash(&program).to_hex().to_string(),
+            "blake3": program.blake3.unwrap(),
             "arch": std::env::consts::ARCH,
         });
         let targets = ["127.0.0.1"];
@@ -102,7 +103,7 @@ impl Controlled {
     }
 }
 
-/// Says that the controller lives. Returns whether the agent could be told.
+/// Says that the controller lives. Returns whether the agent still reads its lines.
 fn is_alive(said: &Mutex<Option<ChildStdin>>) -> bool {
     let mut said = said.lock().unwrap();
     said.as_mut().is_some_and(|stdin| stdin.write_all(b"{\"alive\":{}}\n").is_ok())
