@@ -19,10 +19,10 @@ Examples:
 
 /// Work for a kqps on another host, which starts this over ssh or in another way
 ///
-/// `kqps run --hosts` starts it on each host of its file, by the command that the file names. Nobody else needs to. The
-/// agent listens on no port: jobs come on standard input, and results go to standard output, a line each. It starts
-/// name servers and plays loads, at the targets of the hosts' file alone. When standard input ends or nothing came for 5
-/// seconds, it ends all that it started, takes back what it changed, and removes its files.
+/// `kqps run --hosts` starts it on each host of its file, by the command that the file names. The agent listens on no
+/// port: jobs come on standard input, and results go to standard output, a line each. It starts name servers, and it
+/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 5 seconds, it ends
+/// all that it started, puts back the settings that it changed, and removes its files.
 // The comments are the help text, which has no markup.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -30,8 +30,8 @@ Examples:
 pub(crate) struct Args {
     /// Print lines for authorized_keys by which these public keys start an agent and nothing else
     ///
-    /// Add them on the host that shall be reached, to the file of the user that shall run the agent. Whoever has such a
-    /// key can start programs as that user, since the agent starts the name servers that it is asked for.
+    /// Run this on the host of the agent, and add the lines to the file of the user that shall run it. The agent starts
+    /// the name servers that its controller names, so a program with such a key can start any program as that user.
     #[arg(long, value_name = "KEYFILE")]
     authorized_keys: Option<PathBuf>,
 

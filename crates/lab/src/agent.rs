@@ -1,9 +1,9 @@
-//! An agent: the part of kqps that works for a controller on another host. It makes zones and queries, starts and watches
-//! subjects, plays trials, and changes settings of its host.
+//! An agent: the part of kqps that works for a controller on another host. It makes zones and queries, starts and
+//! watches subjects, plays trials, and changes settings of its host.
 //!
-//! The link hands it one job after another ([`kqps_hosts::serve`]). When the controller says so, or when nothing comes from
-//! it any more, everything that the agent started ends, its files are removed, and its changes are taken back. If the
-//! agent itself is killed, its guards do that.
+//! The link hands it one job after another ([`kqps_hosts::serve`]). When the controller says so, or when nothing comes
+//! from the controller any more, everything that the agent started ends, its files are removed, and its changes are put
+//! back. If the agent itself is killed, its guards do that.
 
 pub mod certificate;
 pub mod hashes;
@@ -45,8 +45,8 @@ pub use job::{Done, Job};
 pub use permission::Permission;
 pub use place::PlaceError;
 
-/// An agent. Dropping it ends all that it started, and removes its files. Subjects and players are killed when the thread
-/// that works the jobs ends.
+/// An agent. Dropping it ends all that it started, and removes its files. Subjects and players are also killed when the
+/// thread that works the jobs ends.
 #[derive(Debug)]
 pub struct Agent {
     permission: Permission,
@@ -218,8 +218,8 @@ fn no_watch() -> Failure {
     plain("no watch has begun")
 }
 
-/// Compiles the queries, so that no trial spends the time before its start on that. A player that cannot open them gives
-/// the reason.
+/// Compiles the queries, so that no trial spends the time before its start on that. A player that cannot open them
+/// gives the reason.
 fn compile(made: &Materials) {
     for path in BTreeSet::from([&made.queries, &made.plain, &made.one]) {
         let _ = QueryFile::of(path).open();

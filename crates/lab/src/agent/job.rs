@@ -77,11 +77,11 @@ pub enum Job {
     },
     /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`].
     Set {
-        /// The name of each setting → its value, as `kqps host apply` takes them. `receive-core.DEVICE` puts all receive
-        /// work of a device on one core.
+        /// The name of each setting → its value, as `kqps host apply` takes them. `receive-core.DEVICE` puts all
+        /// receive work of a device on one core.
         settings: BTreeMap<String, String>,
     },
-    /// Take all changes of settings back. Returns [`Done::Unset`].
+    /// Put all settings back. Returns [`Done::Unset`].
     Unset,
     /// Read the CPU time of a subject. Returns [`Done::CpuTime`].
     CpuTime {
@@ -169,7 +169,7 @@ pub enum Done {
         /// Those that had another value before.
         changed: Vec<String>,
     },
-    /// All changes of settings were taken back.
+    /// All settings were put back.
     Unset,
     /// The CPU time of a subject.
     CpuTime {

@@ -19,7 +19,8 @@ struct Granted {
 }
 
 impl Permission {
-    /// Permits the jobs of a role, and loads at these addresses, for the rest of the agent's life. Fails the second time.
+    /// Permits the jobs of a role, and loads at these addresses, for the rest of the agent's life. Fails the second
+    /// time.
     pub fn grant(&self, role: Role, targets: &[IpAddr]) -> Result<(), String> {
         let targets = targets.iter().map(IpAddr::to_canonical).collect();
         self.0.set(Granted { role, targets }).map_err(|_| "a controller has said hello already".to_owned())

@@ -11,8 +11,8 @@ pub(super) struct ServerWatch {
 }
 
 impl ServerWatch {
-    /// Takes the first reading of a host, and of the subject with this process. `cpus` are the cores that the subject is
-    /// pinned to; empty for those that its threads may use.
+    /// Takes the first reading of a host, and of the subject with this process. `cpus` are the cores that the subject
+    /// is pinned to; empty for those that its threads may use.
     pub(super) fn begin(pid: Option<u32>, cpus: &[u32]) -> Self {
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus.to_vec() };
