@@ -21,8 +21,8 @@ Examples:
 ///
 /// `kqps run --hosts` starts it on each host of its file, by the command that the file names. The agent listens on no
 /// port: jobs come on standard input, and results go to standard output, a line each. It starts name servers, and it
-/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 5 seconds, it ends
-/// all that it started, puts back the settings that it changed, and removes its files.
+/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 5 seconds, it
+/// ends all that it started, puts back the settings that it changed, and removes its files.
 // The comments are the help text, which has no markup.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

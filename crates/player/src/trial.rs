@@ -102,7 +102,8 @@ fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
     PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }
 
-/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready.
+/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready, and shortly
+/// before the start that the plan gives.
 pub fn play<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,
