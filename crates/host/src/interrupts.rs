@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::files::Root;
 
 /// One interrupt of a network device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
     /// The kernel's number of the interrupt.
     pub irq: u32,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use kqps_observation::fingerprint::CoreFacts;
+use serde::{Deserialize, Serialize};
 
 use crate::files::Root;
 use crate::interrupts;
@@ -12,7 +13,7 @@ use crate::interrupts;
 pub use crate::interrupts::Interrupt;
 
 /// Logical cores and the interrupts of network devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// The cores that this process may use, by number. Never empty.
     pub cores: Vec<CoreFacts>,

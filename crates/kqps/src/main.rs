@@ -7,6 +7,7 @@
 mod print;
 
 mod advice;
+mod agent;
 mod captured;
 mod compare;
 mod completions;
@@ -71,6 +72,7 @@ enum Command {
     Report(report::Args),
     Compare(compare::Args),
     Host(host::Args),
+    Agent(agent::Args),
     Gen(r#gen::Args),
     Show(show::Args),
     Probe(probe::Args),
@@ -122,6 +124,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Host(args)) => host::run(args),
+        Some(Command::Agent(args)) => agent::run(&args),
         Some(Command::Gen(args)) => r#gen::run(args),
         Some(Command::Show(args)) => show::run(&args),
         Some(Command::Probe(args)) => probe::run(&args),

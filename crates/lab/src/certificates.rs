@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use kqps_files::unfinished::Unfinished;
@@ -50,10 +50,19 @@ impl Certificates {
     /// Makes a certificate of each of these types, all by one new issuer. They name localhost and the addresses that
     /// subjects listen on.
     pub fn make(types: impl IntoIterator<Item = CertificateType>) -> Result<Self, CertificatesError> {
+        Self::make_at(types, &[])
+    }
+
+    /// As [`Certificates::make`], for subjects that listen on addresses of other hosts as well.
+    fn make_at(
+        types: impl IntoIterator<Item = CertificateType>,
+        elsewhere: &[IpAddr],
+    ) -> Result<Self, CertificatesError> {
         let (folder, unfinished) = Unfinished::made(tempfile::tempdir)?;
         let authority = Authority::new(KeyType::Ecdsa)?;
         let ca = authority.certificate().to_owned();
-        let addresses = subject_addresses().into_iter().chain([Ipv6Addr::LOCALHOST.into()]);
+        let here = subject_addresses().into_iter().chain([Ipv6Addr::LOCALHOST.into()]);
+        let addresses = here.chain(elsewhere.iter().copied());
         let names: Vec<String> =
             addresses.map(|address| address.to_string()).chain(["localhost".to_owned()]).collect();
         let mut made = BTreeMap::new();
@@ -70,9 +79,14 @@ impl Certificates {
 
     /// Makes those that the subjects of cells need; `None` if none is started over an encrypted transport.
     pub fn of_cells(cells: &[Cell]) -> Result<Option<Self>, CertificatesError> {
+        Self::of_cells_at(cells, &[])
+    }
+
+    /// As [`Certificates::of_cells`], for subjects that listen on addresses of other hosts as well.
+    pub fn of_cells_at(cells: &[Cell], elsewhere: &[IpAddr]) -> Result<Option<Self>, CertificatesError> {
         let needs = |cell: &&Cell| cell.target.is_none() && cell.factors.transport().is_encrypted();
         let types: BTreeSet<CertificateType> = cells.iter().filter(needs).map(certificate_of).collect();
-        if types.is_empty() { Ok(None) } else { Self::make(types).map(Some) }
+        if types.is_empty() { Ok(None) } else { Self::make_at(types, elsewhere).map(Some) }
     }
 
     /// The certificate of this type, if it was made.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use kqps_files::unfinished::Unfinished;
 use kqps_observation::Cell;
 use kqps_observation::factors::DatasetFactors;
 use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
+use serde::{Deserialize, Serialize};
 
 use crate::folder::{Folder, FolderError};
 use crate::signing::{self, SigningError};
@@ -42,7 +44,8 @@ const QUERIES_PER_RECORD: u64 = 2;
 const QUERIES_MOST: u64 = 2_000_000;
 
 /// The zones and queries that a cell asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wanted {
     recipe: Option<String>,
     zones: Option<u64>,
@@ -64,6 +67,18 @@ pub struct Materials {
     pub one: PathBuf,
     /// Whether the queries are a file of the user's, which always states what is expected.
     pub is_file: bool,
+}
+
+/// Which of the query files of [`Materials`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueriesKind {
+    /// Queries with the expected rcode of each.
+    Expecting,
+    /// The same queries without expectation.
+    Plain,
+    /// One query for one name.
+    One,
 }
 
 /// Why there are no queries or zones to use.
@@ -105,6 +120,11 @@ impl Wanted {
         }
         (recipe.seed, recipe.queries.seed) = (seed, seed);
         Ok(recipe)
+    }
+
+    /// Whether the user's query file is played, and no zone is served.
+    pub fn is_file(&self) -> bool {
+        self.is_file
     }
 
     /// The name of the folder for its files. The name contains everything that they depend on, since existing
@@ -153,11 +173,24 @@ impl Materials {
         let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
         let zones = place.join("zones");
-        let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
         // A file appears whole or not at all, so an existing one is complete.
         if !zones.exists() {
             signing::zones_by(&recipe, &zones, deadline)?;
         }
+        let list = zones.join(kqps_recipe::LIST);
+        let zones = Zone::listed(&list).map_err(unread(&list))?;
+        Ok(Self { zones, ..Self::queries_alone(folder, wanted, seed)? })
+    }
+
+    /// The query files of a recipe, without zones; missing ones are generated.
+    pub fn queries_alone(folder: &Folder, wanted: &Wanted, seed: u64) -> Result<Self, MaterialsError> {
+        if wanted.is_file {
+            return Self::of_file(folder);
+        }
+        let recipe = wanted.recipe(seed)?;
+        let place = folder.dataset().join(wanted.folder(seed));
+        folder.make_folder(&place)?;
+        let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
         let all = recipe.records.saturating_mul(recipe.zones);
         let count = all.saturating_mul(QUERIES_PER_RECORD).min(QUERIES_MOST);
         if !queries.exists() {
@@ -172,9 +205,7 @@ impl Materials {
             let first = first_answered(&queries)?;
             folder.write(&one, format!("{first}\n").as_bytes())?;
         }
-        let list = zones.join(kqps_recipe::LIST);
-        let zones = Zone::listed(&list).map_err(unread(&list))?;
-        Ok(Self { zones, queries, plain, one, is_file: false })
+        Ok(Self { zones: Vec::new(), queries, plain, one, is_file: false })
     }
 
     /// The user's query file, of which the run stores a copy. The readiness probe asks for the root, which any
@@ -200,6 +231,24 @@ impl Materials {
         }
         drop(unfinished);
         copied.map_err(|error| FolderError { act: "write", path: kept, error }.into())
+    }
+
+    /// Makes the user's query file of a folder a link to a file that stays where it is.
+    pub(crate) fn link(folder: &Folder, queries: &Path) -> Result<(), MaterialsError> {
+        folder.make_folder(&folder.dataset())?;
+        let kept = folder.dataset().join(KEPT);
+        // A link to another file may be there.
+        let _ = std::fs::remove_file(&kept);
+        symlink(queries, &kept).map_err(|error| FolderError { act: "make", path: kept, error }.into())
+    }
+
+    /// The path of one kind of query file.
+    pub fn path_of(&self, kind: QueriesKind) -> &Path {
+        match kind {
+            QueriesKind::Expecting => &self.queries,
+            QueriesKind::Plain => &self.plain,
+            QueriesKind::One => &self.one,
+        }
     }
 
     /// The files for the cells of a run.

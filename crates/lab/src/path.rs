@@ -1,11 +1,11 @@
-//! The path of queries and replies, as laid for one start of a subject: the host's own loopback, or a veth pair
-//! between two network namespaces, one for the subject and one for the player.
+//! The path of queries and replies, as laid for one start of a subject: the host's own loopback, a veth pair
+//! between two network namespaces, one for the subject and one for the player, or the network to another host.
 //!
 //! No part of a veth path has a name on the host or appears there. It exists as long as a process in its
 //! namespaces or the [`LaidPath`], and disappears with the last of them, however that ends.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
@@ -22,6 +22,8 @@ pub enum LaidPath {
     Loopback,
     /// A veth pair for this path alone.
     Veth(VethPath),
+    /// The network of this host. The subject listens at this address, and the player is on another host.
+    Network(IpAddr),
 }
 
 /// Two network namespaces, and a pair of devices that joins them.
@@ -68,21 +70,24 @@ impl LaidPath {
         match self {
             Self::Loopback => Ipv4Addr::LOCALHOST.into(),
             Self::Veth(_) => SUBJECT.into(),
+            Self::Network(address) => *address,
         }
     }
 
-    /// The address that queries come from.
+    /// The address that queries come from. It is unspecified if they come from another host.
     pub fn player_address(&self) -> IpAddr {
         match self {
             Self::Loopback => Ipv4Addr::LOCALHOST.into(),
             Self::Veth(_) => PLAYER.into(),
+            Self::Network(IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+            Self::Network(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
         }
     }
 
     /// Starts a program at the subject's end of the path.
     pub fn place_subject(&self, command: &mut Command) -> io::Result<()> {
         match self {
-            Self::Loopback => Ok(()),
+            Self::Loopback | Self::Network(_) => Ok(()),
             Self::Veth(veth) => namespace::enter(command, &veth.subject).map(drop),
         }
     }
@@ -90,7 +95,7 @@ impl LaidPath {
     /// Starts a program at the player's end of the path.
     pub fn place_player(&self, command: &mut Command) -> io::Result<()> {
         match self {
-            Self::Loopback => Ok(()),
+            Self::Loopback | Self::Network(_) => Ok(()),
             Self::Veth(veth) => namespace::enter(command, &veth.player).map(drop),
         }
     }
@@ -99,7 +104,7 @@ impl LaidPath {
     /// see [`NetNs::within`].
     pub fn at_subject<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match self {
-            Self::Loopback => act(),
+            Self::Loopback | Self::Network(_) => act(),
             Self::Veth(veth) => veth.subject.within(act),
         }
     }
@@ -107,7 +112,7 @@ impl LaidPath {
     /// As [`LaidPath::at_subject`], at the player's end.
     pub fn at_player<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match self {
-            Self::Loopback => act(),
+            Self::Loopback | Self::Network(_) => act(),
             Self::Veth(veth) => veth.player.within(act),
         }
     }

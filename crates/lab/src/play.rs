@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use kqps_dataset::{CaptureOptions, Check, Dataset, DatasetError, Format, Options};
 use kqps_host::SubjectWatched;
+use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use kqps_observation::Trial;
@@ -107,7 +108,7 @@ impl PlayerProgram<'_> {
             let _ = stdin.write_all(&message);
         }
         let plan = &request.plan;
-        let limit = plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
+        let limit = until_start(plan) + plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
         self.wait(child, limit).map_err(|error| NoTrial::failed(format!("the player was lost: {error}")))
     }
 
@@ -139,6 +140,11 @@ impl PlayerProgram<'_> {
         let status = child.wait()?;
         Ok(Played { status, killed_after, stdout, stderr: stderr.recv().unwrap_or_default() })
     }
+}
+
+/// The time until the start that a plan asks for.
+fn until_start(plan: &Plan) -> Duration {
+    plan.start_at_ns.map_or(Duration::ZERO, |at_ns| Duration::from_nanos(at_ns.saturating_sub(clock::now_ns())))
 }
 
 /// A player that has ended.

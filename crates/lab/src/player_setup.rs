@@ -95,6 +95,7 @@ impl PlayerSetup {
                 }
                 RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
             },
+            start_at_ns: None,
             stop: Stop { after: Some(duration), passes: None },
             // The player that opens the queries knows whether they are a capture.
             replay: None,
@@ -260,6 +261,7 @@ mod tests {
             burst: 32,
             local: Some("127.1.0.0/16".parse().unwrap()),
             load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
+            start_at_ns: None,
             stop: Stop { after: Some(Duration::from_millis(500)), passes: None },
             replay: None,
             timeout,

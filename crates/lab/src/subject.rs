@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::port;
+use kqps_observation::factors::name;
 use kqps_observation::trial::Transport;
 
 use crate::certificates::ServerCertificate;
@@ -271,6 +272,17 @@ impl Subject {
     /// choose cores for themselves.
     pub fn confine(&self) -> io::Result<()> {
         self.process.confine()
+    }
+
+    /// Sets the niceness of all its threads. Returns the reason if the kernel refuses it.
+    pub fn set_niceness(&self, niceness: i32) -> Result<(), String> {
+        let set = kqps_kernel::process::set_group_niceness(self.pid(), niceness);
+        set.map_err(|error| format!("{} = {niceness}: {error}", name::HOST_NICE))
+    }
+
+    /// Lets these interrupts shorten its stop, in place of those of its start.
+    pub fn heed(&mut self, interrupts: &Interrupts) {
+        self.interrupts = interrupts.clone();
     }
 
     /// `None` while it runs; then how it ended, and the last lines of its output.

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::{limits, process};
-use kqps_observation::factors::{Names, name};
+use kqps_kernel::limits;
+use kqps_observation::factors::Names;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
@@ -110,7 +110,7 @@ impl SubjectLauncher<'_> {
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
         })?;
         if let Some(niceness) = cell.factors.niceness() {
-            renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
+            subject.set_niceness(niceness).map_err(NoTrial::failed)?;
         }
         let (queries, checks) = asked(cell, definition, materials);
         Ok(Box::new(AtStarted {
@@ -213,11 +213,6 @@ fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> 
         ReadyKind::Reply => &materials.plain,
     };
     (queries, !(materials.is_file && definition.is_echo()))
-}
-
-fn renice(pid: u32, niceness: i32) -> Result<(), String> {
-    let set = process::set_group_niceness(pid, niceness);
-    set.map_err(|error| format!("{} = {niceness}: {error}", name::HOST_NICE))
 }
 
 /// A subject that is stopped when it is dropped, as its definition says and within the time that is left for

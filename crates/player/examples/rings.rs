@@ -79,6 +79,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         burst: 64,
         local: None,
         load: LoadPlan::Closed { outstanding },
+        start_at_ns: None,
         stop: Stop { after: None, passes: Some(queries.div_ceil(QUERIES)) },
         timeout: second,
         drain: second,

@@ -33,6 +33,7 @@ pub mod reply;
 pub mod schedule;
 mod share;
 pub mod sources;
+mod start;
 pub mod state;
 pub mod supply;
 pub mod tally;

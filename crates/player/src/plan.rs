@@ -41,6 +41,10 @@ pub struct Plan {
     pub local: Option<Sources>,
     /// When the queries leave.
     pub load: LoadPlan,
+    /// When to begin, nanoseconds on the monotonic clock of the player's host (`CLOCK_MONOTONIC`). A player that is not
+    /// ready by then begins at once, and the record has the delay. `None` begins as soon as the player is ready.
+    #[serde(default)]
+    pub start_at_ns: Option<u64>,
     /// When to stop sending.
     pub stop: Stop,
     /// How a capture is played; `None` unless the dataset is one.
@@ -329,6 +333,7 @@ pub(crate) mod tests {
             burst: 32,
             local: None,
             load: LoadPlan::Closed { outstanding: 1 },
+            start_at_ns: None,
             stop: Stop { after: None, passes: Some(1) },
             replay: None,
             timeout: second,

@@ -71,6 +71,8 @@ pub(crate) struct FinishedTrial<'a> {
     pub(crate) watch_result: WatchResult,
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
+    /// How much later than asked the trial began; `None` unless the plan has a time.
+    pub(crate) late_start_ns: Option<u64>,
     pub(crate) interrupted: bool,
     /// Options that could not be met as asked.
     pub(crate) notes: Vec<String>,
@@ -140,6 +142,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         disturbed: played.watch_result.host.drop_reasons.is_some(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
+        late_start_ns: played.late_start_ns,
         target: played.plan.targets[0].to_string(),
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: dataset(played.dataset),
@@ -177,7 +180,6 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         beside: Vec::new(),
         parts: Vec::new(),
         start_skew_us: None,
-        late_start_ns: None,
         mishaps: tally.course.mishaps(),
     }
 }

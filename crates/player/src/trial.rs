@@ -6,7 +6,6 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Scope;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
 use kqps_host::watch::{PlayerWatched, TrialWatch};
@@ -27,15 +26,13 @@ use crate::record::{self, FinishedTrial, ThreadResult};
 use crate::replay::cursor::Cursor;
 use crate::schedule::Schedule;
 use crate::share::{capacity, share_of};
+use crate::start::{self, Start};
 use crate::state::ThreadState;
 use crate::supply::Supply;
 use crate::team::{Team, teams};
 use crate::thread::{Signals, TICK_NS};
 use crate::walk::{self, Walk};
 use crate::wire::{Opened, Part, xdp};
-
-/// Time between the last thread's readiness and the common start, nanoseconds.
-const LEAD_NS: u64 = 2_000_000;
 
 /// The caller's handle on a running trial.
 #[derive(Clone)]
@@ -105,7 +102,8 @@ fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
     PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }
 
-/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready.
+/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready, and shortly
+/// before the start that the plan gives.
 pub fn play<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,
@@ -157,11 +155,10 @@ fn play_over<W: TrialWatch>(
             // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
+        start::wait(plan.start_at_ns, &control.stop);
         let mut watch = watch(&watched(plan, tids));
-        let started_unix_ms =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let started_monotonic_ns = clock::now_ns() + LEAD_NS;
-        gate.open(Some(started_monotonic_ns));
+        let Start { unix_ms, monotonic_ns, late_ns } = Start::of(plan.start_at_ns, &control.stop);
+        gate.open(Some(monotonic_ns));
         let _ = events.iter().take(plan.threads).count();
         watch.sending_ended();
         gate.let_end();
@@ -176,8 +173,9 @@ fn play_over<W: TrialWatch>(
             io,
             results,
             watch_result,
-            started_unix_ms,
-            started_monotonic_ns,
+            started_unix_ms: unix_ms,
+            started_monotonic_ns: monotonic_ns,
+            late_start_ns: late_ns,
             interrupted,
             cores_awake: awake.is_some(),
             notes,

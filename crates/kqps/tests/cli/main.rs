@@ -2,6 +2,7 @@
 //! wait for their loads, share the cores. Measurements are elsewhere: `known_answers` has the machine to
 //! itself, and `together` holds those that a busy machine does not change.
 
+mod agent;
 mod alone;
 mod answers;
 mod auth;

@@ -17,6 +17,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         burst: 32,
         local: None,
         load,
+        start_at_ns: None,
         stop: Stop { after: None, passes: Some(1) },
         replay: None,
         timeout: second,

@@ -89,6 +89,7 @@ impl PlayerArgs {
             burst: self.burst as usize,
             local: self.local,
             load,
+            start_at_ns: None,
             stop,
             timeout,
             drain: self.drain.unwrap_or(timeout),

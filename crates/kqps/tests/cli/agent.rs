@@ -1,0 +1,251 @@
+//! `kqps agent`: its jobs worked within this process, and the program as a controller starts it, with lines on its
+//! standard input.
+
+mod lines;
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use kqps_dataset::Check;
+use kqps_host::{SubjectWatched, lives};
+use kqps_hosts::{Role, Worker as _};
+use kqps_kernel::clock;
+use kqps_kernel::interrupts::Interrupts;
+use kqps_lab::agent::job::{Queries, StartRequest};
+use kqps_lab::agent::{Agent, Done, Job};
+use kqps_lab::materials::{QueriesKind, Wanted};
+use kqps_lab::play::{PlayRequest, QueryFile};
+use kqps_lab::player_setup::PlayerSetup;
+use kqps_lab::subject::builtin;
+use kqps_lab::trial_request::{RequestedPace, TrialRequest};
+use kqps_observation::Cell;
+use kqps_observation::run::Purpose;
+
+/// Records of the zone, and the seed of zone and queries.
+const RECORDS: u64 = 50;
+const SEED: u64 = 3;
+
+const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// What an agent started, and its folder, are gone after this time.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The cell of an echo with one worker.
+pub(crate) fn echo_cell() -> Cell {
+    let mut cell =
+        Cell { name: "echo".into(), subject: "echo".into(), io: "mmsg".into(), workers: 1, ..Cell::default() };
+    cell.factors.set_records(RECORDS);
+    cell
+}
+
+fn wanted() -> Wanted {
+    Wanted::of(echo_cell().factors.dataset())
+}
+
+pub(crate) fn materials() -> Job {
+    Job::Materials { wanted: wanted(), seed: SEED, file: None }
+}
+
+/// Starts an echo at 127.0.0.1.
+pub(crate) fn start(number: u64) -> Job {
+    Job::Start(Box::new(StartRequest {
+        start: number,
+        definition: builtin::echo().text,
+        cell: echo_cell(),
+        address: LOOPBACK,
+        certificate: None,
+        within_s: None,
+    }))
+}
+
+/// Plays at a target for some seconds.
+pub(crate) fn play(target: &str, rate_qps: f64, duration_s: f64, at_ns: Option<u64>) -> Job {
+    let request =
+        TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose: Purpose::Search };
+    let subject = SubjectWatched::default();
+    let targets = [target.parse().unwrap()];
+    let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
+    let queries = QueryFile { check: Some(Check::Off), ..QueryFile::of(Path::new("")) };
+    let request = PlayRequest { plan, queries, is_allowed: false, subject, shows_bar: true };
+    let queries = Queries { wanted: wanted(), kind: QueriesKind::Plain };
+    Job::Play { request: Box::new(request), queries, at_ns }
+}
+
+fn kqps() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_kqps"))
+}
+
+fn agent(cache: &Path, role: Role) -> Agent {
+    let agent = Agent::within(cache, kqps()).unwrap();
+    agent.permission().grant(role, &[LOOPBACK]).unwrap();
+    agent
+}
+
+fn work(agent: &mut Agent, job: Job) -> Done {
+    agent.work(job, &Interrupts::default()).unwrap_or_else(|(reason, output)| panic!("{reason}: {output:?}"))
+}
+
+fn refusal(agent: &mut Agent, job: Job) -> String {
+    agent.work(job, &Interrupts::default()).unwrap_err().0
+}
+
+/// The folders of agents that are in a cache.
+pub(crate) fn folders(cache: &Path) -> Vec<String> {
+    let entries = fs::read_dir(cache.join("agent")).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.map(|entry| entry.file_name().display().to_string()).collect()
+}
+
+/// Waits until nothing of these processes and of agents' folders is left, for [`GONE_WITHIN`] at most.
+pub(crate) fn assert_gone(pids: &[u32], cache: &Path, since: Instant) {
+    loop {
+        let living: Vec<&u32> = pids.iter().filter(|&&pid| lives(pid)).collect();
+        let left = folders(cache);
+        if living.is_empty() && left.is_empty() {
+            return;
+        }
+        assert!(since.elapsed() < GONE_WITHIN, "{living:?} live, and {left:?} are left");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_server_and_a_player_work_one_trial() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut server = agent(cache.path(), Role::Server);
+    let mut player = agent(cache.path(), Role::Player);
+    let Done::Facts { fingerprint, topology, .. } = work(&mut player, Job::Facts) else { panic!() };
+    assert!(!topology.cores.is_empty() && !fingerprint.kernel.is_empty());
+    let Done::Materials { hashes } = work(&mut server, materials()) else { panic!() };
+    let Done::Materials { hashes: of_player } = work(&mut player, materials()) else { panic!() };
+    assert!(hashes.zones.is_some() && of_player.zones.is_none(), "a player needs no zone");
+    assert!(hashes.agree(&of_player));
+    let Done::Started { addresses, pid, version, .. } = work(&mut server, start(1)) else { panic!() };
+    assert_eq!((addresses.len(), addresses[0].ip()), (1, LOOPBACK));
+    assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+
+    let Done::Begun = work(&mut server, Job::WatchBegin { start: Some(1), cpus: Vec::new() }) else { panic!() };
+    let at_ns = clock::now_ns() + 300_000_000;
+    let played = work(&mut player, play(&addresses[0].to_string(), 2000.0, 0.5, Some(at_ns)));
+    let Done::Sent = work(&mut server, Job::WatchSent) else { panic!() };
+    let Done::Seen(seen) = work(&mut server, Job::WatchEnd) else { panic!() };
+    let Done::Played(trial) = played else { panic!() };
+    assert_eq!(trial.started_monotonic_ns, at_ns + trial.late_start_ns.unwrap());
+    assert_eq!(trial.accounts.intended, 1000);
+    assert!(trial.accounts.correct > 0, "{:?}", trial.accounts);
+    assert_eq!(seen.subject.facts().unwrap().pid, pid);
+    let Done::CpuTime { cpu_s } = work(&mut server, Job::CpuTime { start: 1 }) else { panic!() };
+    assert!(cpu_s > 0.0);
+
+    let Done::Stopped = work(&mut server, Job::Stop { start: 1, within_s: Some(3.0) }) else { panic!() };
+    assert!(!lives(pid));
+    assert_eq!(folders(cache.path()).len(), 2);
+    server.end();
+    drop(player);
+    assert_eq!(folders(cache.path()), [""; 0]);
+}
+
+#[test]
+fn the_end_of_an_agent_ends_its_subjects() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut server = agent(cache.path(), Role::Server);
+    work(&mut server, materials());
+    let pids = [1, 2].map(|number| match work(&mut server, start(number)) {
+        Done::Started { pid, .. } => pid,
+        other => panic!("{other:?}"),
+    });
+    let since = Instant::now();
+    server.end();
+    assert_gone(&pids, cache.path(), since);
+}
+
+#[test]
+fn a_subject_that_dies_spoils_its_trial() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut server = agent(cache.path(), Role::Server);
+    work(&mut server, materials());
+    let Done::Started { pid, .. } = work(&mut server, start(7)) else { panic!() };
+    work(&mut server, Job::WatchBegin { start: Some(7), cpus: Vec::new() });
+    kqps_kernel::process::signal(pid, kqps_kernel::process::Signal::Kill).unwrap();
+    while lives(pid) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reason = refusal(&mut server, Job::WatchEnd);
+    assert!(reason.contains("killed by") && reason.ends_with("during a trial"), "{reason}");
+    work(&mut server, Job::Stop { start: 7, within_s: None });
+}
+
+#[test]
+fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut new = Agent::within(cache.path(), kqps()).unwrap();
+    assert!(refusal(&mut new, Job::Facts).contains("hello"));
+
+    let mut player = agent(cache.path(), Role::Player);
+    assert!(refusal(&mut player, play("192.0.2.1:53", 1.0, 1.0, None)).contains("192.0.2.1 is none of the targets"));
+    assert!(refusal(&mut player, start(1)).contains("a player's"));
+    assert!(refusal(&mut player, play("127.0.0.1:53", 1.0, 1.0, None)).contains("were not made here"));
+    work(&mut player, materials());
+    let tomorrow = clock::now_ns() + 86_400_000_000_000;
+    let reason = refusal(&mut player, play("127.0.0.1:53", 1.0, 1.0, Some(tomorrow)));
+    assert!(reason.contains("too far ahead"), "{reason}");
+
+    let mut server = agent(cache.path(), Role::Server);
+    assert!(refusal(&mut server, play("127.0.0.1:53", 1.0, 1.0, None)).contains("the server's"));
+    assert!(refusal(&mut server, start(1)).contains("were not made here"));
+    work(&mut server, materials());
+    let Job::Start(request) = start(1) else { panic!() };
+    let elsewhere = StartRequest { address: [192, 0, 2, 1].into(), ..(*request).clone() };
+    let reason = refusal(&mut server, Job::Start(Box::new(elsewhere)));
+    assert!(reason.contains("this host has no address 192.0.2.1"), "{reason}");
+    let missing = request.definition.replacen("programs = []", "programs = [\"no-such-program\"]", 1);
+    let missing = StartRequest { definition: missing, ..*request };
+    let reason = refusal(&mut server, Job::Start(Box::new(missing)));
+    assert!(reason.contains("`no-such-program` is not on the PATH"), "{reason}");
+    for job in [Job::Stop { start: 9, within_s: None }, Job::CpuTime { start: 9 }] {
+        assert!(refusal(&mut server, job).contains("no subject of start 9"));
+    }
+    assert!(refusal(&mut server, Job::WatchEnd).contains("no watch"));
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(kqps()).arg("agent").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_line_for_authorized_keys_names_this_program_and_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ci.pub");
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJQ0Zz9m ci@controller";
+    fs::write(&path, format!("{key}\n")).unwrap();
+    let output = run(&["--authorized-keys", path.to_str().unwrap()]);
+    let line = String::from_utf8(output.stdout).unwrap();
+    assert!(line.starts_with("restrict,command=\"") && line.ends_with(&format!(" agent\" {key}\n")), "{line}");
+    assert!(line.contains(env!("CARGO_BIN_EXE_kqps")), "{line}");
+
+    fs::write(&path, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
+    for file in [path.to_str().unwrap(), "/nonexistent/ci.pub"] {
+        let output = run(&["--authorized-keys", file]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(file) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn a_guard_removes_folders_of_agents_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("agent/lock");
+    fs::create_dir_all(folder.path().join("documents")).unwrap();
+    fs::create_dir_all(mine.parent().unwrap()).unwrap();
+    fs::write(&mine, "").unwrap();
+    for kept in ["documents", "agent"] {
+        let kept = folder.path().join(kept);
+        let output = run(&["--guard", kept.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", kept.display());
+        assert!(kept.exists());
+    }
+}

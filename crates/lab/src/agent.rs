@@ -1,0 +1,227 @@
+//! An agent: the part of kqps that works for a controller on another host. It makes zones and queries, starts and
+//! watches subjects, plays trials, and changes settings of its host.
+//!
+//! The link hands it one job after another ([`kqps_hosts::serve`]). When the controller says so, or when nothing comes
+//! from the controller any more, everything that the agent started ends, its files are removed, and its changes are put
+//! back. If the agent itself is killed, its guards do that.
+
+pub mod certificate;
+pub mod hashes;
+pub mod job;
+pub mod permission;
+
+mod dead;
+mod failure;
+mod files;
+mod guard;
+mod place;
+mod playing;
+mod subjects;
+mod tuned;
+mod watching;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kqps_host::{Topology, cpu_s_so_far, fingerprint};
+use kqps_hosts::{Role, Worker};
+use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::probe;
+
+use crate::materials::{Materials, Wanted};
+use crate::play::QueryFile;
+use crate::subject::Subject;
+use failure::{Failure, plain};
+use files::{PushedFiles, Stored};
+use hashes::{MaterialHashes, are_signed};
+use job::{Queries, StartRequest};
+use place::AgentPlace;
+use subjects::{Subjects, Supplies};
+use tuned::Tuned;
+use watching::ServerWatch;
+
+pub use guard::stand_guard;
+pub use job::{Done, Job};
+pub use permission::Permission;
+pub use place::PlaceError;
+
+/// An agent. Dropping it ends all that it started, and removes its files. Subjects and players are also killed when the
+/// thread that works the jobs ends.
+#[derive(Debug)]
+pub struct Agent {
+    permission: Permission,
+    kqps: PathBuf,
+    materials: BTreeMap<Wanted, Materials>,
+    files: PushedFiles,
+    /// The start of the subject that is watched, and the watch.
+    watch: Option<(Option<u64>, ServerWatch)>,
+    subjects: Subjects,
+    tuned: Tuned,
+    // Dropped last: subjects use it.
+    place: AgentPlace,
+}
+
+impl Agent {
+    /// An agent with its files in the user's cache folder. `kqps` is the path of this program.
+    pub fn new(kqps: &Path) -> Result<Self, PlaceError> {
+        let cache = kqps_files::cache_folder().ok_or(PlaceError::NoCache)?;
+        Self::within(&cache, kqps)
+    }
+
+    /// As [`Agent::new`], with its files in a cache folder that the caller names by an absolute path.
+    pub fn within(cache: &Path, kqps: &Path) -> Result<Self, PlaceError> {
+        let place = AgentPlace::make(cache, kqps)?;
+        Ok(Self {
+            permission: Permission::default(),
+            kqps: kqps.to_owned(),
+            materials: BTreeMap::new(),
+            files: PushedFiles::new(place.at("parts"), cache.join("files")),
+            watch: None,
+            subjects: Subjects::default(),
+            tuned: Tuned::default(),
+            place,
+        })
+    }
+
+    /// The permission of this agent, which the controller's hello grants.
+    pub fn permission(&self) -> Permission {
+        self.permission.clone()
+    }
+
+    fn make_materials(&mut self, wanted: Wanted, seed: u64, file: Option<&str>) -> Result<Done, Failure> {
+        let folder = self.place.folder();
+        if wanted.is_file() {
+            let name = file.ok_or_else(|| plain("the name of the query file is missing"))?;
+            Materials::link(folder, self.files.path(name).map_err(plain)?).map_err(plain)?;
+        }
+        let is_player = self.permission.role().map_err(plain)? == Role::Player;
+        let made = if is_player {
+            Materials::queries_alone(folder, &wanted, seed)
+        } else {
+            Materials::make(folder, &wanted, seed, None)
+        };
+        let made = made.map_err(plain)?;
+        if is_player {
+            compile(&made);
+        }
+        let is_signed = are_signed(&wanted, seed).map_err(plain)?;
+        let hashes = MaterialHashes::of(&made, is_signed)
+            .map_err(|error| plain(format!("reading the zones and queries: {error}")))?;
+        self.materials.insert(wanted, made);
+        Ok(Done::Materials { hashes })
+    }
+
+    fn materials(&self, wanted: &Wanted) -> Result<&Materials, Failure> {
+        self.materials.get(wanted).ok_or_else(|| plain("these zones and queries were not made here"))
+    }
+
+    fn start(&mut self, request: &StartRequest, interrupts: &Interrupts) -> Result<Done, Failure> {
+        let wanted = Wanted::of(request.cell.factors.dataset());
+        let zones = self.materials(&wanted)?.zones.clone();
+        let supplies = Supplies { folder: self.place.folder(), zones: &zones, kqps: &self.kqps };
+        self.subjects.start(request, supplies, interrupts)
+    }
+
+    fn begin_watch(&mut self, start: Option<u64>, cpus: &[u32]) -> Result<Done, Failure> {
+        let subject = start.map(|start| self.subjects.get(start)).transpose()?;
+        if let Some(subject) = &subject {
+            // Some threads start with the first query, and some choose cores for themselves.
+            let unbound = |error| plain(format!("it cannot be confined to its cores: {error}"));
+            subject.confine().map_err(unbound)?;
+        }
+        let pid = subject.map(|subject| subject.pid());
+        self.watch = Some((start, ServerWatch::begin(pid, cpus)));
+        Ok(Done::Begun)
+    }
+
+    fn end_watch(&mut self) -> Result<Done, Failure> {
+        let (start, watch) = self.watch.take().ok_or_else(no_watch)?;
+        let seen = watch.end();
+        let ended = start.map(|start| self.subjects.get(start)).transpose()?.and_then(Subject::ended);
+        match ended {
+            // A trial during which the subject died is no measurement.
+            Some((reason, output)) => Err((format!("{reason} during a trial"), output)),
+            None => Ok(Done::Seen(Box::new(seen))),
+        }
+    }
+
+    fn queries(&self, queries: &Queries) -> Result<&Path, Failure> {
+        Ok(self.materials(&queries.wanted)?.path_of(queries.kind))
+    }
+}
+
+impl Worker for Agent {
+    type Job = Job;
+    type Done = Done;
+
+    fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
+        self.permission.check(&job).map_err(plain)?;
+        match job {
+            Job::Facts => Ok(facts()),
+            Job::Have { name, whole } => stored(self.files.have(&name, &whole)),
+            Job::Put { name, offset, data_base64, whole } => {
+                stored(self.files.put(&name, offset, &data_base64, whole.as_deref()))
+            }
+            Job::Materials { wanted, seed, file } => self.make_materials(wanted, seed, file.as_deref()),
+            Job::Start(request) => self.start(&request, interrupts),
+            Job::Stop { start, within_s } => {
+                self.subjects.stop(start, within_s, interrupts).map(|()| Done::Stopped)
+            }
+            Job::WatchBegin { start, cpus } => self.begin_watch(start, &cpus),
+            Job::WatchSent => {
+                let (_, watch) = self.watch.as_mut().ok_or_else(no_watch)?;
+                watch.sending_ended();
+                Ok(Done::Sent)
+            }
+            Job::WatchEnd => self.end_watch(),
+            Job::Play { request, queries, at_ns } => {
+                let queries = self.queries(&queries)?;
+                let trial = playing::play(&self.kqps, *request, queries, at_ns, interrupts)?;
+                Ok(Done::Played(Box::new(trial)))
+            }
+            Job::Set { settings } => {
+                self.tuned.set(&settings, &self.kqps).map(|changed| Done::Set { changed })
+            }
+            Job::Unset => self.tuned.unset().map(|()| Done::Unset),
+            Job::CpuTime { start } => {
+                let pid = self.subjects.get(start)?.pid();
+                Ok(Done::CpuTime { cpu_s: cpu_s_so_far(pid) })
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.watch = None;
+        self.subjects.kill();
+        // What was left is in the journal, where `kqps host status` shows it.
+        let _ = self.tuned.unset();
+        self.place.remove();
+    }
+}
+
+/// What this host is and can do.
+fn facts() -> Done {
+    let lacks = |capability: probe::Capability| Some((capability.name.to_owned(), capability.outcome.err()?));
+    Done::Facts {
+        fingerprint: Box::new(fingerprint::read()),
+        topology: Topology::read(),
+        probe: probe::probe().into_iter().filter_map(lacks).collect(),
+    }
+}
+
+fn stored(stored: Result<Stored, String>) -> Result<Done, Failure> {
+    let Stored { bytes, is_whole } = stored.map_err(plain)?;
+    Ok(Done::Stored { bytes, is_whole })
+}
+
+fn no_watch() -> Failure {
+    plain("no watch has begun")
+}
+
+/// Compiles the queries, so that no trial spends the time before its start on that. A player that cannot open them
+/// gives the reason.
+fn compile(made: &Materials) {
+    for path in BTreeSet::from([&made.queries, &made.plain, &made.one]) {
+        let _ = QueryFile::of(path).open();
+    }
+}

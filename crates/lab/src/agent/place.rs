@@ -1,0 +1,146 @@
+//! The folder of a running agent, which ends with it.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use kqps_files::unfinished::Unfinished;
+use tempfile::TempDir;
+
+use super::dead::{self, LOCK};
+use super::guard::{FolderGuard, HOME};
+use crate::folder::{Folder, FolderError};
+
+/// The folder of an agent. Dropping it removes the folder.
+#[derive(Debug)]
+pub(super) struct AgentPlace {
+    folder: Folder,
+    made: Option<TempDir>,
+    guard: Option<FolderGuard>,
+    _unfinished: Unfinished,
+    /// Locked for as long as the agent lives.
+    _lock: File,
+}
+
+/// The folder of an agent could not be made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum PlaceError {
+    #[error("there is no place for the agent's files: neither XDG_CACHE_HOME nor HOME is an absolute path")]
+    NoCache,
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("starting the guard of the agent's files: {0}")]
+    Guard(io::Error),
+}
+
+impl AgentPlace {
+    /// Makes a folder below `cache`, and removes those that dead agents left there. `kqps` is this program.
+    pub(super) fn make(cache: &Path, kqps: &Path) -> Result<Self, PlaceError> {
+        let home = cache.join(HOME);
+        let failed = |act: &'static str, path: &Path| {
+            let path = path.to_owned();
+            move |error| FolderError { act, path, error }
+        };
+        fs::create_dir_all(&home).map_err(failed("make", &home))?;
+        // Processes are found by their folder's path as the kernel has it.
+        let home = home.canonicalize().map_err(failed("read", &home))?;
+        let births = home.join(LOCK);
+        let one_at_a_time = File::create(&births).map_err(failed("make", &births))?;
+        // On a file system without locks, two agents that begin at once can only remove each other's new folders.
+        let _ = one_at_a_time.lock();
+        dead::remove_all_in(&home);
+        let mut builder = tempfile::Builder::new();
+        let prefix = format!("{}-", std::process::id());
+        // Servers that run as another user read files in it, so the umask decides.
+        builder.prefix(&prefix).permissions(Permissions::from_mode(0o777));
+        let made = Unfinished::made(|| builder.tempdir_in(&home));
+        let (made, unfinished) = made.map_err(failed("make", &home))?;
+        let path = made.path().join(LOCK);
+        let lock = File::create(&path).map_err(failed("make", &path))?;
+        let _ = lock.lock();
+        drop(one_at_a_time);
+        let guard = FolderGuard::start(kqps, made.path()).map_err(PlaceError::Guard)?;
+        Ok(Self {
+            folder: Folder::open(made.path())?,
+            made: Some(made),
+            guard: Some(guard),
+            _unfinished: unfinished,
+            _lock: lock,
+        })
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// A path in the folder.
+    pub(super) fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Removes the folder. If that fails, the guard tries again when the agent has ended.
+    pub(super) fn remove(&mut self) {
+        let is_removed = self.made.take().is_none_or(|made| made.close().is_ok());
+        if let Some(guard) = self.guard.take().filter(|_| is_removed) {
+            guard.stand_down();
+        }
+    }
+}
+
+impl Drop for AgentPlace {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that ends at once stands in for the guard.
+    fn make(cache: &Path) -> AgentPlace {
+        AgentPlace::make(cache, Path::new("/bin/true")).unwrap()
+    }
+
+    fn folders(cache: &Path) -> usize {
+        let entries = fs::read_dir(cache.join(HOME)).unwrap();
+        entries.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
+    }
+
+    #[test]
+    fn a_folder_ends_with_its_agent() {
+        let cache = tempfile::tempdir().unwrap();
+        let mut place = make(cache.path());
+        fs::create_dir(place.at("subjects")).unwrap();
+        fs::write(place.at("subjects/file"), "x").unwrap();
+        assert_eq!(folders(cache.path()), 1);
+        place.remove();
+        assert_eq!(folders(cache.path()), 0);
+        place.remove();
+    }
+
+    #[test]
+    fn what_a_dead_agent_left_is_removed_and_a_living_one_keeps_its_folder() {
+        let cache = tempfile::tempdir().unwrap();
+        let living = make(cache.path());
+        let home = cache.path().join(HOME);
+        // One died before it made its lock, one after it.
+        fs::create_dir(home.join("1-born")).unwrap();
+        fs::create_dir_all(home.join("2-worked/subjects")).unwrap();
+        fs::write(home.join("2-worked").join(LOCK), "").unwrap();
+        let other = make(cache.path());
+        assert!(living.folder().path().exists() && other.folder().path().exists());
+        assert_eq!(folders(cache.path()), 2);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_made_is_named() {
+        let cache = tempfile::tempdir().unwrap();
+        fs::write(cache.path().join(HOME), "a file").unwrap();
+        let error = AgentPlace::make(cache.path(), Path::new("/bin/true")).unwrap_err().to_string();
+        assert!(error.contains("cannot make") && error.contains(HOME), "{error}");
+    }
+}

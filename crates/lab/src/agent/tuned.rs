@@ -1,0 +1,120 @@
+//! Settings of the host that an agent changes for a controller, and puts back.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use kqps_tuning::link::{self, TakesLinkDown};
+use kqps_tuning::receive_core::receive_core;
+use kqps_tuning::{Change, Guard, Held, Journal, Real, Setting};
+
+use super::failure::{Failure, plain};
+
+/// The name of a setting that puts all receive work of a device on one core, before the device.
+const RECEIVE_CORE: &str = "receive-core.";
+
+/// The settings that are held.
+#[derive(Default)]
+pub(super) struct Tuned {
+    held: Option<Held>,
+    /// Puts them back if this process ends before.
+    guard: Option<Arc<Guard>>,
+}
+
+impl fmt::Debug for Tuned {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Tuned").field("is_held", &self.held.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Tuned {
+    /// Changes settings, and returns the names of those that had another value before.
+    pub(super) fn set(
+        &mut self,
+        settings: &BTreeMap<String, String>,
+        kqps: &Path,
+    ) -> Result<Vec<String>, Failure> {
+        if self.held.is_some() {
+            return Err(plain("settings were changed already, and must be put back first"));
+        }
+        let system = Real::host();
+        let changes = changes(&system, settings).map_err(plain)?;
+        link::check(&changes).map_err(refused)?;
+        let guard = self.guard(kqps)?;
+        let held = Held::set(Box::new(system), &guard, &changes).map_err(plain)?;
+        let changed = held.applied().made.iter().map(|made| made.setting.to_string()).collect();
+        self.held = Some(held);
+        Ok(changed)
+    }
+
+    /// Puts all settings back. Fails if one has a value that somebody else gave it since.
+    pub(super) fn unset(&mut self) -> Result<(), Failure> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let undone = held.undo().map_err(plain)?;
+        if undone.left.is_empty() {
+            return Ok(());
+        }
+        let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
+        Err(plain(format!("not every setting could be put back: {}", left.join("; "))))
+    }
+
+    fn guard(&mut self, kqps: &Path) -> Result<Arc<Guard>, Failure> {
+        if let Some(guard) = &self.guard {
+            return Ok(Arc::clone(guard));
+        }
+        let journal = Journal::of_this_boot().map_err(plain)?;
+        let started = Guard::start(kqps, journal)
+            .map_err(|error| plain(format!("starting the guard of the host's settings: {error}")))?;
+        Ok(Arc::clone(self.guard.insert(Arc::new(started))))
+    }
+}
+
+/// The changes that settings by name stand for. Numbers of queues come first, since they reset others of their device.
+fn changes(system: &Real, settings: &BTreeMap<String, String>) -> Result<Vec<Change>, String> {
+    let mut changes = Vec::new();
+    for (name, value) in settings {
+        match name.strip_prefix(RECEIVE_CORE) {
+            Some(device) => {
+                let core = value.parse().map_err(|_| format!("{name} = {value}: expected the number of a core"))?;
+                changes.extend(receive_core(system, device, core).map_err(|error| error.to_string())?);
+            }
+            None => changes.push(Change::read(name, value).map_err(|error| error.to_string())?),
+        }
+    }
+    changes.sort_by_key(|change| !matches!(change.setting, Setting::Channels { .. }));
+    Ok(changes)
+}
+
+fn refused(refusal: TakesLinkDown) -> Failure {
+    let TakesLinkDown { change, device, way } = refusal;
+    plain(format!("{change} takes down the link of {device}, which carries {way}; a run does not do that"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(settings: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Ok(changes(&Real::host(), &settings)?.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn queues_come_before_what_their_number_resets() {
+        let given = [("channels.eth0", "combined=4"), ("rps.eth0", "0-3"), ("coalesce.eth0", "rx-usecs=50")];
+        let words = words(&given).unwrap();
+        assert_eq!((words.len(), words[0].starts_with("channels.eth0=")), (3, true), "{words:?}");
+    }
+
+    #[test]
+    fn what_is_no_setting_or_no_core_is_named() {
+        assert!(words(&[("sysctll.net.core.rmem_max", "1")]).unwrap_err().contains("sysctll"));
+        assert!(words(&[("receive-core.lo", "first")]).unwrap_err().contains("expected the number of a core"));
+    }
+
+    #[test]
+    fn putting_back_what_was_not_changed_is_nothing() {
+        assert!(Tuned::default().unset().is_ok());
+    }
+}

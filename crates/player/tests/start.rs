@@ -1,0 +1,80 @@
+//! A trial that is given a time to begin: no query leaves before it, the record says how late the trial began, and an
+//! interrupt ends the wait.
+
+mod support;
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use kqps_dataset::Format;
+use kqps_kernel::clock;
+use kqps_observation::Trial;
+use kqps_player::{Control, Io, LoadPlan, Plan, play};
+use support::{Queries, no_subject};
+
+const MS: u64 = 1_000_000;
+
+/// Plays one query at a subject that answers it, and returns the record and when the query came.
+fn played(start_at_ns: Option<u64>) -> (Trial, u64) {
+    let queries = Queries::of("a.example.test A\n", Format::Text);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    let target = socket.local_addr().unwrap();
+    let plan = Plan {
+        start_at_ns,
+        ..support::plan(target, 1, LoadPlan::Closed { outstanding: 1 }, Io::Plain)
+    };
+    std::thread::scope(|scope| {
+        let subject = scope.spawn(|| {
+            let mut buffer = [0; 512];
+            let (bytes, from) = socket.recv_from(&mut buffer).unwrap();
+            let came_ns = clock::now_ns();
+            buffer[2] |= 0x80;
+            socket.send_to(&buffer[..bytes], from).unwrap();
+            came_ns
+        });
+        let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
+        (trial, subject.join().unwrap())
+    })
+}
+
+#[test]
+fn no_query_leaves_before_the_given_start() {
+    let at_ns = clock::now_ns() + 300 * MS;
+    let (trial, came_ns) = played(Some(at_ns));
+    let late_ns = trial.late_start_ns.expect("it was given a start");
+    assert_eq!(trial.started_monotonic_ns, at_ns + late_ns);
+    assert!(came_ns >= at_ns, "{} ns early", at_ns - came_ns);
+    assert_eq!(trial.accounts.correct, 1);
+}
+
+#[test]
+fn a_start_that_is_over_is_late_by_all_of_it() {
+    let at_ns = clock::now_ns() - 500 * MS;
+    let (trial, _) = played(Some(at_ns));
+    assert!(trial.late_start_ns.unwrap() >= 500 * MS, "{:?}", trial.late_start_ns);
+    assert_eq!(trial.started_monotonic_ns, at_ns + trial.late_start_ns.unwrap());
+    assert_eq!(played(None).0.late_start_ns, None);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait() {
+    let queries = Queries::of("a.example.test A\n", Format::Text);
+    let target = "127.0.0.1:9".parse().unwrap();
+    let in_an_hour = Some(clock::now_ns() + 3_600_000 * MS);
+    let plan = Plan {
+        start_at_ns: in_an_hour,
+        ..support::plan(target, 1, LoadPlan::Closed { outstanding: 1 }, Io::Plain)
+    };
+    let control = Control::new(1);
+    let (stop, began) = (control.stop.clone(), Instant::now());
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            stop.ask();
+        });
+        play(&plan, &queries.dataset, &control, no_subject).unwrap()
+    });
+    assert!(trial.interrupted && began.elapsed() < Duration::from_mins(1));
+    assert_eq!(trial.accounts.sent, 0);
+}
