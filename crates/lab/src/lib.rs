@@ -4,9 +4,10 @@
 //! trials, and resuming after a crash. Not for: sending queries (`player`), nor for the meaning of a trial
 //! (`verdict`). The lab asks the search for the next trial, and plays it.
 //!
-//! Invariant: the only crate that starts other programs. The next step of a run is a function of its store, so
+//! Invariant: the only crate that starts subjects and players. The next step of a run is a function of its store, so
 //! a run that was killed continues without repeating or losing a committed trial.
 
+pub mod at_hosts;
 pub mod budget;
 pub mod canary;
 pub mod certificates;
@@ -26,6 +27,7 @@ pub mod patience;
 pub mod placement;
 pub mod play;
 pub mod player;
+pub mod player_hosts;
 pub mod player_setup;
 pub mod request;
 pub mod running_server;
@@ -50,6 +52,7 @@ mod past_kernel;
 mod reasons;
 mod record;
 mod rounds;
+mod site;
 mod subject_launcher;
 
 #[cfg(test)]
