@@ -47,7 +47,7 @@ pub struct LaidOut {
 pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
     match &request.hosts {
         None => lay_out_on(request, Site::here()),
-        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts, &request.version)?.site()?),
+        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts)?.site()),
     }
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&a
             .map(|preset| judge::facts_of(&preset.goal())),
         blocks: laid_out.spending.blocks,
         seed: request.seed,
-        fingerprint: hosts.map_or_else(|| of_this_host(laid_out), at_hosts::Session::fingerprint),
+        fingerprint: if hosts.is_some() { fingerprint::read() } else { of_this_host(laid_out) },
         hosts: hosts.map_or_else(Vec::new, at_hosts::Session::facts),
         skipped: laid_out.skipped.clone(),
         cells: laid_out.cells.clone(),
