@@ -78,7 +78,10 @@ impl Session {
         }
         let run = new_run(request, &laid_out, hosts.as_ref());
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
-        let materials = Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?;
+        let materials = match &hosts {
+            None => Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?,
+            Some(_) => at_hosts::queries_of_all(&folder, &laid_out.cells, request.seed)?,
+        };
         if let Some(hosts) = &hosts {
             hosts.make(&materials, request.seed)?;
         }
@@ -113,13 +116,16 @@ impl Session {
         if run.study == search_folder::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
-        let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;
+        let hosts = at_hosts::Session::of_run(&folder, &run)?;
+        let materials = match &hosts {
+            None => Materials::of_all(&folder, &run.cells, run.seed, None)?,
+            Some(_) => at_hosts::queries_of_all(&folder, &run.cells, run.seed)?,
+        };
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
             let definition = Definition::open(&folder.definition(&cell.subject))?;
             definitions.insert(cell.subject.clone(), definition);
         }
-        let hosts = at_hosts::Session::of_run(&folder, &run)?;
         if let Some(hosts) = &hosts {
             hosts.make(&materials, run.seed)?;
         }

@@ -4,13 +4,16 @@
 /// played before.
 const LEAD_NS: u64 = 300_000_000;
 
+/// The most additional time for a player that was late, nanoseconds. An agent refuses a start that is a minute ahead.
+const MORE_MOST_NS: u64 = 40_000_000_000;
+
 /// A player that begins later than this share of the trial spoils it.
 const LATE_MOST: f64 = 0.01;
 
 /// The start of a trial on this host's monotonic clock, nanoseconds. Requests take up to `worst_rtt_ns` to reach a host.
 /// `late_ns` is how late a player was when it had the usual time to get ready; it then gets twice as much more.
 pub(super) fn start_ns(now_ns: u64, worst_rtt_ns: u64, late_ns: u64) -> u64 {
-    now_ns + LEAD_NS + worst_rtt_ns + 2 * late_ns
+    now_ns + LEAD_NS + worst_rtt_ns + late_ns.saturating_mul(2).min(MORE_MOST_NS)
 }
 
 /// A time of this host's monotonic clock on a clock that is ahead of it by `offset_ns`.
@@ -40,6 +43,7 @@ mod tests {
     fn a_player_that_was_late_gets_more_time() {
         let usual_ns = start_ns(0, 1_000, 0);
         assert_eq!(start_ns(0, 1_000, 70_000_000), usual_ns + 140_000_000);
+        assert!(start_ns(0, 1_000, u64::MAX) < 60_000_000_000);
     }
 
     #[test]

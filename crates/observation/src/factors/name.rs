@@ -85,7 +85,7 @@ pub const ROUNDS: &str = "rounds";
 /// The part of the cell in a comparison.
 pub const COMPARED_AS: &str = "compared_as";
 /// The prefix of settings of the host that end with the subject's processes.
-pub(super) const HOST: &str = "host.";
+pub const HOST: &str = "host.";
 /// The niceness of the subject.
 pub const HOST_NICE: &str = "host.nice";
 /// The prefix of settings of a run over several hosts.
