@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
 
-    /// Start subjects on another host and play from others: the hosts of this file, or of an Ansible inventory
+    /// Start subjects on one host and play from others, by a hosts' file or an Ansible inventory
     ///
     /// A TOML file has one [server] and a [[player]] for each host that plays. kqps starts `kqps agent` on each of them
     /// by the command that the file gives, such as ssh, and divides every load among the players. docs/HOSTS.md shows

@@ -24,7 +24,7 @@ use std::thread;
 
 use kqps_hosts::{Host, Hosts, Identity};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_observation::{Cell, HostRole, Run, RunHost, SCHEMA};
+use kqps_observation::{Cell, HostRole, Run, RunHost};
 
 use crate::certificates::ServerCertificate;
 use crate::error::LabError;
@@ -88,10 +88,7 @@ impl Session {
     pub fn open(hosts: &Hosts) -> Result<Self, LabError> {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
-        let open = |host: &Host, role: HostRole| {
-            check(host, server_address)?;
-            Member::open(host, role, server_address, &ours)
-        };
+        let open = |host: &Host, role: HostRole| Member::open(host, role, server_address, &ours);
         let (server, players) = thread::scope(|scope| {
             let open = &open;
             let players: Vec<_> =
@@ -127,7 +124,7 @@ impl Session {
         let place = folder.path().display();
         let hosts = kept::read(folder.path())?
             .ok_or_else(|| LabError::Hosts(format!("{place} has no hosts.toml, and the run needs its hosts")))?;
-        let named = [&hosts.server].into_iter().chain(&hosts.players).map(|host| &host.name);
+        let named = hosts.all().map(|host| &host.name);
         if !named.eq(run.hosts.iter().map(|host| &host.name)) {
             let what = format!("the hosts.toml in {place} names other hosts than those that the run began with");
             return Err(LabError::Hosts(what));
@@ -184,22 +181,8 @@ impl Session {
 
 /// This program, as agents must be.
 fn own_identity() -> Result<Identity, LabError> {
-    let own = Identity::own(env!("CARGO_PKG_VERSION"), SCHEMA);
+    let own = Identity::of_this_program();
     own.map_err(|error| LabError::Hosts(format!("reading the running program: {error}")))
-}
-
-/// Checks the addresses of a host beside that of the server.
-fn check(host: &Host, server: IpAddr) -> Result<(), String> {
-    if host.data.is_ipv4() != server.is_ipv4() {
-        let what = "of another family than the server's";
-        return Err(format!("{}: its address {} is {what}, {server}", host.name, host.data));
-    }
-    let Some(text) = &host.sources else { return Ok(()) };
-    let sources = plan::given(host, text)?;
-    if sources.is_ipv4() != server.is_ipv4() {
-        return Err(format!("{}: sources = \"{text}\" is of another family than {server}", host.name));
-    }
-    Ok(())
 }
 
 /// What the hosts offer a layout.
@@ -229,40 +212,4 @@ fn side_by_side<T: Send>(members: Vec<&mut Member>, act: impl Fn(&mut Member) ->
         let running: Vec<_> = members.into_iter().map(|member| scope.spawn(move || act(member))).collect();
         running.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn host(data: &str, sources: Option<&str>) -> Host {
-        Host {
-            name: "p1".into(),
-            reach: Vec::new(),
-            kqps: "kqps".into(),
-            data: data.parse().unwrap(),
-            sources: sources.map(str::to_owned),
-            cores: None,
-            device: None,
-        }
-    }
-
-    #[test]
-    fn addresses_must_be_of_the_family_of_the_server() {
-        let server: IpAddr = [192, 0, 2, 1].into();
-        for (data, sources, expected) in [
-            ("192.0.2.2", None, None),
-            ("192.0.2.2", Some("192.0.2.16/28"), None),
-            ("2001:db8::2", None, Some("p1: its address 2001:db8::2 is of another family")),
-            ("192.0.2.2", Some("2001:db8::/64"), Some("is of another family than 192.0.2.1")),
-            ("192.0.2.2", Some("192.0.2.0/40"), Some("p1: sources = \"192.0.2.0/40\": expected an address")),
-        ] {
-            let error = check(&host(data, sources), server).err();
-            match (error, expected) {
-                (None, None) => {}
-                (Some(error), Some(expected)) => assert!(error.contains(expected), "{error}"),
-                (error, _) => panic!("{data} {sources:?}: {error:?}"),
-            }
-        }
-    }
 }

@@ -43,7 +43,7 @@ pub(crate) enum Senders {
 }
 
 /// Why a cell over veth is left out of a run over hosts.
-pub(crate) const NO_VETH: &str = "a veth path is within one host, and with --hosts the path is the network between them";
+const NO_VETH: &str = "a veth path is within one host, and with --hosts the path is the network between them";
 
 /// The hosts that play at a cell.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ pub(super) fn read(path: &Path, is_pushed: bool) -> anyhow::Result<Hosts> {
     if is_pushed { pushed(hosts) } else { Ok(hosts) }
 }
 
-/// Brings this program to the hosts of the run in a folder, which then goes on with it.
+/// Brings this program to the hosts of the run in a folder, which then goes on with the program.
 pub(super) fn push_to(folder: &Path) -> anyhow::Result<()> {
     let hosts = kept::read(folder)?;
     let Some(hosts) = hosts else {
@@ -34,7 +34,8 @@ fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
         Ok(Host { kqps, ..host })
     };
     thread::scope(|scope| {
-        let players: Vec<_> = hosts.players.into_iter().map(|host| scope.spawn(|| to(host))).collect();
+        let to = &to;
+        let players: Vec<_> = hosts.players.into_iter().map(|host| scope.spawn(move || to(host))).collect();
         let server = to(hosts.server)?;
         let joined = players.into_iter().map(|one| one.join().expect("pushing does not panic"));
         Ok(Hosts { server, players: joined.collect::<anyhow::Result<_>>()? })

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use kqps_host::Topology;
-use kqps_hosts::{HelloFacts, Host, Identity, JobError, Link, Offset, Ticket};
+use kqps_hosts::{HelloFacts, Host, HostsError, Identity, JobError, Link, Offset, Role, Ticket};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
@@ -132,14 +132,14 @@ impl Member {
                 connect(&self.host, self.role, self.server, &self.ours).map_err(Fault::Lost)?
             }
         };
-        self.offset = self.link.insert(link).offset().map_err(|error| Fault::Lost(error.to_string()))?;
+        self.offset = self.link.insert(link).offset().map_err(|error| Fault::Lost(why(error)))?;
         Ok(())
     }
 
     /// Gives its agent a job, which it works after those before.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Ticket, Fault> {
         let link = self.link.as_mut().ok_or_else(|| Fault::Lost("its link was closed".into()))?;
-        link.ask(job).map_err(|error| Fault::Lost(error.to_string()))
+        link.ask(job).map_err(|error| Fault::Lost(why(error)))
     }
 
     /// Waits for the result of a job. An agent that does not answer in time is given up.
@@ -185,7 +185,7 @@ impl Member {
 impl Facts {
     fn ask(link: &mut Link, host: &Host) -> Result<Self, String> {
         let machine = link.there().boot_id.clone();
-        let ticket = link.ask(&Job::Facts).map_err(|error| error.to_string())?;
+        let ticket = link.ask(&Job::Facts).map_err(why)?;
         let done = wait(link, ticket, Instant::now() + DESCRIBE_MOST, &Interrupts::default());
         match done.map_err(Fault::into_reason)? {
             Done::Facts { fingerprint, topology, probe } => Ok(Self {
@@ -217,6 +217,10 @@ pub(super) fn unexpected() -> Fault {
 
 /// Starts the agent of a host. An error names the host.
 fn connect(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Result<Link, String> {
+    let role = match role {
+        HostRole::Server => Role::Server,
+        HostRole::Player => Role::Player,
+    };
     let hello = HelloFacts { targets: vec![server], role, name: host.name.clone() };
     Link::open(host, ours, &hello).map_err(|error| error.to_string())
 }
@@ -224,10 +228,18 @@ fn connect(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Resu
 fn wait(link: &mut Link, ticket: Ticket, until: Instant, interrupts: &Interrupts) -> Result<Done, Fault> {
     link.wait::<Done>(ticket, until, interrupts).map_err(|error| match error {
         JobError::Failed { reason, output } => Fault::Failed { reason, output },
-        JobError::Lost(error) => Fault::Lost(error.to_string()),
+        JobError::Lost(error) => Fault::Lost(why(error)),
         JobError::Late => Fault::Lost("its agent did not answer in time".into()),
         JobError::Interrupted => Fault::Interrupted,
     })
+}
+
+/// Why a host is lost, without its name.
+fn why(error: HostsError) -> String {
+    match error {
+        HostsError::Lost { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
 /// The cores of a host that the hosts' file allows, or all of them.
