@@ -210,7 +210,8 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
-    // Installing is no part of the measurement, and the budget does not pay for it. On other hosts nothing is installed.
+    // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
+    // hosts.
     let installing = Instant::now();
     let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
     let missing = packages::missing(&definitions);

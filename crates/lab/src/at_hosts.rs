@@ -1,9 +1,9 @@
 //! Runs over several hosts: subjects on one of them, and players on others. kqps starts an agent on each host and gives
 //! it jobs; the store and every decision stay with this process.
 //!
-//! A trial is played by all players of its cell at once, each with a share of the load. It begins at one moment, which
-//! each host is given on its own monotonic clock. If a player is lost, late, or returns no record, the trial is void: it
-//! is repeated, and never goes on with more load for the others.
+//! All players of a cell play a trial at once, each with a share of the load. They begin at one moment, which each is
+//! given on the monotonic clock of its host. If a player is lost or late, or returns no record, the trial is void. It is
+//! repeated, and the other players never get more load instead.
 
 pub mod kept;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use kqps_observation::run::Role;
+use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Accounts, HostRole, Run, Store, Trial};
 use tempfile::TempDir;
 
@@ -98,14 +98,26 @@ fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The measured trials of the subject's cell with this number of players.
+/// The trials at the study's rate of the subject's cell with this number of players.
 fn trials<'a>(run: &'a Run, players: &str) -> Vec<&'a Trial> {
     let is_asked = |cell: u32| {
         let cell = &run.cells[cell as usize];
         cell.role == Role::Subject && cell.factors.word("hosts.players") == Some(players)
     };
-    run.trials.iter().filter(|one| is_asked(one.cell)).filter_map(|one| one.measured()).collect()
+    let at_rate = run.trials.iter().filter(|one| is_asked(one.cell) && one.purpose == Purpose::Rate);
+    at_rate.filter_map(|one| one.measured()).collect()
 }
+
+/// The counts of an account that must be sums.
+const BUCKETS: [fn(&Accounts) -> u64; 7] = [
+    |account| account.intended,
+    |account| account.sent,
+    |account| account.correct,
+    |account| account.wrong,
+    |account| account.late,
+    |account| account.lost,
+    |account| account.unsent,
+];
 
 fn sum(of: fn(&Accounts) -> u64, trial: &Trial) -> u64 {
     trial.parts.iter().map(|part| of(&part.accounts)).sum()
@@ -127,22 +139,14 @@ fn the_account_of_two_players_is_the_sum_of_both() {
     assert!(failed.is_empty(), "{failed:?}");
     for (players, names) in [("1", &["p1"][..]), ("2", &["p1", "p2"])] {
         let measured = trials(&run, players);
-        let trial = measured.iter().find(|trial| trial.load.intended_qps.is_some()).unwrap();
+        let trial = measured.first().unwrap_or_else(|| panic!("{players} players played nothing: {said}"));
         let parts: Vec<&str> = trial.parts.iter().map(|part| part.host.as_str()).collect();
         assert_eq!(parts, names, "{said}");
         assert_eq!(trial.accounts.check(), Ok(()));
         assert_eq!(trial.accounts.intended, INTENDED, "{players} players have the whole load");
         let each = INTENDED / names.len() as u64;
         assert!(trial.parts.iter().all(|part| part.accounts.intended == each), "{:?}", trial.parts);
-        for of in [
-            (|one: &Accounts| one.intended) as fn(&Accounts) -> u64,
-            |one| one.sent,
-            |one| one.correct,
-            |one| one.late,
-            |one| one.lost,
-            |one| one.wrong,
-            |one| one.unsent,
-        ] {
+        for of in BUCKETS {
             assert_eq!(sum(of, trial), of(&trial.accounts), "{players}: {:?}", trial.parts);
         }
         assert!(trial.accounts.correct > 0 && trial.accounts.wrong == 0, "{:?}", trial.accounts);
@@ -191,8 +195,9 @@ fn a_dry_run_asks_the_hosts_and_writes_nothing() {
     assert!(!lab.out().exists());
     let alone = lab.study(&["--dry-run"]).output().unwrap();
     let words = String::from_utf8_lossy(&alone.stdout).into_owned();
-    let reason = "Left out: players: hosts.players=2: hosts.players = 2 needs several hosts: name them with --hosts FILE";
-    assert!(words.contains(reason) && words.contains("players: hosts.players=1: 1 rate"), "{words}");
+    let reason = "hosts.players = 2 needs several hosts: name them with --hosts FILE";
+    let left_out = format!("Left out: players: hosts.players=2: {reason}");
+    assert!(words.contains(&left_out) && words.contains("players: hosts.players=1: 1 rate"), "{words}");
 }
 
 /// A server at an address of loopback that is reached by these words of TOML.

@@ -1,5 +1,5 @@
-//! The copy of the hosts' file in the folder of a run, from which the run goes on. It has the form of hosts.toml, whatever
-//! form the user's file had.
+//! The copy of the hosts' file in the folder of a run, from which the run goes on. It has the form of hosts.toml,
+//! whatever form the user's file had.
 
 use std::path::Path;
 

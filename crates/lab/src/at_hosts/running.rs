@@ -265,7 +265,8 @@ impl Drop for Running<'_> {
 /// The settings of the subject's host that a cell asks for, by their names. The niceness of the subject is none of them.
 fn settings(cell: &Cell) -> BTreeMap<String, String> {
     let words = cell.factors.words().iter().filter(|(factor, _)| *factor != name::HOST_NICE);
-    words.filter_map(|(factor, word)| Some((factor.strip_prefix(name::HOST)?.to_owned(), word.clone()))).collect()
+    let settings = words.filter_map(|(factor, word)| Some((factor.strip_prefix(name::HOST)?, word)));
+    settings.map(|(setting, word)| (setting.to_owned(), word.clone())).collect()
 }
 
 /// Reaches the server's host, again if that fails.

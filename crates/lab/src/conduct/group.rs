@@ -74,7 +74,7 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
 }
 
 /// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
-/// the nearest number of workers. Among equals, one with the same player comes first.
+/// the same hosts and the nearest number of workers. Among equals, one with the same player comes first.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
