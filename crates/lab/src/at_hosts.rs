@@ -1,9 +1,9 @@
 //! Runs over several hosts: subjects on one of them, and players on others. kqps starts an agent on each host and gives
 //! it jobs; the store and every decision stay with this process.
 //!
-//! All players of a cell play a trial at once, each with a share of the load. They begin at one moment, which each is
-//! given on the monotonic clock of its host. If a player is lost or late, or returns no record, the trial is void. It is
-//! repeated, and the other players never get more load instead.
+//! All players of a cell play a trial at once, each with a share of the load. They begin at one moment, which each
+//! gets on the monotonic clock of its host. If a player is lost or late, or returns no record, the trial is void. It
+//! is repeated, and the other players never get more load instead.
 
 pub mod kept;
 

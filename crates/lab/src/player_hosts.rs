@@ -1,5 +1,5 @@
-//! The hosts that play at a subject on another host: which of them a cell uses, on which cores each plays, and from which
-//! addresses. A function of the hosts and of the cell's factors.
+//! The hosts that play at a subject on another host: which of them a cell uses, on which cores each plays, and from
+//! which addresses. A function of the hosts and of the cell's factors.
 
 use std::collections::BTreeSet;
 

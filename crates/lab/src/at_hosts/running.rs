@@ -262,7 +262,8 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The settings of the subject's host that a cell asks for, by their names. The niceness of the subject is none of them.
+/// The settings of the subject's host that a cell asks for, by their names. The niceness of the subject is no setting
+/// of the host.
 fn settings(cell: &Cell) -> BTreeMap<String, String> {
     let words = cell.factors.words().iter().filter(|(factor, _)| *factor != name::HOST_NICE);
     let settings = words.filter_map(|(factor, word)| Some((factor.strip_prefix(name::HOST)?, word)));

@@ -11,8 +11,8 @@ pub(super) fn of_each(request: &TrialRequest, of: usize) -> TrialRequest {
     TrialRequest { pace, ..*request }
 }
 
-/// The most outstanding queries of player `number` of `of` in a closed loop: its part of the window, but at least one for
-/// each of its threads. The first player has what cannot be divided.
+/// The most outstanding queries of player `number` of `of` in a closed loop: its part of the window, but at least one
+/// for each of its threads. The first player has what cannot be divided.
 pub(super) fn window(window: u32, (number, of): (usize, usize), threads: u32) -> u32 {
     let of = u32::try_from(of).unwrap_or(u32::MAX).max(1);
     let rest = if number == 0 { window % of } else { 0 };

@@ -1,5 +1,5 @@
-//! The zones and queries of a run on its hosts. Each host makes them from recipe and seed, and must make the same as this
-//! one. Only a file of the user's is sent, once to each host.
+//! The zones and queries of a run on its hosts. Each host makes them from recipe and seed, and must make the same as
+//! this one. Only a file of the user's is sent, once to each host.
 
 use std::collections::BTreeMap;
 use std::fs::File;

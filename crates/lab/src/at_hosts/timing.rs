@@ -10,8 +10,8 @@ const MORE_MOST_NS: u64 = 40_000_000_000;
 /// A player that begins later than this share of the trial spoils it.
 const LATE_MOST: f64 = 0.01;
 
-/// The start of a trial on this host's monotonic clock, nanoseconds. Requests take up to `worst_rtt_ns` to reach a host.
-/// `late_ns` is how late a player was when it had the usual time to get ready; it then gets twice as much more.
+/// The start of a trial on this host's monotonic clock, nanoseconds. Requests take up to `worst_rtt_ns` to reach a
+/// host. `late_ns` is how late a player was at most so far; all get twice as much more time to get ready.
 pub(super) fn start_ns(now_ns: u64, worst_rtt_ns: u64, late_ns: u64) -> u64 {
     now_ns + LEAD_NS + worst_rtt_ns + late_ns.saturating_mul(2).min(MORE_MOST_NS)
 }
