@@ -37,7 +37,7 @@ pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};
-pub use split::{Split, split};
+pub use split::{Split, alone, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;
 pub use watch::{

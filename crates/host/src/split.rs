@@ -50,6 +50,12 @@ pub fn split(topology: &Topology, player: usize, subject: usize) -> Split {
     }
 }
 
+/// `count` logical cores for one side that has the machine to itself, ascending; fewer if there are not as many, and
+/// at least one. They are chosen as [`split`] chooses those of a subject.
+pub fn alone(topology: &Topology, count: usize) -> Vec<u32> {
+    take(&physical_cores(topology), count.max(1))
+}
+
 /// `count` logical cores: the first of every physical core, then the second of every physical core, and so
 /// on.
 fn take(physical: &[Vec<u32>], count: usize) -> Vec<u32> {

@@ -2,6 +2,7 @@
 
 mod announce;
 pub(crate) mod connections;
+mod hosts;
 mod install;
 pub(crate) mod labels;
 mod place;
@@ -73,7 +74,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 
     /// Resume the run in --out, or the newest unfinished one
-    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries", "connections_to_targets"], help_heading = "The run")]
+    #[arg(long, conflicts_with_all = ["study", "hosts", "budget", "seed", "subject", "command", "echo", "records", "target", "queries", "connections_to_targets"], help_heading = "The run")]
     resume: bool,
 
     /// How long the run may take (default: 2m, or what the study takes)
@@ -111,6 +112,21 @@ pub(crate) struct Args {
     /// Records of the generated zone (default: 100k, or what the study says)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
+
+    /// Start subjects on one host and play from others, by a hosts' file or an Ansible inventory
+    ///
+    /// A TOML file has one [server] and a [[player]] for each host that plays. kqps starts `kqps agent` on each of them
+    /// by the command that the file gives, such as ssh, and divides every load among the players. docs/HOSTS.md shows
+    /// it for ssh, Ansible, Slurm and Kubernetes.
+    #[arg(long, value_name = "FILE", conflicts_with = "target", help_heading = "Several hosts")]
+    hosts: Option<PathBuf>,
+
+    /// Bring this kqps to the hosts and use it there, instead of the one that they have
+    ///
+    /// It must be a static program, and lies in ~/.cache/kqps there afterwards. With --resume the hosts are those of the
+    /// run.
+    #[arg(long, help_heading = "Several hosts")]
+    push: bool,
 
     /// Do not install missing name servers
     ///
@@ -194,11 +210,12 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
-    // Installing is no part of the measurement, and the budget does not pay for it.
+    // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
+    // hosts.
     let installing = Instant::now();
     let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
     let missing = packages::missing(&definitions);
-    if !missing.is_empty() {
+    if !missing.is_empty() && request.hosts.is_none() {
         session::check(&request).map_err(input_or_not)?;
         install::missing(&missing, args.no_install)?;
     }
@@ -244,11 +261,16 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         None => subjects::chosen(&args.subject, &args.command)?,
     };
     let Targets { running, echo, queries, ca, player } = args.targets.read(&subjects)?;
+    if args.push && args.hosts.is_none() {
+        return Err(bad_input("--push: there are no hosts to bring kqps to; name them with --hosts FILE"));
+    }
+    let hosts = args.hosts.as_deref().map(|file| hosts::read(file, args.push)).transpose()?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(RunRequest {
         folder: PathBuf::new(),
         study,
         subjects,
+        hosts,
         running,
         echo_target: echo,
         queries,
@@ -287,6 +309,9 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             ))
         })?,
     };
+    if args.push {
+        hosts::push_to(&folder)?;
+    }
     let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     let run = session.run();
     if run.study == comparison::NAME {

@@ -14,6 +14,7 @@ use crate::echo_io;
 use crate::materials::Wanted;
 use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
+use crate::player_hosts::{PlayerHosts, players_of};
 use crate::study_file::common;
 use crate::study_file::values::{COMMON, ONE_PER_CORE};
 use crate::subject::Definition;
@@ -118,16 +119,32 @@ impl Configured {
     ///
     /// The core that this machine does not have, or the workers that the queues of its path lack.
     pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
+        self.cell_at(topology, None, version, like)
+    }
+
+    /// As [`Self::cell`], on the machine with this topology at which `hosts` play.
+    pub(crate) fn cell_at(
+        &self,
+        topology: &Topology,
+        hosts: Option<&PlayerHosts>,
+        version: Option<String>,
+        like: &Cell,
+    ) -> Result<Cell, String> {
         let factors = like.factors.with(&self.factors).fitting();
+        let players = players_of(hosts, &factors)?;
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
         let request = match self.factors.word(CORES) {
             Some(word) => CoreRequest::read(word, topology.cores.len())?,
             None => CoreRequest::Count(workers.max(1) as usize),
         };
         let senders = factors.player().senders.map_or(1, |senders| senders as usize);
-        let mut places = place(topology, &request, senders, Placement::All)?;
-        let placed =
+        let beside = players.map_or(senders, |players| players.cores_beside_subject(senders));
+        let mut places = place(topology, &request, beside, Placement::All)?;
+        let mut placed =
             places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
+        if let Some(players) = players {
+            placed.player_cpus = players.first_cpus(senders, &placed.subject_cpus);
+        }
         let cell = Cell {
             name: self.name.clone(),
             role: Role::Subject,
@@ -140,7 +157,8 @@ impl Configured {
             factors,
             ..like.clone()
         };
-        past_kernel::few_workers(&cell).map_or(Ok(cell), Err)
+        // The queues of another host's device are not known here.
+        past_kernel::few_workers(&cell).filter(|_| players.is_none()).map_or(Ok(cell), Err)
     }
 }
 

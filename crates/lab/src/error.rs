@@ -43,6 +43,8 @@ pub enum LabError {
          or measure less", crate::words::time(*.budget_s), crate::words::time(*.least_s)
     )]
     Budget { budget_s: f64, least_s: f64 },
+    #[error("{0}")]
+    Hosts(String),
     #[error("nothing of this study can be measured here: {0}")]
     NothingToMeasure(String),
 }

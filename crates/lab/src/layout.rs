@@ -1,21 +1,23 @@
-//! Lays out a new run on this host: from the request to cells, a plan and a record.
+//! Lays out a new run on this host or on the hosts of a file: from the request to cells, a plan and a record.
 
 use std::collections::BTreeMap;
 
-use kqps_host::{Topology, fingerprint, split};
+use kqps_host::fingerprint;
 use kqps_kernel::probe;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, Question, Run};
+use kqps_observation::{Cell, Fingerprint, Question, Run};
 use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
+use crate::at_hosts;
 use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
 use crate::materials::{self, file_name};
 use crate::request::RunRequest;
+use crate::site::Site;
 use crate::study;
 use crate::study_file::offer::HostOffer;
 use crate::study_file::{StudyFile, cells};
@@ -40,20 +42,25 @@ pub struct LaidOut {
     pub spending: Spending,
 }
 
-/// Turns a request into cells and a plan of their time, with what this host offers.
+/// Turns a request into cells and a plan of their time, with what this host offers, or the hosts of the request, which
+/// are asked for it.
 pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
-    let subjects = find_subjects(request)?;
-    let lacking = probe::probe()
-        .into_iter()
-        .filter_map(|capability| Some((capability.name.to_string(), capability.outcome.err()?)))
-        .collect();
-    match &request.study {
-        None => default_study(request, &subjects, lacking),
-        Some(study) => study_file(request, study, subjects, lacking),
+    match &request.hosts {
+        None => lay_out_on(request, Site::here()),
+        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts)?.site()),
     }
 }
 
-/// The subjects of a request on this host.
+/// As [`lay_out`], with what the hosts offer that take part.
+pub(crate) fn lay_out_on(request: &RunRequest, site: Site) -> Result<LaidOut, LabError> {
+    let subjects = find_subjects(request)?;
+    match &request.study {
+        None => default_study(request, &subjects, site),
+        Some(study) => study_file(request, study, subjects, site),
+    }
+}
+
+/// The subjects of a request. Those of another host are all taken to be there: a start says what is missing.
 #[derive(Default)]
 struct Subjects {
     /// The subjects that can be started, in their order, each with its version if known.
@@ -79,6 +86,11 @@ fn find_subjects(request: &RunRequest) -> Result<Subjects, LabError> {
     let mut versions: BTreeMap<&str, Option<String>> = BTreeMap::new();
     for configured in &request.subjects {
         let definition = &configured.definition;
+        if request.hosts.is_some() && !definition.programs.is_empty() {
+            // Its start reports the version.
+            subjects.found.push((configured.clone(), None));
+            continue;
+        }
         if let Some(program) = definition.programs.iter().find(|program| programs::find(program).is_none()) {
             let missing =
                 StartError::Missing { program: program.clone(), package: definition.package.clone() };
@@ -128,10 +140,10 @@ fn check_names(request: &RunRequest) -> Result<(), LabError> {
 fn default_study(
     request: &RunRequest,
     subjects: &Subjects,
-    lacking: BTreeMap<String, String>,
+    site: Site,
 ) -> Result<LaidOut, LabError> {
-    let topology = Topology::read();
-    let split = split(&topology, request.player.cores(), 1);
+    let (player_cpus, subject_cpus) = site.cpus(request.player.cores());
+    let Site { topology, lacking, players } = site;
     let mut input = study::DefaultStudyInput {
         lacking,
         topology,
@@ -141,11 +153,12 @@ fn default_study(
         queries: request.queries.as_deref().map(file_name),
         player: request.player,
         echo_version: Some(request.version.clone()),
-        player_cpus: split.player_cpus,
-        subject_cpus: split.subject_cpus,
+        player_cpus,
+        subject_cpus,
         models: request.models.clone(),
         zone_records: request.records,
         latency: false,
+        players,
     };
     let cells = study::layout(&input).cells;
     let measured = cells.iter().filter(|cell| cell.role == Role::Subject).count();
@@ -153,7 +166,7 @@ fn default_study(
         ceilings: (cells.len() - measured) as u32,
         subjects: measured as u32,
         in_rounds: in_rounds(&cells),
-        reasons: can_count_reasons(),
+        reasons: can_count_reasons(request),
         records: materials::records_of(&cells),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
@@ -183,9 +196,9 @@ fn enough(request: &RunRequest, spending: &Spending) -> Result<(), LabError> {
     }
 }
 
-/// Whether the kernel's reasons for its drops can be counted.
-fn can_count_reasons() -> bool {
-    probe::probe_one("drop-reasons").is_ok()
+/// Whether the kernel's reasons for its drops can be counted. Over several hosts they are not.
+fn can_count_reasons(request: &RunRequest) -> bool {
+    request.hosts.is_none() && probe::probe_one("drop-reasons").is_ok()
 }
 
 /// A study from a file: its cells, as often as it says or as the budget allows.
@@ -193,12 +206,13 @@ fn study_file(
     request: &RunRequest,
     study: &StudyFile,
     subjects: Subjects,
-    lacking: BTreeMap<String, String>,
+    site: Site,
 ) -> Result<LaidOut, LabError> {
     let definitions = subjects.definitions();
     let mut offer = HostOffer {
-        topology: Topology::read(),
-        lacking,
+        topology: site.topology,
+        lacking: site.lacking,
+        players: site.players,
         definitions: [("echo".to_string(), builtin::echo())].into(),
         versions: [("echo".to_string(), request.version.clone())].into(),
         absent: subjects.absent,
@@ -224,7 +238,7 @@ fn study_file(
         study.repetitions,
         study.goal(),
         &layout.cells,
-        can_count_reasons(),
+        can_count_reasons(request),
     );
     enough(request, &spending)?;
     Ok(LaidOut {
@@ -236,18 +250,8 @@ fn study_file(
     })
 }
 
-pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut) -> Run {
-    let mut fingerprint = fingerprint::read();
-    for definition in laid_out.definitions.values() {
-        let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
-        let version = version.and_then(|cell| cell.version.clone());
-        for program in &definition.programs {
-            if let Some(path) = programs::find(program) {
-                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
-                fingerprint.binaries.insert(program.clone(), facts);
-            }
-        }
-    }
+/// The run before its first trial, on this host or over `hosts`.
+pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&at_hosts::Session>) -> Run {
     Run {
         schema: kqps_observation::SCHEMA,
         study: request.study.as_ref().map_or(study::NAME, |study| &study.name).into(),
@@ -268,9 +272,26 @@ pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut) -> Run {
             .map(|preset| judge::facts_of(&preset.goal())),
         blocks: laid_out.spending.blocks,
         seed: request.seed,
-        fingerprint,
+        fingerprint: if hosts.is_some() { fingerprint::read() } else { of_this_host(laid_out) },
+        hosts: hosts.map_or_else(Vec::new, at_hosts::Session::facts),
         skipped: laid_out.skipped.clone(),
         cells: laid_out.cells.clone(),
         ..Run::default()
     }
+}
+
+/// The facts of this host, with the programs of the subjects.
+fn of_this_host(laid_out: &LaidOut) -> Fingerprint {
+    let mut fingerprint = fingerprint::read();
+    for definition in laid_out.definitions.values() {
+        let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
+        let version = version.and_then(|cell| cell.version.clone());
+        for program in &definition.programs {
+            if let Some(path) = programs::find(program) {
+                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
+                fingerprint.binaries.insert(program.clone(), facts);
+            }
+        }
+    }
+    fingerprint
 }

@@ -9,6 +9,7 @@
 //! another host, stores nothing.
 
 pub mod agent;
+pub mod at_hosts;
 pub mod budget;
 pub mod canary;
 pub mod certificates;
@@ -28,6 +29,7 @@ pub mod patience;
 pub mod placement;
 pub mod play;
 pub mod player;
+pub mod player_hosts;
 pub mod player_setup;
 pub mod request;
 pub mod running_server;
@@ -52,6 +54,7 @@ mod past_kernel;
 mod reasons;
 mod record;
 mod rounds;
+mod site;
 mod subject_launcher;
 
 #[cfg(test)]

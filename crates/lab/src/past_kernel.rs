@@ -26,13 +26,25 @@ pub(crate) fn why_not(
     factors: &Factors,
     lacking: &BTreeMap<String, String>,
 ) -> Option<String> {
-    if io != Some(XDP) && !is_player(factors) {
-        return None;
-    }
-    if factors.path().kind.unwrap_or_default() == Path::Loopback {
+    if passes(io, factors) && factors.path().kind.unwrap_or_default() == Path::Loopback {
         return Some(NO_FRAMES.to_owned());
     }
-    lacking.get(CAPABILITY).map(|reason| format!("no {CAPABILITY}: {reason}"))
+    why_not_between_hosts(io, factors, lacking)
+}
+
+/// As [`why_not`], if subject and player are on two hosts, between which there are Ethernet frames.
+pub(crate) fn why_not_between_hosts(
+    io: Option<&str>,
+    factors: &Factors,
+    lacking: &BTreeMap<String, String>,
+) -> Option<String> {
+    let lacking = lacking.get(CAPABILITY).filter(|_| passes(io, factors));
+    lacking.map(|reason| format!("no {CAPABILITY}: {reason}"))
+}
+
+/// Whether subject or player of a cell passes the kernel.
+fn passes(io: Option<&str>, factors: &Factors) -> bool {
+    io == Some(XDP) || is_player(factors)
 }
 
 /// The queues of each device on the path of a cell that passes the kernel and names no number: one for each worker or

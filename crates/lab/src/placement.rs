@@ -5,7 +5,7 @@ mod sets;
 
 use std::collections::BTreeSet;
 
-use kqps_host::{Topology, split};
+use kqps_host::{Topology, alone, split};
 use kqps_observation::cpu_list;
 use kqps_observation::fingerprint::CoreFacts;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ pub enum Placement {
 pub struct Placed {
     /// The subject's cores.
     pub subject_cpus: Vec<u32>,
-    /// The player's cores: separate from the subject's if there are enough.
+    /// The player's cores: separate from the subject's if there are enough. Empty if the player is on another host.
     pub player_cpus: Vec<u32>,
 }
 
@@ -83,8 +83,8 @@ impl CoreRequest {
     }
 }
 
-/// The placements that a request stands for, with `player_cores` cores for the player. A request for sets that
-/// are larger than the machine gives none.
+/// The placements that a request stands for, with `player_cores` cores for the player; 0 if it is on another host, so
+/// that the subject may have all cores. A request for sets that are larger than the machine gives none.
 ///
 /// # Errors
 ///
@@ -96,6 +96,9 @@ pub fn place(
     placement: Placement,
 ) -> Result<Vec<Placed>, String> {
     match request {
+        CoreRequest::Count(count) if player_cores == 0 => {
+            Ok(vec![Placed { subject_cpus: alone(topology, *count), player_cpus: Vec::new() }])
+        }
         CoreRequest::Count(count) => {
             let split = split(topology, player_cores, *count);
             Ok(vec![Placed { subject_cpus: split.subject_cpus, player_cpus: split.player_cpus }])
@@ -130,11 +133,14 @@ pub fn left_out(topology: &Topology, request: &CoreRequest) -> Option<String> {
 /// siblings of them, and the subject's own only if no others are left. It then keeps its cores from cell to
 /// cell if possible, so that only the relation of the subject's cores to it differs.
 fn beside(topology: &Topology, subject_cpus: Vec<u32>, player_cores: usize) -> Placed {
+    if player_cores == 0 {
+        return Placed { subject_cpus, player_cpus: Vec::new() };
+    }
     let is_sibling = |core: &CoreFacts| subject_cpus.iter().any(|cpu| core.smt.contains(cpu));
     let mut free: Vec<&CoreFacts> =
         topology.cores.iter().filter(|core| !subject_cpus.contains(&core.cpu)).collect();
     free.sort_by_key(|core| (is_sibling(core), core.cpu));
-    let mut player_cpus: Vec<u32> = free.iter().take(player_cores.max(1)).map(|core| core.cpu).collect();
+    let mut player_cpus: Vec<u32> = free.iter().take(player_cores).map(|core| core.cpu).collect();
     if player_cpus.is_empty() {
         player_cpus = split(topology, player_cores, 1).player_cpus;
     }
@@ -258,6 +264,17 @@ mod tests {
             [0, 2, 6, 7],
             "the player's neighbour, a stranger, the interrupts' neighbour, and theirs"
         );
+    }
+
+    #[test]
+    fn a_subject_whose_player_is_on_another_host_may_have_all_cores() {
+        for (request, cores) in
+            [(CoreRequest::Count(8), 8), (CoreRequest::EverySet(8, 8), 8), (CoreRequest::These(vec![3]), 1)]
+        {
+            let placed = place(&paired(), &request, 0, Placement::All).unwrap();
+            assert_eq!((placed.len(), placed[0].subject_cpus.len()), (1, cores), "{request:?}");
+            assert!(placed[0].player_cpus.is_empty(), "{request:?}");
+        }
     }
 
     #[test]

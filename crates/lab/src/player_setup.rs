@@ -6,12 +6,12 @@ mod wire;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kqps_host::SubjectWatched;
+use kqps_host::{PlayerPlace, SubjectWatched};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
 use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Arrivals, LoadPlan, Plan, Sources, Stop};
+use kqps_player::{Arrivals, LoadPlan, Part, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 pub use wire::{ConnectionSetup, HttpSetup, TlsSetup, WireSetup};
@@ -82,7 +82,9 @@ impl PlayerSetup {
         let senders = if cpus.is_empty() { None } else { self.senders };
         let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);
         // A subject on another host has other cores in any case.
-        let are_apart = !subject.cpus.is_empty() || targets.iter().all(|&target| !is_local(target));
+        let is_elsewhere = subject.player == PlayerPlace::Elsewhere;
+        let is_known = is_elsewhere || !subject.cpus.is_empty();
+        let are_apart = is_known || targets.iter().all(|&target| !is_local(target));
         let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
         let plan = Plan {
             targets: targets.to_vec(),
@@ -97,6 +99,7 @@ impl PlayerSetup {
             },
             start_at_ns: None,
             stop: Stop { after: Some(duration), passes: None },
+            part: Part::WHOLE,
             // The player that opens the queries knows whether they are a capture.
             replay: None,
             timeout,
@@ -263,6 +266,7 @@ mod tests {
             load: LoadPlan::Open { rate_qps: 1234.5, arrivals: Arrivals::Even, window: None },
             start_at_ns: None,
             stop: Stop { after: Some(Duration::from_millis(500)), passes: None },
+            part: Part::WHOLE,
             replay: None,
             timeout,
             drain: timeout,

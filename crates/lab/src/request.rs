@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kqps_hosts::Hosts;
 use kqps_observation::Target;
 
 use crate::configured::Configured;
@@ -18,6 +19,8 @@ pub struct RunRequest {
     /// The subjects in the order in which they are shown. Those that cannot be started here are left out, with
     /// the reason. In a study, each has the name that the study gives it, and no settings of its own.
     pub subjects: Vec<Configured>,
+    /// The host of the subjects and the hosts that play; `None` if all is done on this host.
+    pub hosts: Option<Hosts>,
     /// Servers that already run: either all on this host, or none.
     pub running: Vec<RunningServer>,
     /// The echo that runs beside the servers on another host.

@@ -2,6 +2,7 @@
 //! subjects of its cells.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use kqps_observation::{Run, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
+use crate::at_hosts::{self, kept};
 use crate::budget::{Clock, Spending};
 use crate::certificates::Certificates;
 use crate::claim::claim;
@@ -19,12 +21,13 @@ use crate::conduct::{Conducted, Conductor, Event};
 use crate::error::LabError;
 use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
-use crate::layout::{LaidOut, lay_out, new_run};
+use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
 use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
 use crate::search_folder;
+use crate::site::Site;
 use crate::subject::Definition;
 use crate::subject::remains;
 use crate::subject_launcher::SubjectLauncher;
@@ -52,13 +55,16 @@ pub struct Session {
     materials: BTreeMap<Wanted, Materials>,
     definitions: BTreeMap<String, Definition>,
     clock: Option<(Clock, Instant)>,
+    /// The hosts of subjects and players; `None` if all is done on this host.
+    hosts: Option<at_hosts::Session>,
 }
 
 impl Session {
     /// Lays out a new run, generates its zones and queries, and makes its store. `began` is when its budget
     /// began.
     pub fn begin(request: &RunRequest, began: Instant) -> Result<(Self, Spending), LabError> {
-        let laid_out = lay_out(request)?;
+        let hosts = request.hosts.as_ref().map(at_hosts::Session::open).transpose()?;
+        let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, at_hosts::Session::site))?;
         let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
@@ -67,9 +73,18 @@ impl Session {
             Materials::keep(&folder, queries)?;
         }
         folder.keep_trusted(request.ca.as_deref())?;
-        let run = new_run(request, &laid_out);
+        if let Some(hosts) = &request.hosts {
+            kept::write(folder.path(), hosts)?;
+        }
+        let run = new_run(request, &laid_out, hosts.as_ref());
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
-        let materials = Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?;
+        let materials = match &hosts {
+            None => Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?,
+            Some(_) => at_hosts::queries_of_all(&folder, &laid_out.cells, request.seed)?,
+        };
+        if let Some(hosts) = &hosts {
+            hosts.make(&materials, request.seed)?;
+        }
         // The text of a study can be run again; the default study has none.
         let text = request.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
@@ -85,6 +100,7 @@ impl Session {
             materials,
             definitions,
             clock,
+            hosts,
         };
         Ok((session, spending))
     }
@@ -100,13 +116,20 @@ impl Session {
         if run.study == search_folder::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
-        let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;
+        let hosts = at_hosts::Session::of_run(&folder, &run)?;
+        let materials = match &hosts {
+            None => Materials::of_all(&folder, &run.cells, run.seed, None)?,
+            Some(_) => at_hosts::queries_of_all(&folder, &run.cells, run.seed)?,
+        };
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
             let definition = Definition::open(&folder.definition(&cell.subject))?;
             definitions.insert(cell.subject.clone(), definition);
         }
-        Ok(Self { goal: goal_of(&run)?, folder, store, run, kqps, materials, definitions, clock: None })
+        if let Some(hosts) = &hosts {
+            hosts.make(&materials, run.seed)?;
+        }
+        Ok(Self { goal: goal_of(&run)?, folder, store, run, kqps, materials, definitions, clock: None, hosts })
     }
 
     /// Sets when the budget began, if the run has one.
@@ -135,7 +158,8 @@ impl Session {
         if self.run.finished_unix_ms.is_some() {
             return Ok(Conducted::Whole);
         }
-        let certificates = Certificates::of_cells(&self.run.cells)?;
+        let elsewhere: Vec<IpAddr> = self.hosts.iter().map(at_hosts::Session::server_address).collect();
+        let certificates = Certificates::of_cells_at(&self.run.cells, &elsewhere)?;
         let trusted = self.folder.read_trusted()?;
         let launcher = SubjectLauncher {
             folder: &self.folder,
@@ -148,18 +172,35 @@ impl Session {
             kqps: &self.kqps,
             interrupts,
             gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),
+            hosts: self.hosts.as_ref(),
         };
         let mut start = |cell: usize, start: u64, patience: Patience| launcher.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);
-        let reasons = kqps_kernel::probe::probe_one("drop-reasons");
+        let reasons = match &self.hosts {
+            None => kqps_kernel::probe::probe_one("drop-reasons"),
+            Some(_) => Err("they are counted if player and subject are on one host".into()),
+        };
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
         let conducted = conductor.conduct(&mut self.run)?;
+        self.keep_versions()?;
         if conducted == Conducted::Whole {
             let now = unix_ms();
             self.store.finish(now)?;
             self.run.finished_unix_ms = Some(now);
         }
         Ok(conducted)
+    }
+
+    /// Stores the versions that subjects on another host reported when they were started.
+    fn keep_versions(&mut self) -> Result<(), LabError> {
+        let Some(hosts) = &self.hosts else { return Ok(()) };
+        for (number, cell) in self.run.cells.iter_mut().enumerate().filter(|(_, cell)| cell.version.is_none()) {
+            if let Some(version) = hosts.version_of(&cell.subject) {
+                cell.version = Some(version);
+                self.store.set_cell(number, cell)?;
+            }
+        }
+        Ok(())
     }
 }
 

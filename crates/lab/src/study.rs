@@ -10,6 +10,7 @@ use kqps_observation::{Cell, Factors, Target};
 use crate::configured::Configured;
 use crate::echo_io;
 use crate::past_kernel;
+use crate::player_hosts::PlayerHosts;
 use crate::player_setup::PlayerSetup;
 use crate::running_server::{self, PlayerRequest, RunningServer};
 use crate::study_file::ceilings;
@@ -53,6 +54,8 @@ pub struct DefaultStudyInput {
     pub latency: bool,
     /// The requested I/O models of the echo; empty for all.
     pub models: Vec<String>,
+    /// The hosts that play; `None` if the subjects' own host plays.
+    pub players: Option<PlayerHosts>,
 }
 
 /// The cells of the default study.
@@ -71,7 +74,8 @@ pub fn layout(input: &DefaultStudyInput) -> Layout {
     let running: Vec<Cell> = input.running.iter().map(|running| running.cell(&like)).collect();
     let mut subjects = Vec::new();
     for (configured, version) in &input.subjects {
-        match configured.cell(&input.topology, version.clone(), &like) {
+        let hosts = input.players.as_ref();
+        match configured.cell_at(&input.topology, hosts, version.clone(), &like) {
             Ok(cell) => subjects.push(cell),
             Err(reason) => {
                 layout.skipped.insert(configured.name.clone(), reason);

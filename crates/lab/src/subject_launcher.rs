@@ -12,10 +12,11 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::silence::silence;
 
+use crate::at_hosts;
 use crate::certificates::{Certificates, ServerCertificate, certificate_of};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::materials::{Materials, Wanted};
+use crate::materials::{Materials, QueriesKind, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
 use crate::player::Player;
@@ -41,6 +42,8 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) interrupts: &'a Interrupts,
     /// The reference speeds of the cores that play trials.
     pub(crate) gauges: Gauges,
+    /// The hosts of subjects and players; `None` if all is done on this host.
+    pub(crate) hosts: Option<&'a at_hosts::Session>,
 }
 
 impl SubjectLauncher<'_> {
@@ -49,10 +52,34 @@ impl SubjectLauncher<'_> {
             return Err(NoTrial::Interrupted);
         }
         let cell = &self.cells[cell];
-        match cell.target {
-            Some(target) => Ok(self.at_running(cell, target.address)),
-            None => self.at_started(cell, start, patience),
+        match (cell.target, self.hosts) {
+            (Some(target), _) => Ok(self.at_running(cell, target.address)),
+            (None, None) => self.at_started(cell, start, patience),
+            (None, Some(hosts)) => self.at_hosts(hosts, cell, start, patience),
         }
+    }
+
+    /// Starts the subject of a cell on its host, for trials that other hosts play. They are not gauged.
+    fn at_hosts<'b>(
+        &'b self,
+        hosts: &'b at_hosts::Session,
+        cell: &'b Cell,
+        start: u64,
+        patience: Patience,
+    ) -> Result<Play<'b>, NoTrial> {
+        let definition = &self.definitions[&cell.subject];
+        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
+        let (queries, checks) = asked(cell, definition, materials);
+        hosts.start(at_hosts::Start {
+            cell,
+            definition,
+            number: start,
+            queries,
+            checks,
+            certificate: self.certificate(cell),
+            patience,
+            interrupts: self.interrupts,
+        })
     }
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
@@ -112,7 +139,8 @@ impl SubjectLauncher<'_> {
         if let Some(niceness) = cell.factors.niceness() {
             subject.set_niceness(niceness).map_err(NoTrial::failed)?;
         }
-        let (queries, checks) = asked(cell, definition, materials);
+        let (kind, checks) = asked(cell, definition, materials);
+        let queries = materials.path_of(kind);
         Ok(Box::new(AtStarted {
             launcher: self,
             cell,
@@ -206,11 +234,11 @@ impl RunningSubject for AtStarted<'_> {
 /// The queries of a cell, and whether answers are checked against their expectations. A subject that may answer
 /// anything, such as an echo, gets queries without expectations. With the user's query file, only an echo is
 /// not checked.
-fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> (&'b Path, bool) {
+fn asked(cell: &Cell, definition: &Definition, materials: &Materials) -> (QueriesKind, bool) {
     let queries = match definition.ready.kind {
-        _ if cell.factors.dataset().names == Some(Names::One) => &materials.one,
-        ReadyKind::Soa => &materials.queries,
-        ReadyKind::Reply => &materials.plain,
+        _ if cell.factors.dataset().names == Some(Names::One) => QueriesKind::One,
+        ReadyKind::Soa => QueriesKind::Expecting,
+        ReadyKind::Reply => QueriesKind::Plain,
     };
     (queries, !(materials.is_file && definition.is_echo()))
 }

@@ -41,6 +41,8 @@
 //! | `rounds` | a count | trials in each start, under each load |
 //! | `compared_as` | `a`, `a again`, `b` | the part of the cell in a comparison |
 //! | `host.nice` | -20 to 19 | the niceness of the subject |
+//! | `hosts.players` | a count | hosts that play, the first of the hosts' file; without it, all of them |
+//! | `hosts.sources` | a count | source addresses of each host that plays; without it, all that the file gives it |
 //!
 //! Every other factor is a word by nature: a setting that the subject's definition declares, or the name of a bundle.
 
@@ -59,7 +61,7 @@ use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
 pub use values::{
-    CertificateType, CloseChoice, ComparedAs, DatasetFactors, MethodChoice, Names, PathFactors,
+    CertificateType, CloseChoice, ComparedAs, DatasetFactors, HostsFactors, MethodChoice, Names, PathFactors,
     PlayerFactors, SourceChoice, TrustChoice,
 };
 
@@ -77,8 +79,8 @@ impl Factors {
     ///
     /// # Errors
     ///
-    /// A word that its factor does not accept, or a name with a known prefix (`player.`, `dataset.`, `path.`, `host.`)
-    /// that is no factor.
+    /// A word that its factor does not accept, or a name with a known prefix (`player.`, `dataset.`, `path.`, `host.`,
+    /// `hosts.`) that is no factor.
     pub fn read(words: impl IntoIterator<Item = (String, String)>) -> Result<Self, FactorError> {
         let mut factors = Self::default();
         for (name, word) in words {
@@ -206,6 +208,11 @@ impl Factors {
     /// The path of queries and replies.
     pub fn path(&self) -> &PathFactors {
         &self.values.path
+    }
+
+    /// The part of the run's hosts that the cell uses.
+    pub fn hosts(&self) -> &HostsFactors {
+        &self.values.hosts
     }
 
     /// The longest warm-up until the rate is steady, seconds; `None` if the cell asks for no steady state.

@@ -18,7 +18,7 @@ use kqps_dataset::{Dataset, Options};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::affinity;
 use kqps_kernel::xdp::memory::{MemoryDevice, pair};
-use kqps_player::{Control, Io, LoadPlan, Plan, Stop, UdpPlan, Wire, play_in_memory};
+use kqps_player::{Control, Io, LoadPlan, Part, Plan, Stop, UdpPlan, Wire, play_in_memory};
 use kqps_stack::turn_round;
 
 /// Frames of the player's socket, of which half receive.
@@ -81,6 +81,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         load: LoadPlan::Closed { outstanding },
         start_at_ns: None,
         stop: Stop { after: None, passes: Some(queries.div_ceil(QUERIES)) },
+        part: Part::WHOLE,
         timeout: second,
         drain: second,
         lag_allowed: second,

@@ -47,8 +47,8 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Plan, PlanError, QuicPlan, ReplayPlan, Stop, TcpPlan,
-    TlsPlan, UdpPlan, Wire,
+    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Part, Plan, PlanError, QuicPlan, ReplayPlan, Stop,
+    TcpPlan, TlsPlan, UdpPlan, Wire,
 };
 pub use sources::Sources;
 pub use trial::{Control, play, play_in_memory};

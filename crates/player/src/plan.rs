@@ -3,6 +3,7 @@
 mod check;
 mod io;
 mod load;
+mod part;
 mod replay;
 mod usual;
 
@@ -22,6 +23,7 @@ pub use check::{
 };
 pub use io::Io;
 pub use load::{Arrivals, LoadPlan, Stop};
+pub use part::Part;
 pub(crate) use replay::whole_ns;
 pub use replay::{Lane, PILE_MOST, ReplayPlan};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
@@ -47,6 +49,9 @@ pub struct Plan {
     pub start_at_ns: Option<u64>,
     /// When to stop sending.
     pub stop: Stop,
+    /// The part of the load, if several players share it.
+    #[serde(default)]
+    pub part: Part,
     /// How a capture is played; `None` unless the dataset is one.
     #[serde(default)]
     pub replay: Option<ReplayPlan>,
@@ -335,6 +340,7 @@ pub(crate) mod tests {
             load: LoadPlan::Closed { outstanding: 1 },
             start_at_ns: None,
             stop: Stop { after: None, passes: Some(1) },
+            part: Part::WHOLE,
             replay: None,
             timeout: second,
             drain: second,

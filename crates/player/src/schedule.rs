@@ -51,6 +51,17 @@ impl Schedule {
         schedule
     }
 
+    /// The same schedule with every query later by this share of the mean time between two queries of all threads, so
+    /// that players that share a load take turns. Random gaps stay as they are.
+    #[must_use]
+    pub fn later_by(mut self, share: f64) -> Self {
+        if self.is_even() {
+            self.offset_ns += self.common_period_ns * share;
+            self.next_due_ns = self.due_of_next();
+        }
+        self
+    }
+
     /// A schedule of `rate_qps` queries per second in the mean, whose caller knows when each is due and says so with
     /// [`Self::tell`].
     pub fn given(rate_qps: f64, next_due_ns: u64) -> Self {
@@ -185,6 +196,23 @@ mod tests {
         all.sort_unstable();
         let expected: Vec<u64> = (0..1000).map(|number| number * 1_000_000).collect();
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn players_take_turns_and_add_up() {
+        let mut all = Vec::new();
+        for player in 0..4 {
+            for thread in 0..2 {
+                let schedule = Schedule::new(250.0, 2, thread, Arrivals::Even, 0);
+                let mut schedule = schedule.later_by(f64::from(player) / 4.0);
+                all.extend(dues_before(&mut schedule, 1_000_000_000));
+            }
+        }
+        all.sort_unstable();
+        let expected: Vec<u64> = (0..1000).map(|number| number * 1_000_000).collect();
+        assert_eq!(all, expected);
+        let random = || Schedule::new(1_000.0, 1, 0, Arrivals::Poisson, 5);
+        assert_eq!(random().later_by(0.5).next_due_ns(), random().next_due_ns());
     }
 
     #[test]

@@ -63,6 +63,13 @@ impl Sources {
         ((block - first % block) % block) as u64
     }
 
+    /// The first `count` of these addresses; all of them if there are not as many, and at least one.
+    #[must_use]
+    pub fn first(self, count: u32) -> Self {
+        let count = NonZeroU128::new(count.into()).unwrap_or(NonZeroU128::MIN);
+        Self { count: self.count.min(count), ..self }
+    }
+
     /// The number of addresses.
     pub fn count(&self) -> u128 {
         self.count.get()
@@ -142,6 +149,15 @@ mod tests {
             assert_eq!(sources.number_of(other.parse().unwrap()), None, "{other}");
         }
         assert_eq!([1, 2, 4, 256].map(|block| sources.until_multiple_of(block)), [0, 1, 3, 255]);
+    }
+
+    #[test]
+    fn the_first_of_a_prefix_are_as_many_as_were_asked_for() {
+        let sources: Sources = "192.0.2.0/29".parse().unwrap();
+        assert_eq!([0, 1, 4, 6, 7].map(|count| sources.first(count).count()), [1, 1, 4, 6, 6]);
+        let two = sources.first(2);
+        let taken: Vec<String> = (0..3).map(|socket| two.of_socket(socket).to_string()).collect();
+        assert_eq!(taken, ["192.0.2.1", "192.0.2.2", "192.0.2.1"]);
     }
 
     #[test]

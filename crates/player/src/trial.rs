@@ -333,7 +333,8 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         let pace = pace(plan, dataset, of_team, Some(&cursor));
         (Supply::captured(dataset, cursor, pace, stop_at_ns, lag_allowed_ns), replay.flows.all())
     } else {
-        let walk = Walk::new(dataset, plan.threads, of_team, plan.stop.passes);
+        let (all, own) = plan.part.thread(plan.threads, of_team);
+        let walk = Walk::new(dataset, all, own, plan.stop.passes);
         let pace = pace(plan, dataset, of_team, None);
         (Supply::new(dataset, walk, pace, stop_at_ns, lag_allowed_ns), plan.flows())
     };
@@ -364,7 +365,9 @@ fn pace(plan: &Plan, dataset: &Dataset, number: usize, capture: Option<&Cursor<'
                 Schedule::given(rate_qps / threads as f64, capture.next_due_ns())
             } else {
                 let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
-                Schedule::new(rate_qps, threads, turn, arrivals, plan.seed)
+                let (_, first) = plan.part.thread(threads, 0);
+                let seed = plan.seed.wrapping_add(first as u64);
+                Schedule::new(rate_qps, threads, turn, arrivals, seed).later_by(plan.part.phase())
             };
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_share) }

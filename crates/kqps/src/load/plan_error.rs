@@ -47,6 +47,7 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
         // The flags of connections and of captures are checked as they are read.
         PlanError::Targets
+        | PlanError::Part { .. }
         | PlanError::ConnectTimeout
         | PlanError::Outstanding(_)
         | PlanError::TlsNames { .. }

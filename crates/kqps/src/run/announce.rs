@@ -33,6 +33,11 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
     for (what, reason) in &run.skipped {
         eprintln!("Left out: {what}: {reason}.");
     }
+    if let Some(server) = run.server_host() {
+        let players: Vec<&str> = run.player_hosts().map(|host| host.name.as_str()).collect();
+        let (name, address) = (&server.name, server.address);
+        eprintln!("Subjects are started on {name} ({address}), and the players are {}.", players.join(", "));
+    }
     if run.cells.iter().any(|cell| cell.target.is_some()) {
         eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }

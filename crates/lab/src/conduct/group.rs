@@ -74,7 +74,7 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
 }
 
 /// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
-/// the nearest number of workers. Among equals, one with the same player comes first.
+/// the same hosts and the nearest number of workers. Among equals, one with the same player comes first.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
@@ -82,8 +82,11 @@ pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
         |echo: &Cell| echo.io == facts.io && echo.factors.transport() == facts.factors.transport();
     let is_comparable = is_searched(facts) && !facts.is_elsewhere();
     let alike = echoes.filter(|(_, echo)| is_comparable && has_same_wire(echo));
-    let difference =
-        |echo: &Cell| (echo.workers.abs_diff(facts.workers), echo.factors.player() != facts.factors.player());
+    let difference = |echo: &Cell| {
+        let has_other_player = echo.factors.player() != facts.factors.player();
+        let has_other_hosts = echo.factors.hosts() != facts.factors.hosts();
+        (has_other_hosts, echo.workers.abs_diff(facts.workers), has_other_player)
+    };
     alike.min_by_key(|(_, echo)| difference(echo)).map(|(echo, _)| echo)
 }
 

@@ -19,6 +19,7 @@ use crate::echo_io;
 use crate::materials::Wanted;
 use crate::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
+use crate::player_hosts::{Players, players_of};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::TomlError;
@@ -113,12 +114,21 @@ impl Matrix<'_> {
         let factors = Factors::read(settings.clone()).map_err(wrong)?.fitting();
         let definition = &self.offer.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
+        let players = match players_of(self.offer.players.as_ref(), &factors) {
+            Ok(players) => players,
+            Err(reason) => {
+                layout.skipped.insert(self.without_hosts(name, combination, &reason), reason);
+                return Ok(Vec::new());
+            }
+        };
+        // Between hosts the path is the network, and has no settings.
+        let factors = if players.is_some() { factors.filtered(|name| name != name::PATH) } else { factors };
         let can_be = self.check_zones(definition, &factors)?;
         if let Err(error) = can_be.and_then(|()| definition.check_transport(factors.transport())) {
             layout.skipped.insert(name, error.to_string());
             return Ok(Vec::new());
         }
-        match self.places(definition, &factors)? {
+        match self.places(definition, &factors, players)? {
             Err(reason) => {
                 layout.skipped.insert(name, reason);
                 Ok(Vec::new())
@@ -133,7 +143,9 @@ impl Matrix<'_> {
                     let cpus = cpu_list::write(&placed.subject_cpus);
                     let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
                     let cell = Cell { name, ..self.cell(subject, definition, &factors, placed)? };
-                    if let Some(reason) = past_kernel::few_workers(&cell) {
+                    // The queues of another host's device are not known here.
+                    let few_workers = past_kernel::few_workers(&cell).filter(|_| players.is_none());
+                    if let Some(reason) = few_workers {
                         layout.skipped.insert(cell.name, reason);
                     } else {
                         cells.push(cell);
@@ -141,6 +153,15 @@ impl Matrix<'_> {
                 }
                 Ok(cells)
             }
+        }
+    }
+
+    /// The name of what is left out because of its hosts. If one value of a factor is the reason, it is all cells with
+    /// that value, so that the reason is given once.
+    fn without_hosts(&self, name: String, combination: &[(String, String)], reason: &str) -> String {
+        match combination.iter().find(|(factor, _)| reason.starts_with(factor.as_str())) {
+            Some((factor, value)) => format!("{}: {factor}={value}", self.experiment.name),
+            None => name,
         }
     }
 
@@ -176,6 +197,7 @@ impl Matrix<'_> {
         &self,
         definition: &Definition,
         factors: &Factors,
+        players: Option<Players<'_>>,
     ) -> Result<Result<Vec<Placed>, String>, TomlError> {
         let Self { study, experiment, offer } = *self;
         if let Some(reason) = self.no_path(factors) {
@@ -183,7 +205,10 @@ impl Matrix<'_> {
         }
         let io = definition.cell_io(factors);
         let own_io = definition.takes_io().then_some(io.as_str());
-        let no_frames = past_kernel::why_not(own_io, factors, &offer.lacking);
+        let no_frames = match players {
+            None => past_kernel::why_not(own_io, factors, &offer.lacking),
+            Some(_) => past_kernel::why_not_between_hosts(own_io, factors, &offer.lacking),
+        };
         let unfit = || echo_io::why_not(own_io?, &offer.lacking);
         if let Some(reason) = no_frames.or_else(unfit) {
             return Ok(Err(reason));
@@ -192,7 +217,13 @@ impl Matrix<'_> {
         let senders = factors.player().senders.map_or(1, |senders| senders as usize);
         let request = self.core_request(factors)?;
         let placement = experiment.placement.unwrap_or(study.placement);
-        Ok(place(&offer.topology, &request, senders, placement).and_then(|placed| {
+        let beside = players.map_or(senders, |players| players.cores_beside_subject(senders));
+        Ok(place(&offer.topology, &request, beside, placement).and_then(|mut placed| {
+            for one in &mut placed {
+                if let Some(players) = players {
+                    one.player_cpus = players.first_cpus(senders, &one.subject_cpus);
+                }
+            }
             if placed.is_empty() { Err(format!("this machine has {cores} cores")) } else { Ok(placed) }
         }))
     }

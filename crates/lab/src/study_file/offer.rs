@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kqps_host::Topology;
 
+use crate::player_hosts::PlayerHosts;
 use crate::subject::Definition;
 
 /// The machine and the subjects that a study is laid out for.
@@ -19,4 +20,6 @@ pub struct HostOffer {
     pub versions: BTreeMap<String, String>,
     /// The other subjects → the reason.
     pub absent: BTreeMap<String, String>,
+    /// The hosts that play at the machine; `None` if it plays itself.
+    pub players: Option<PlayerHosts>,
 }

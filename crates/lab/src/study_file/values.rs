@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 30] = [
+pub const COMMON: [&str; 32] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -41,6 +41,8 @@ pub const COMMON: [&str; 30] = [
     name::DATASET_ZONES,
     name::DATASET_RECORDS,
     name::HOST_NICE,
+    name::HOSTS_PLAYERS,
+    name::HOSTS_SOURCES,
     name::PATH_QUEUES,
     name::PATH_TXQUEUELEN,
     name::PATH_RPS_CPUS,

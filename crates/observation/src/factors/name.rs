@@ -85,9 +85,15 @@ pub const ROUNDS: &str = "rounds";
 /// The part of the cell in a comparison.
 pub const COMPARED_AS: &str = "compared_as";
 /// The prefix of settings of the host that end with the subject's processes.
-pub(super) const HOST: &str = "host.";
+pub const HOST: &str = "host.";
 /// The niceness of the subject.
 pub const HOST_NICE: &str = "host.nice";
+/// The prefix of settings of a run over several hosts.
+pub const HOSTS: &str = "hosts.";
+/// The number of hosts that play.
+pub const HOSTS_PLAYERS: &str = "hosts.players";
+/// The number of source addresses of each of them.
+pub const HOSTS_SOURCES: &str = "hosts.sources";
 
 /// The subject, by its name.
 pub const SUBJECT: &str = "subject";
@@ -147,7 +153,7 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Whether the word of this factor is read as a value.
 pub(super) fn has_value(name: &str) -> bool {
-    [PLAYER, DATASET, PATH_SETTING, HOST, SUBJECT_SETTING].iter().any(|prefix| name.starts_with(prefix))
+    [PLAYER, DATASET, PATH_SETTING, HOST, HOSTS, SUBJECT_SETTING].iter().any(|prefix| name.starts_with(prefix))
         || [PATH, STEADY, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
 }
 

@@ -132,6 +132,8 @@ impl Values {
                 let is_niceness = |number: &i32| (-20..=19).contains(number);
                 self.niceness = Some(wanted.number("a number from -20 to 19", is_niceness)?);
             }
+            name::HOSTS_PLAYERS => self.hosts.players = Some(wanted.count()?),
+            name::HOSTS_SOURCES => self.hosts.sources = Some(wanted.count()?),
             other => match other.strip_prefix(name::PATH_SYSCTL) {
                 Some(sysctl) if sysctl.starts_with("net.") => {
                     path.sysctls.insert(sysctl.to_owned(), word.to_owned());

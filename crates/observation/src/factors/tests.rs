@@ -15,6 +15,8 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         ("dataset.records", "1000"),
         ("dataset.zones", "3"),
         ("host.nice", "-20"),
+        ("hosts.players", "2"),
+        ("hosts.sources", "6"),
         ("latency_at_percent", "25 50"),
         ("path", "veth"),
         ("path.gro", "on"),
@@ -88,6 +90,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
     assert_eq!((factors.player(), factors.dataset(), factors.path()), (&player, &dataset, &path));
     assert_eq!((factors.steady_s(), factors.latency_at_percent()), (Some(60.0), &[25, 50][..]));
     assert_eq!((factors.rounds(), factors.niceness()), (Some(26), Some(-20)));
+    assert_eq!(factors.hosts(), &HostsFactors { players: Some(2), sources: Some(6) });
     assert_eq!(factors.compared_as(), Some(ComparedAs::Again));
     assert_eq!(factors.certificate(), Some(CertificateType::Rsa2048));
     let mut set = Factors::default();
@@ -214,6 +217,8 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("rounds", "1.5", "a number from 1 on"),
         ("compared_as", "c", "one of a, a again, b"),
         ("host.nice", "20", "a number from -20 to 19"),
+        ("hosts.players", "0", "a number from 1 on"),
+        ("hosts.sources", "all", "a number from 1 on"),
     ] {
         let mut factors = Factors::default();
         let error = factors.set(name, word).unwrap_err().to_string();
@@ -232,6 +237,7 @@ fn a_name_that_is_nearly_a_factor_is_an_error() {
         "path.queue",
         "path.sysctl.kernel.panic",
         "host.nicer",
+        "hosts.player",
         "subject.certificat",
     ] {
         assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));

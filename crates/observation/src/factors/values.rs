@@ -13,6 +13,7 @@ pub(super) struct Values {
     pub(super) player: PlayerFactors,
     pub(super) dataset: DatasetFactors,
     pub(super) path: PathFactors,
+    pub(super) hosts: HostsFactors,
     pub(super) steady_s: Option<f64>,
     pub(super) latency_at_percent: Vec<u32>,
     pub(super) rounds: Option<u32>,
@@ -157,6 +158,16 @@ pub struct PathFactors {
     pub gro: Option<bool>,
     /// Settings of both network namespaces, name → value: `net.…`.
     pub sysctls: BTreeMap<String, String>,
+}
+
+/// The part of a run's hosts that a cell uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostsFactors {
+    /// Hosts that play, at least 1: the first of the hosts' file. `None` for all of them.
+    pub players: Option<u32>,
+    /// Source addresses of each player, at least 1: the first of those that the hosts' file gives it. `None` for all of
+    /// them, unless the player's own setting says otherwise.
+    pub sources: Option<u32>,
 }
 
 /// The part of a cell in the comparison that its run was made for.

@@ -16,6 +16,8 @@ pub enum PlanError {
     Targets,
     #[error("{0} threads: expected 1 to {THREADS_MOST}")]
     Threads(usize),
+    #[error("player {number} of {of}: expected one from 0 on, and less than their number")]
+    Part { number: u32, of: u32 },
     #[error("{0} sockets: expected 1 to {SOCKETS_MOST}")]
     Sockets(usize),
     #[error("{sockets} sockets: each of the {targets} targets needs one of its own at least")]
@@ -99,6 +101,7 @@ impl Plan {
         let wrong = [
             (self.targets.iter().any(|target| target.is_ipv4() != first.is_ipv4()), PlanError::Targets),
             (!(1..=THREADS_MOST).contains(&threads), PlanError::Threads(threads)),
+            (self.part.number >= self.part.of, PlanError::Part { number: self.part.number, of: self.part.of }),
             (!(1..=BURST_MOST).contains(&self.burst), PlanError::Burst(self.burst)),
             (self.timeout.is_zero(), PlanError::Timeout),
             (self.drain < self.timeout, PlanError::Drain { drain: self.drain, timeout: self.timeout }),

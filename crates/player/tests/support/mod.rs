@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
-use kqps_player::{Io, LoadPlan, Plan, Stop, UdpPlan, Wire};
+use kqps_player::{Io, LoadPlan, Part, Plan, Stop, UdpPlan, Wire};
 use tempfile::TempDir;
 
 /// A plan for one thread, which plays all queries once through `sockets` sockets.
@@ -19,6 +19,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         load,
         start_at_ns: None,
         stop: Stop { after: None, passes: Some(1) },
+        part: Part::WHOLE,
         replay: None,
         timeout: second,
         drain: second,

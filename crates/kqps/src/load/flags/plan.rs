@@ -12,7 +12,9 @@ use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::replay::source_addresses;
-use kqps_player::{Io, LoadPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::{
+    Io, LoadPlan, Part, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};
@@ -91,6 +93,7 @@ impl PlayerArgs {
             load,
             start_at_ns: None,
             stop,
+            part: Part::WHOLE,
             timeout,
             drain: self.drain.unwrap_or(timeout),
             lag_allowed: self.lag,

@@ -54,9 +54,10 @@ impl Idle {
 }
 
 /// Why there is no memory to start a cell's subject beside these; `None` if there is. Its need follows from the
-/// most memory that it was seen to use or, if it never ran, from the most that any of these used.
+/// most memory that it was seen to use or, if it never ran, from the most that any of these used. The memory of
+/// another host is not known here.
 pub(super) fn why_no_room(run: &Run, cell: usize, members: &[Member<'_>]) -> Option<String> {
-    if members.is_empty() {
+    if members.is_empty() || !run.hosts.is_empty() {
         return None;
     }
     let most = |cell: usize| {

@@ -1,0 +1,259 @@
+//! `kqps run --hosts` as a user runs it. All agents are on this host, at addresses of loopback; the file reaches one by
+//! no command and the others by env(1).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Accounts, HostRole, Run, Store, Trial};
+use tempfile::TempDir;
+
+/// The echo at a fixed rate, by one player, by two, and by more than there are.
+const STUDY: &str = r#"
+name = "shared"
+title = "A load that players share"
+question = "Is the account the sum?"
+repetitions = 1
+load = { rates_qps = [2000], seconds = 2 }
+
+[[experiment]]
+name = "players"
+title = "Players"
+fixed = { io = "mmsg" }
+[experiment.factors]
+"hosts.players" = [1, 2, 3]
+[[experiment.table]]
+title = "Rates"
+rows = ["hosts.players"]
+show = ["median", "lost"]
+"#;
+
+/// Queries of a trial of [`STUDY`]: 2000 a second in 2 s.
+const INTENDED: u64 = 4000;
+
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("study.toml"), STUDY).unwrap();
+        Self { folder }
+    }
+
+    /// One server and two players, all of which are this host.
+    fn hosts(&self) -> PathBuf {
+        let kqps = env!("CARGO_BIN_EXE_kqps");
+        self.file(&format!(
+            "[server]\nname = \"ns1\"\nkqps = \"{kqps}\"\ndata = \"127.0.0.1\"\n\
+             [[player]]\nname = \"p1\"\nreach = [\"env\"]\nkqps = \"{kqps}\"\ndata = \"127.0.0.1\"\n\
+             [[player]]\nname = \"p2\"\nreach = \"env\"\nkqps = \"{kqps}\"\ndata = \"127.0.0.2\"\n"
+        ))
+    }
+
+    /// A hosts' file with this text.
+    fn file(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("hosts.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn kqps(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        command.args(arguments).arg("--out").arg(self.out()).stdin(Stdio::null());
+        // The folders of agents are in the cache.
+        command.env_remove("KQPS_INSTALL_SUBJECTS").env("XDG_CACHE_HOME", self.folder.path().join("cache"));
+        command
+    }
+
+    fn study(&self, more: &[&str]) -> Command {
+        let mut command = self.kqps(&["run"]);
+        command.arg(self.folder.path().join("study.toml")).args(["--records", "200", "--seed", "5"]).args(more);
+        command
+    }
+
+    fn stored(&self) -> Run {
+        Store::read(&self.out().join("run.sqlite")).unwrap()
+    }
+
+    /// What a run over the hosts of this file prints, which cannot begin.
+    fn refused(&self, text: &str, status: i32) -> String {
+        let hosts = self.file(text).display().to_string();
+        let output = self.study(&["--hosts", &hosts]).output().unwrap();
+        let said = text_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(!self.out().join("run.sqlite").exists(), "{said}");
+        said
+    }
+}
+
+fn text_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The trials at the study's rate of the subject's cell with this number of players.
+fn trials<'a>(run: &'a Run, players: &str) -> Vec<&'a Trial> {
+    let is_asked = |cell: u32| {
+        let cell = &run.cells[cell as usize];
+        cell.role == Role::Subject && cell.factors.word("hosts.players") == Some(players)
+    };
+    let at_rate = run.trials.iter().filter(|one| is_asked(one.cell) && one.purpose == Purpose::Rate);
+    at_rate.filter_map(|one| one.measured()).collect()
+}
+
+/// The counts of an account that must be sums.
+const BUCKETS: [fn(&Accounts) -> u64; 7] = [
+    |account| account.intended,
+    |account| account.sent,
+    |account| account.correct,
+    |account| account.wrong,
+    |account| account.late,
+    |account| account.lost,
+    |account| account.unsent,
+];
+
+fn sum(of: fn(&Accounts) -> u64, trial: &Trial) -> u64 {
+    trial.parts.iter().map(|part| of(&part.accounts)).sum()
+}
+
+#[test]
+fn the_account_of_two_players_is_the_sum_of_both() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let output = lab.study(&["--hosts", &hosts]).output().unwrap();
+    let said = text_of(&output);
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{said}");
+    assert!(said.contains("Subjects are started on ns1 (127.0.0.1), and the players are p1, p2."), "{said}");
+    let named: Vec<_> = run.hosts.iter().map(|host| (host.name.as_str(), host.role)).collect();
+    assert_eq!(named, [("ns1", HostRole::Server), ("p1", HostRole::Player), ("p2", HostRole::Player)]);
+    assert!(run.hosts.iter().all(|host| host.kqps.blake3 == run.hosts[0].kqps.blake3));
+    let failed: Vec<_> = run.trials.iter().filter_map(|one| one.failure()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    for (players, names) in [("1", &["p1"][..]), ("2", &["p1", "p2"])] {
+        let measured = trials(&run, players);
+        let trial = measured.first().unwrap_or_else(|| panic!("{players} players played nothing: {said}"));
+        let parts: Vec<&str> = trial.parts.iter().map(|part| part.host.as_str()).collect();
+        assert_eq!(parts, names, "{said}");
+        assert_eq!(trial.accounts.check(), Ok(()));
+        assert_eq!(trial.accounts.intended, INTENDED, "{players} players have the whole load");
+        let each = INTENDED / names.len() as u64;
+        assert!(trial.parts.iter().all(|part| part.accounts.intended == each), "{:?}", trial.parts);
+        for of in BUCKETS {
+            assert_eq!(sum(of, trial), of(&trial.accounts), "{players}: {:?}", trial.parts);
+        }
+        assert!(trial.accounts.correct > 0 && trial.accounts.wrong == 0, "{:?}", trial.accounts);
+        assert!(trial.subject.is_some() && trial.speed.is_none(), "watched there, and not gauged");
+        assert_eq!(trial.start_skew_us.is_some(), players == "2");
+    }
+    let reason = &run.skipped["players: hosts.players=3"];
+    assert_eq!(reason, "hosts.players = 3, and the hosts' file has 2 hosts to play");
+    let kept = std::fs::read_to_string(lab.out().join("hosts.toml")).unwrap();
+    assert!(kept.contains("[server]") && kept.contains("name = \"p2\""), "{kept}");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_the_same_hosts() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let mut child = lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
+    while !has_trial() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = lab.stored();
+    // The run has its own copy.
+    std::fs::remove_file(&hosts).unwrap();
+    let output = lab.kqps(&["run", "--resume"]).output().unwrap();
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{}", text_of(&output));
+    assert_eq!(run.trials[..before.trials.len()], before.trials, "no committed trial is lost");
+    assert!(trials(&run, "2").iter().all(|trial| trial.parts.len() == 2) && !trials(&run, "2").is_empty());
+    let numbers: BTreeSet<u64> = run.trials.iter().map(|one| one.number).collect();
+    assert_eq!(numbers.len(), run.trials.len());
+}
+
+#[test]
+fn a_dry_run_asks_the_hosts_and_writes_nothing() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let output = lab.study(&["--hosts", &hosts, "--dry-run"]).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    assert!(words.contains("players: hosts.players=2: 1 rate, 2 s each"), "{words}");
+    assert!(words.contains("Left out: players: hosts.players=3: "), "{words}");
+    assert!(!lab.out().exists());
+    let alone = lab.study(&["--dry-run"]).output().unwrap();
+    let words = String::from_utf8_lossy(&alone.stdout).into_owned();
+    let reason = "hosts.players = 2 needs several hosts: name them with --hosts FILE";
+    let left_out = format!("Left out: players: hosts.players=2: {reason}");
+    assert!(words.contains(&left_out) && words.contains("players: hosts.players=1: 1 rate"), "{words}");
+}
+
+/// A server at an address of loopback that is reached by these words of TOML.
+fn server(reach: &str) -> String {
+    let kqps = env!("CARGO_BIN_EXE_kqps");
+    format!("[server]\nname = \"ns1\"\nreach = {reach}\nkqps = \"{kqps}\"\ndata = \"127.0.0.1\"\n")
+}
+
+fn player(reach: &str) -> String {
+    server(reach).replace("[server]\nname = \"ns1\"", "[[player]]\nname = \"p1\"")
+}
+
+#[test]
+fn hosts_that_cannot_take_part_are_named_and_nothing_is_begun() {
+    let lab = Lab::new();
+    let good = "[\"env\"]";
+    let unknown = "[\"sh\", \"-c\", \"echo 'ssh: Could not resolve hostname ns1.invalid' >&2; exit 255\"]";
+    let said = lab.refused(&(server(unknown) + &player(good)), 1);
+    assert!(said.contains("ns1") && said.contains("Could not resolve hostname ns1.invalid"), "{said}");
+    let away = "[\"sh\", \"-c\", \"echo 'ssh: connect to host p1 port 22: No route to host' >&2; exit 255\"]";
+    let said = lab.refused(&(server(good) + &player(away)), 1);
+    assert!(said.contains("p1 cannot be reached") && said.contains("No route to host"), "{said}");
+    let said = lab.refused(&(server("[\"kqps-no-such-program\"]") + &player(good)), 1);
+    assert!(said.contains("ns1") && said.contains("kqps-no-such-program"), "{said}");
+    let both = lab.refused(&(server(unknown) + &player(away)), 1);
+    assert!(both.contains("ns1.invalid") && both.contains("p1 cannot be reached"), "each has a sentence: {both}");
+    let no_core = player(good) + "cores = \"60000\"\n";
+    let said = lab.refused(&(server(good) + &no_core), 1);
+    assert!(said.contains("p1: the hosts' file allows core 60000"), "{said}");
+}
+
+#[test]
+fn a_wrong_hosts_file_is_one_clear_error() {
+    let lab = Lab::new();
+    let good = "[\"env\"]";
+    let said = lab.refused(&server(good), 2);
+    assert!(said.contains("hosts.toml:") && said.contains("[[player]]"), "{said}");
+    let said = lab.refused(&(server(good) + &player(good)).replace("reach", "raech"), 2);
+    assert!(said.contains("hosts.toml:3:") && said.contains("did you mean `reach`?"), "{said}");
+    let said = lab.refused("[server\n", 2);
+    assert!(said.contains("hosts.toml:1:"), "{said}");
+    let none = lab.study(&["--hosts", "./no-such-hosts.toml"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2), "{}", text_of(&none));
+    assert!(text_of(&none).contains("cannot read ./no-such-hosts.toml"), "{}", text_of(&none));
+}
+
+#[test]
+fn flags_that_need_hosts_or_exclude_them_are_refused() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let push = lab.study(&["--push"]).output().unwrap();
+    assert_eq!(push.status.code(), Some(2), "{}", text_of(&push));
+    assert!(text_of(&push).contains("name them with --hosts FILE"), "{}", text_of(&push));
+    for more in [&["--target", "127.0.0.1:53", "-d", "queries"][..], &["--resume"]] {
+        let output = lab.kqps(&[&["run", "--hosts", &hosts][..], more].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {}", text_of(&output));
+        assert!(text_of(&output).contains("cannot be used with"), "{more:?}: {}", text_of(&output));
+    }
+}

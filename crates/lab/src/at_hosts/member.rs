@@ -1,0 +1,273 @@
+//! One host of a run: the link to its agent, which can be made again, and what is known of the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use kqps_host::Topology;
+use kqps_hosts::{HelloFacts, Host, HostsError, Identity, JobError, Link, Offset, Role, Ticket};
+use kqps_kernel::interrupts::Interrupts;
+use kqps_observation::fingerprint::BinaryFacts;
+use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
+
+use crate::agent::job::{Done, Job};
+use crate::materials::Wanted;
+
+/// The longest time that an agent takes to describe its host: it hashes programs.
+const DESCRIBE_MOST: Duration = Duration::from_mins(1);
+
+/// A host of the run, and its agent.
+pub(super) struct Member {
+    host: Host,
+    role: HostRole,
+    /// The address of the subjects: the only one that its agent may play at.
+    server: IpAddr,
+    ours: Identity,
+    /// `None` once it was lost.
+    link: Option<Link>,
+    facts: Facts,
+    offset: Offset,
+    /// The materials that its present agent has.
+    pub(super) made: BTreeSet<Wanted>,
+}
+
+/// What a host is.
+struct Facts {
+    fingerprint: Fingerprint,
+    /// The cores that may be used there.
+    topology: Topology,
+    /// Capability → the reason why the host lacks it.
+    lacking: BTreeMap<String, String>,
+    /// What identifies its machine, as long as that runs.
+    machine: String,
+}
+
+/// Why an agent returned no result.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The user ended the run.
+    Interrupted,
+    /// The link is gone, or the agent did not answer in time.
+    Lost(String),
+    /// The agent could not do it.
+    Failed {
+        /// The reason as a sentence without its full stop.
+        reason: String,
+        /// The last lines of the output of the program that failed.
+        output: Vec<String>,
+    },
+}
+
+impl Member {
+    /// Reaches a host and asks what it is. An error names the host.
+    pub(super) fn open(
+        host: &Host,
+        role: HostRole,
+        server: IpAddr,
+        ours: &Identity,
+    ) -> Result<Self, String> {
+        let mut link = connect(host, role, server, ours)?;
+        let named = |what: String| format!("{}: {what}", host.name);
+        let facts = Facts::ask(&mut link, host).map_err(named)?;
+        let offset = link.offset().map_err(|error| error.to_string())?;
+        Ok(Self {
+            host: host.clone(),
+            role,
+            server,
+            ours: ours.clone(),
+            link: Some(link),
+            facts,
+            offset,
+            made: BTreeSet::new(),
+        })
+    }
+
+    /// Its name and addresses in the hosts' file.
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The cores that may be used there.
+    pub(super) fn topology(&self) -> &Topology {
+        &self.facts.topology
+    }
+
+    /// Capability → the reason why the host lacks it.
+    pub(super) fn lacking(&self) -> &BTreeMap<String, String> {
+        &self.facts.lacking
+    }
+
+    /// What identifies its machine.
+    pub(super) fn machine(&self) -> &str {
+        &self.facts.machine
+    }
+
+    /// Its clock, as it was measured last.
+    pub(super) fn offset(&self) -> Offset {
+        self.offset
+    }
+
+    /// The record of the host.
+    pub(super) fn record(&self) -> RunHost {
+        let Host { name, kqps, data, .. } = self.host.clone();
+        let Identity { version, blake3, .. } = self.ours.clone();
+        let kqps = BinaryFacts { path: kqps, version: Some(version), blake3: Some(blake3) };
+        let fingerprint = self.facts.fingerprint.clone();
+        RunHost { name, role: self.role, address: data, fingerprint, kqps }
+    }
+
+    /// Why it was lost; `None` as long as it is reached.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.link.as_ref().map_or_else(|| Some("its link was closed".into()), Link::is_lost)
+    }
+
+    /// Reaches the host again if it was lost, and measures its clock.
+    pub(super) fn reach(&mut self) -> Result<(), Fault> {
+        // The old agent ends before the new one begins.
+        drop(self.link.take_if(|link| link.is_lost().is_some()));
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => {
+                self.made.clear();
+                connect(&self.host, self.role, self.server, &self.ours).map_err(Fault::Lost)?
+            }
+        };
+        self.offset = self.link.insert(link).offset().map_err(|error| Fault::Lost(why(error)))?;
+        Ok(())
+    }
+
+    /// Gives its agent a job, which it works after those before.
+    pub(super) fn ask(&mut self, job: &Job) -> Result<Ticket, Fault> {
+        let link = self.link.as_mut().ok_or_else(|| Fault::Lost("its link was closed".into()))?;
+        link.ask(job).map_err(|error| Fault::Lost(why(error)))
+    }
+
+    /// Waits for the result of a job. An agent that does not answer in time is given up.
+    pub(super) fn wait(
+        &mut self,
+        ticket: Ticket,
+        until: Instant,
+        interrupts: &Interrupts,
+    ) -> Result<Done, Fault> {
+        let link = self.link.as_mut().ok_or_else(|| Fault::Lost("its link was closed".into()))?;
+        let waited = wait(link, ticket, until, interrupts);
+        if matches!(waited, Err(Fault::Lost(_))) {
+            self.link = None;
+        }
+        waited
+    }
+
+    /// Gives its agent a job, and waits for the result for at most this long.
+    pub(super) fn call(
+        &mut self,
+        job: &Job,
+        within: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<Done, Fault> {
+        let ticket = self.ask(job)?;
+        self.wait(ticket, Instant::now() + within, interrupts)
+    }
+
+    /// Waits for the record of a trial.
+    pub(super) fn played(
+        &mut self,
+        ticket: Ticket,
+        until: Instant,
+        interrupts: &Interrupts,
+    ) -> Result<Trial, Fault> {
+        match self.wait(ticket, until, interrupts)? {
+            Done::Played(trial) => Ok(*trial),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl Facts {
+    fn ask(link: &mut Link, host: &Host) -> Result<Self, String> {
+        let machine = link.there().boot_id.clone();
+        let ticket = link.ask(&Job::Facts).map_err(why)?;
+        let done = wait(link, ticket, Instant::now() + DESCRIBE_MOST, &Interrupts::default());
+        match done.map_err(Fault::into_reason)? {
+            Done::Facts { fingerprint, topology, probe } => Ok(Self {
+                fingerprint: *fingerprint,
+                topology: usable(topology, host.cores.as_deref())?,
+                lacking: probe,
+                machine,
+            }),
+            _ => Err(unexpected().into_reason()),
+        }
+    }
+}
+
+impl Fault {
+    /// The reason, without output.
+    pub(super) fn into_reason(self) -> String {
+        match self {
+            Self::Interrupted => "interrupted".into(),
+            Self::Lost(why) => why,
+            Self::Failed { reason, .. } => reason,
+        }
+    }
+}
+
+/// The fault of an agent that answers something else than it was asked.
+pub(super) fn unexpected() -> Fault {
+    Fault::Failed { reason: "its agent returned the result of another job".into(), output: Vec::new() }
+}
+
+/// Starts the agent of a host. An error names the host.
+fn connect(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Result<Link, String> {
+    let role = match role {
+        HostRole::Server => Role::Server,
+        HostRole::Player => Role::Player,
+    };
+    let hello = HelloFacts { targets: vec![server], role, name: host.name.clone() };
+    Link::open(host, ours, &hello).map_err(|error| error.to_string())
+}
+
+fn wait(link: &mut Link, ticket: Ticket, until: Instant, interrupts: &Interrupts) -> Result<Done, Fault> {
+    link.wait::<Done>(ticket, until, interrupts).map_err(|error| match error {
+        JobError::Failed { reason, output } => Fault::Failed { reason, output },
+        JobError::Lost(error) => Fault::Lost(why(error)),
+        JobError::Late => Fault::Lost("its agent did not answer in time".into()),
+        JobError::Interrupted => Fault::Interrupted,
+    })
+}
+
+/// Why a host is lost, without its name.
+fn why(error: HostsError) -> String {
+    match error {
+        HostsError::Lost { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+/// The cores of a host that the hosts' file allows, or all of them.
+fn usable(topology: Topology, cores: Option<&[u32]>) -> Result<Topology, String> {
+    let Some(cores) = cores else { return Ok(topology) };
+    let there: Vec<u32> = topology.cores.iter().map(|core| core.cpu).collect();
+    if let Some(missing) = cores.iter().find(|cpu| !there.contains(cpu)) {
+        let there = cpu_list::write(&there);
+        return Err(format!("the hosts' file allows core {missing}, and the host has cores {there}"));
+    }
+    let allowed = topology.cores.into_iter().filter(|core| cores.contains(&core.cpu)).collect();
+    Ok(Topology { cores: allowed, ..topology })
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::fingerprint::CoreFacts;
+
+    use super::*;
+
+    #[test]
+    fn only_the_cores_of_the_file_are_used_and_they_must_exist() {
+        let core = |cpu| CoreFacts { cpu, core: cpu, smt: vec![cpu], ..CoreFacts::default() };
+        let topology = Topology { cores: (0..4).map(core).collect(), ..Topology::default() };
+        let cpus = |topology: Topology| topology.cores.iter().map(|core| core.cpu).collect::<Vec<_>>();
+        assert_eq!(cpus(usable(topology.clone(), None).unwrap()), [0, 1, 2, 3]);
+        assert_eq!(cpus(usable(topology.clone(), Some(&[1, 3])).unwrap()), [1, 3]);
+        let error = usable(topology, Some(&[1, 7])).unwrap_err();
+        assert!(error.contains("core 7") && error.contains("cores 0-3"), "{error}");
+    }
+}
