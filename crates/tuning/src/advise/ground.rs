@@ -1,0 +1,103 @@
+//! The host and its device as the rules of placement need them.
+
+use kqps_host::setup::{DeviceSetup, HostSetup, QueueInterrupt};
+use kqps_host::topology::Topology;
+
+use super::cores::{Cores, Physical};
+
+/// What the rules know.
+pub(super) struct Ground<'a> {
+    pub(super) setup: &'a HostSetup,
+    /// The device that carries the queries; `None` if the host has none, or none of the name that was asked for.
+    pub(super) device: Option<&'a DeviceSetup>,
+    pub(super) cores: Cores,
+    /// The device's NUMA node; if it has none, or no core of it may be used, the node with the most cores.
+    pub(super) node: u32,
+}
+
+impl<'a> Ground<'a> {
+    /// With the named device, or else the one that most probably carries the queries.
+    pub(super) fn of(setup: &'a HostSetup, topology: &Topology, name: Option<&str>) -> Self {
+        let device = match name {
+            Some(name) => setup.devices.iter().find(|device| device.name == name),
+            None => usual_device(setup),
+        };
+        let cores = Cores::of(topology);
+        let of_device = device.and_then(|device| device.numa_node);
+        let of_device = of_device.filter(|&node| !cores.of_node(node).is_empty());
+        let node = of_device.unwrap_or_else(|| cores.largest_node());
+        Self { setup, device, cores, node }
+    }
+
+    /// The physical cores of the device's node.
+    pub(super) fn here(&self) -> Vec<&Physical> {
+        self.cores.of_node(self.node)
+    }
+
+    /// The physical cores of the other nodes.
+    pub(super) fn beyond(&self) -> Vec<&Physical> {
+        self.cores.beyond(self.node)
+    }
+
+    /// The device's receive queues, at least 1.
+    pub(super) fn queues(&self) -> usize {
+        let queues = self.device.map(|device| device.queues.combined + device.queues.rx);
+        queues.unwrap_or(0).max(1) as usize
+    }
+
+    /// The most receive queues that the device can have.
+    pub(super) fn queues_most(&self) -> usize {
+        self.device.map_or(1, |device| most(device) as usize).max(self.queues())
+    }
+
+    /// Whether the number of queues can be set.
+    pub(super) fn can_set_queues(&self) -> bool {
+        self.device.is_some_and(|device| most(device) > 1)
+    }
+
+    /// Whether a queue both receives and sends.
+    pub(super) fn is_combined(&self) -> bool {
+        self.device.is_some_and(|device| device.queues.combined_max > 0)
+    }
+
+    /// The interrupts of the device's queues, by queue. Empty for a device without interrupts, such as veth.
+    pub(super) fn interrupts(&self) -> Vec<&'a QueueInterrupt> {
+        let all = self.device.map_or(&[][..], |device| device.interrupts.as_slice());
+        let mut of_queues: Vec<&QueueInterrupt> = all.iter().filter(|one| one.queue.is_some()).collect();
+        of_queues.sort_by_key(|one| one.queue);
+        of_queues
+    }
+
+    /// Whether the kernel chooses the cores of the interrupts and lets nobody change them.
+    pub(super) fn are_interrupts_managed(&self) -> bool {
+        self.interrupts().iter().any(|one| one.managed == Some(true))
+    }
+
+    /// The core that takes all interrupts of the device's queues, if they all go to one.
+    pub(super) fn only_receiver(&self) -> Option<u32> {
+        let interrupts = self.interrupts();
+        let cpus = cpus_of(interrupts.first()?);
+        let [only] = cpus else { return None };
+        interrupts.iter().all(|one| cpus_of(one) == cpus).then_some(*only)
+    }
+}
+
+/// The cores that an interrupt really goes to, if the kernel reports them; otherwise those that it may go to.
+pub(super) fn cpus_of(interrupt: &QueueInterrupt) -> &[u32] {
+    if interrupt.effective.is_empty() { &interrupt.cpus } else { &interrupt.effective }
+}
+
+fn most(device: &DeviceSetup) -> u32 {
+    if device.queues.combined_max > 0 { device.queues.combined_max } else { device.queues.rx_max }
+}
+
+/// The fastest device on a bus, of equals the one that carries the default route, then the first. Without a device on a
+/// bus, the only one beside loopback.
+fn usual_device(setup: &HostSetup) -> Option<&DeviceSetup> {
+    let on_bus = setup.devices.iter().filter(|device| device.bus.is_some());
+    let best = on_bus.rev().max_by_key(|device| (device.speed_mbps, device.carries_default_route));
+    best.or_else(|| {
+        let mut others = setup.devices.iter().filter(|device| device.name != "lo");
+        others.next().filter(|_| others.next().is_none())
+    })
+}
