@@ -133,7 +133,8 @@ mod tests {
     fn threads_belong_to_physical_cores_which_know_their_neighbours() {
         let cores = four();
         let all = cores.of_node(0);
-        assert_eq!(all.iter().map(|core| core.threads.clone()).collect::<Vec<_>>(), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        let threads: Vec<_> = all.iter().map(|core| core.threads.clone()).collect();
+        assert_eq!(threads, [[0, 4], [1, 5], [2, 6], [3, 7]]);
         assert!(all[2].is_near(all[3]) && !all[2].is_near(all[1]) && !all[2].is_near(all[2]));
         assert_eq!(by_thread(&housekeeping_last(&all)), [1, 2, 3, 0, 5, 6, 7, 4]);
         assert_eq!(cores.with(6), Some(all[2]));

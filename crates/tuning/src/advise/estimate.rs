@@ -74,22 +74,22 @@ mod tests {
         Cores::of(&Topology { cores: (0..5).map(facts).collect(), ..Topology::default() })
     }
 
-    fn rate(node: u32, receivers: &[u32], workers: &[u32]) -> f64 {
+    fn rate(node: u32, receivers: &[u32], workers: &[u32]) -> u64 {
         let costs = Costs::of(Some(2e-6), Some(3e-6)).unwrap();
-        (costs.rate_qps(&cores(), node, receivers, workers) / 1e3).round()
+        (costs.rate_qps(&cores(), node, receivers, workers) / 1e3).round() as u64
     }
 
     #[test]
     fn each_layout_has_its_formula() {
         // Both on one core: 1/(s + a). On two, each with both: twice that.
-        assert_eq!(rate(0, &[0], &[0]), 200.0);
-        assert_eq!(rate(0, &[0, 1], &[0, 1]), 400.0);
+        assert_eq!(rate(0, &[0], &[0]), 200);
+        assert_eq!(rate(0, &[0, 1], &[0, 1]), 400);
         // Apart: the slower of 0.8/s and 1/a.
-        assert_eq!(rate(0, &[0], &[1]), 333.0);
+        assert_eq!(rate(0, &[0], &[1]), 333);
         // Two threads of one core: 1.25/(s + a).
-        assert_eq!(rate(1, &[3], &[4]), 250.0);
+        assert_eq!(rate(1, &[3], &[4]), 250);
         // A worker of the other node counts half: 1.5/a, but 0.8/s is less.
-        assert_eq!(rate(0, &[0], &[1, 2]), 400.0);
+        assert_eq!(rate(0, &[0], &[1, 2]), 400);
     }
 
     #[test]

@@ -45,9 +45,9 @@ impl<'a> Ground<'a> {
         queues.unwrap_or(0).max(1) as usize
     }
 
-    /// The most receive queues that the device can have.
+    /// The most receive queues that the device can have; any number without a device.
     pub(super) fn queues_most(&self) -> usize {
-        self.device.map_or(1, |device| most(device) as usize).max(self.queues())
+        self.device.map_or(usize::MAX, |device| most(device) as usize).max(self.queues())
     }
 
     /// Whether the number of queues can be set.
@@ -60,10 +60,16 @@ impl<'a> Ground<'a> {
         self.device.is_some_and(|device| device.queues.combined_max > 0)
     }
 
-    /// The interrupts of the device's queues, by queue. Empty for a device without interrupts, such as veth.
+    /// Whether interrupts announce packets. A device without a bus, such as veth, has none. Without a device it is
+    /// assumed.
+    pub(super) fn has_interrupts(&self) -> bool {
+        self.device.is_none_or(|device| device.bus.is_some() || !self.interrupts().is_empty())
+    }
+
+    /// The interrupts of the device's queues, by queue; empty if they are not known.
     pub(super) fn interrupts(&self) -> Vec<&'a QueueInterrupt> {
-        let all = self.device.map_or(&[][..], |device| device.interrupts.as_slice());
-        let mut of_queues: Vec<&QueueInterrupt> = all.iter().filter(|one| one.queue.is_some()).collect();
+        let all = self.device.into_iter().flat_map(|device| &device.interrupts);
+        let mut of_queues: Vec<&QueueInterrupt> = all.filter(|one| one.queue.is_some()).collect();
         of_queues.sort_by_key(|one| one.queue);
         of_queues
     }
