@@ -1,5 +1,6 @@
-//! Advice on where a host should receive queries and where its name server should answer them, and on the settings around
-//! that. It is a pure function of what the host is and of what is known of the server. It proposes; a measurement decides.
+//! Advice on where a host should receive queries and where its name server should answer them, and on the settings
+//! around that. It is a pure function of what the host is and of what is known of the server. It proposes; a
+//! measurement decides.
 
 mod arrange;
 mod cores;
@@ -74,6 +75,13 @@ pub struct Piece {
     pub takes_link_down: bool,
 }
 
+impl Piece {
+    fn of(changes: Vec<(String, String)>, reason: &str, source: &str, cost: &str) -> Self {
+        let (reason, source, cost) = (reason.into(), source.into(), cost.into());
+        Self { changes, reason, source, cost, takes_link_down: false }
+    }
+}
+
 /// The advice for a host with these settings and these cores that may be used.
 pub fn advise(setup: &HostSetup, topology: &Topology, ask: &Ask) -> Advice {
     let ground = Ground::of(setup, topology, ask.device.as_deref());
@@ -86,6 +94,6 @@ pub fn advise(setup: &HostSetup, topology: &Topology, ask: &Ask) -> Advice {
     let layouts = arrange::all(&ground, &wanted);
     let mut pieces = interface::pieces(&ground, layouts.first());
     pieces.extend(host::pieces(&ground, layouts.first()));
-    let notes = notes::notes(&ground, ask, &layouts);
+    let notes = notes::notes(&ground, ask, &layouts, &pieces);
     Advice { device: ground.device.map(|device| device.name.clone()), layouts, pieces, notes }
 }

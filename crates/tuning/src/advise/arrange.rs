@@ -93,7 +93,8 @@ fn is_steering_needed(wanted: &Wanted, placed: &Placed, queues: usize) -> bool {
     }
 }
 
-/// The number of receivers of a split, a quarter and a half of the workers, all workers, and the most that the device has.
+/// The number of receivers of a split, a quarter and a half of the workers, all workers, and the most that the device
+/// has.
 fn queues_to_try(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed, queues: usize) -> Vec<u32> {
     let is_search = matches!(placed.kind, Kind::Together | Kind::SecondNode) && ground.can_set_queues();
     let mut all = vec![queues];

@@ -87,8 +87,8 @@ pub(super) fn housekeeping_last<'a>(physical: &[&'a Physical]) -> Vec<&'a Physic
     sorted
 }
 
-/// The last cores of each group that shares a cache, one of each group in turn, so that each receiver is near workers and
-/// core 0 is chosen last.
+/// The last cores of each group that shares a cache, one of each group in turn, so that each receiver is near workers
+/// and core 0 is chosen last.
 pub(super) fn receivers_among<'a>(physical: &[&'a Physical], count: usize) -> Vec<&'a Physical> {
     let mut groups: Vec<Vec<&'a Physical>> = Vec::new();
     for &core in physical {

@@ -1,5 +1,5 @@
-//! The rate that a layout can carry, from the time that a packet and an answer cost. It is an upper bound: it does not know
-//! locks, caches and memory.
+//! The rate that a layout can carry, from the time that a packet and an answer cost. It is an upper bound: it does
+//! not know locks, caches and memory.
 
 use super::cores::Cores;
 

@@ -1,6 +1,6 @@
 //! The host and its device as the rules of placement need them.
 
-use kqps_host::setup::{DeviceSetup, HostSetup, QueueInterrupt};
+use kqps_host::setup::{DeviceSetup, Direction, HostSetup, QueueInterrupt};
 use kqps_host::topology::Topology;
 
 use super::cores::{Cores, Physical};
@@ -19,7 +19,7 @@ impl<'a> Ground<'a> {
     /// With the named device, or else the one that most probably carries the queries.
     pub(super) fn of(setup: &'a HostSetup, topology: &Topology, name: Option<&str>) -> Self {
         let device = match name {
-            Some(name) => setup.devices.iter().find(|device| device.name == name),
+            Some(name) => setup.device(name),
             None => usual_device(setup),
         };
         let cores = Cores::of(topology);
@@ -41,18 +41,18 @@ impl<'a> Ground<'a> {
 
     /// The device's receive queues, at least 1.
     pub(super) fn queues(&self) -> usize {
-        let queues = self.device.map(|device| device.queues.combined + device.queues.rx);
-        queues.unwrap_or(0).max(1) as usize
+        self.device.map_or(1, |device| device.queues.receiving().max(1) as usize)
     }
 
     /// The most receive queues that the device can have; any number without a device.
     pub(super) fn queues_most(&self) -> usize {
-        self.device.map_or(usize::MAX, |device| most(device) as usize).max(self.queues())
+        let most = self.device.map_or(usize::MAX, |device| device.queues.receiving_max() as usize);
+        most.max(self.queues())
     }
 
     /// Whether the number of queues can be set.
     pub(super) fn can_set_queues(&self) -> bool {
-        self.device.is_some_and(|device| most(device) > 1)
+        self.device.is_some_and(|device| device.queues.receiving_max() > 1)
     }
 
     /// Whether a queue both receives and sends.
@@ -66,10 +66,12 @@ impl<'a> Ground<'a> {
         self.device.is_none_or(|device| device.bus.is_some() || !self.interrupts().is_empty())
     }
 
-    /// The interrupts of the device's queues, by queue; empty if they are not known.
+    /// The interrupts of the device's receive queues, by queue; empty if they are not known.
     pub(super) fn interrupts(&self) -> Vec<&'a QueueInterrupt> {
         let all = self.device.into_iter().flat_map(|device| &device.interrupts);
-        let mut of_queues: Vec<&QueueInterrupt> = all.filter(|one| one.queue.is_some()).collect();
+        let receives = |one: &&QueueInterrupt| matches!(one.direction, Direction::Receive | Direction::Both);
+        let mut of_queues: Vec<&QueueInterrupt> =
+            all.filter(|one| one.queue.is_some()).filter(receives).collect();
         of_queues.sort_by_key(|one| one.queue);
         of_queues
     }
@@ -82,26 +84,19 @@ impl<'a> Ground<'a> {
     /// The core that takes all interrupts of the device's queues, if they all go to one.
     pub(super) fn only_receiver(&self) -> Option<u32> {
         let interrupts = self.interrupts();
-        let cpus = cpus_of(interrupts.first()?);
-        let [only] = cpus else { return None };
-        interrupts.iter().all(|one| cpus_of(one) == cpus).then_some(*only)
+        let takers = interrupts.first()?.takers();
+        let [only] = takers else { return None };
+        interrupts.iter().all(|one| one.takers() == takers).then_some(*only)
     }
 }
 
-/// The cores that an interrupt really goes to, if the kernel reports them; otherwise those that it may go to.
-pub(super) fn cpus_of(interrupt: &QueueInterrupt) -> &[u32] {
-    if interrupt.effective.is_empty() { &interrupt.cpus } else { &interrupt.effective }
-}
-
-fn most(device: &DeviceSetup) -> u32 {
-    if device.queues.combined_max > 0 { device.queues.combined_max } else { device.queues.rx_max }
-}
-
-/// The fastest device on a bus, of equals the one that carries the default route, then the first. Without a device on a
-/// bus, the only one beside loopback.
+/// The fastest device on a bus that is up, of equals the one that carries the default route, then the first. Without
+/// a device on a bus, the only one beside loopback.
 fn usual_device(setup: &HostSetup) -> Option<&DeviceSetup> {
     let on_bus = setup.devices.iter().filter(|device| device.bus.is_some());
-    let best = on_bus.rev().max_by_key(|device| (device.speed_mbps, device.carries_default_route));
+    let best = on_bus.rev().max_by_key(|device| {
+        (device.is_up, device.speed_mbps, device.carries_default_route)
+    });
     best.or_else(|| {
         let mut others = setup.devices.iter().filter(|device| device.name != "lo");
         others.next().filter(|_| others.next().is_none())

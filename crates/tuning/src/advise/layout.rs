@@ -10,13 +10,13 @@ pub struct Layout {
     pub kind: Kind,
     /// Receive queues of the device.
     pub queues: u32,
-    /// Further numbers of queues that are worth a trial, ascending. No rule gives the best number: CZ.NIC found 48 queues
-    /// best for 128 threads.
+    /// Further numbers of queues that are worth a trial, ascending. No rule gives the best number: CZ.NIC found 48
+    /// queues best for 128 threads.
     pub queues_to_try: Vec<u32>,
     /// The cores that take packets through the network stack, ascending.
     pub queue_cpus: Vec<u32>,
-    /// The cores that take the interrupts of the queues, ascending. The queues take turns over them. Empty if the device has
-    /// no interrupts.
+    /// The cores that take the interrupts of the queues, ascending. The queues take turns over them. Empty if the
+    /// device has no interrupts.
     pub interrupt_cpus: Vec<u32>,
     /// Whether receive packet steering (RPS) spreads the packets of every queue over `queue_cpus`.
     pub is_steered: bool,

@@ -1,6 +1,6 @@
 //! What a layout changes on a device, in the order in which it must be set.
 
-use super::ground::{Ground, cpus_of};
+use super::ground::Ground;
 use super::layout::Layout;
 use super::value::{self, Change};
 
@@ -48,7 +48,7 @@ impl Moves {
 fn are_interrupts_on(ground: &Ground<'_>, cpus: &[u32]) -> bool {
     let interrupts = ground.interrupts();
     let mut pairs = interrupts.iter().zip(cpus.iter().cycle());
-    !interrupts.is_empty() && pairs.all(|(interrupt, cpu)| cpus_of(interrupt) == [*cpu])
+    !interrupts.is_empty() && pairs.all(|(interrupt, cpu)| interrupt.takers() == [*cpu])
 }
 
 /// XPS of every queue that has workers, if one of them is not so yet. A single queue needs none.

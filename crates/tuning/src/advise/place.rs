@@ -45,8 +45,8 @@ pub(super) fn sorted(cpus: &[u32]) -> Vec<u32> {
     sorted
 }
 
-/// Each core receives what it answers. If more workers are wanted than the device's node has physical cores, their second
-/// threads follow, then the other nodes.
+/// Each core receives what it answers. If more workers are wanted than the device's node has physical cores, their
+/// second threads follow, then the other nodes.
 pub(super) fn together(ground: &Ground<'_>, wanted: &Wanted) -> Placed {
     let here = housekeeping_last(&ground.here());
     let mut cpus = by_thread(&here);
@@ -76,7 +76,8 @@ pub(super) fn split(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
     Some(Placed { kind: Kind::Split, receivers, workers })
 }
 
-/// The second thread of each core receives what the first answers. `None` if fewer cores than workers have two threads.
+/// The second thread of each core receives what the first answers. `None` if fewer cores than workers have two
+/// threads.
 pub(super) fn siblings(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
     let here = housekeeping_last(&ground.here());
     let pairs = here.iter().filter_map(|core| match core.threads[..] {
@@ -93,8 +94,8 @@ pub(super) fn siblings(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
     Some(Placed { kind: Kind::Siblings, receivers, workers })
 }
 
-/// Cores of the device's node receive; its other cores and those of the other nodes answer. `None` without another node,
-/// if one node carries the rate (`first_qps` is what it carries), or if receiving costs more than answering.
+/// Cores of the device's node receive; its other cores and those of the other nodes answer. `None` without another
+/// node, if one node carries the rate (`first_qps` is what it carries), or if receiving costs more than answering.
 pub(super) fn second_node(ground: &Ground<'_>, wanted: &Wanted, first_qps: f64) -> Option<Placed> {
     let (here, beyond) = (ground.here(), ground.beyond());
     let is_needed = match wanted.costs {
@@ -132,7 +133,8 @@ pub(super) fn neighbours(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed>
     Some(Placed { kind: Kind::Neighbours, receivers: vec![cpu], workers })
 }
 
-/// How many of a node's `cores` receive; at least one, and one less than all. `further` cores of other nodes answer, too.
+/// How many of a node's `cores` receive; at least one, and one less than all. `further` cores of other nodes answer,
+/// too.
 fn receivers(cores: usize, further: f64, wanted: &Wanted) -> usize {
     let most = cores - 1;
     let count = match (wanted.costs, wanted.rate_qps) {

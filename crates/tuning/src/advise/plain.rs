@@ -1,9 +1,10 @@
 //! A change of a setting as the commands that people would type.
 
-use kqps_host::setup::HostSetup;
+use kqps_host::setup::{Direction, HostSetup};
+use kqps_observation::cpu_list;
 
-/// The shell commands for a change: `channels.eth0` and `combined=8` are `ethtool -L eth0 combined 8`. A line that begins
-/// with `#` says what no command does. Empty for a setting that advice never changes.
+/// The shell commands for a change: `channels.eth0` and `combined=8` are `ethtool -L eth0 combined 8`. A line that
+/// begins with `#` says what no command does. Empty for a setting that advice never changes.
 pub fn plain(setup: &HostSetup, setting: &str, value: &str) -> Vec<String> {
     let Some((kind, rest)) = setting.split_once('.') else { return without_device(setting, value) };
     // The last word of some settings belongs to the device; a device's name may have dots as well.
@@ -45,11 +46,12 @@ fn without_device(setting: &str, value: &str) -> Vec<String> {
 }
 
 fn interrupts(setup: &HostSetup, device: &str, value: &str) -> Vec<String> {
-    let cpus = kqps_observation::cpu_list::parse(value).unwrap_or_default();
-    let device = setup.devices.iter().find(|one| one.name == device);
+    let cpus = cpu_list::parse(value).unwrap_or_default();
+    let device = setup.device(device);
     let mut of_queues: Vec<(u32, u32)> = device
         .into_iter()
         .flat_map(|device| &device.interrupts)
+        .filter(|one| matches!(one.direction, Direction::Receive | Direction::Both))
         .filter_map(|one| Some((one.queue?, one.irq)))
         .collect();
     of_queues.sort_unstable();
@@ -59,7 +61,7 @@ fn interrupts(setup: &HostSetup, device: &str, value: &str) -> Vec<String> {
 
 /// A list of cores as the kernel's masks of 32 bits, the highest first: `0-3,32` is `1,0000000f`.
 fn mask(list: &str) -> String {
-    let cpus = kqps_observation::cpu_list::parse(list).unwrap_or_default();
+    let cpus = cpu_list::parse(list).unwrap_or_default();
     let words = cpus.iter().max().map_or(0, |cpu| cpu / 32) as usize + 1;
     let mut mask = vec![0_u32; words];
     for cpu in cpus {

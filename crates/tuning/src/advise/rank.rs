@@ -4,8 +4,8 @@ use super::ground::Ground;
 use super::layout::{Kind, Layout};
 use super::place::Wanted;
 
-/// On a node with at most this many logical cores, or with a queue for each core, receiving and answering together come
-/// first, unless costs are known (the rule of Seastar's perftune).
+/// On a node with at most this many logical cores, or with a queue for each core, receiving and answering together
+/// come first, unless costs are known (the rule of Seastar's perftune).
 const FEW_THREADS: usize = 4;
 
 /// Puts the most promising layout first: by rate, of equals the one with fewer cores. Without rates, by rules.

@@ -21,7 +21,8 @@ pub(super) fn irqbalance(irqs: &[u32]) -> Change {
     ("irqbalance".into(), cpu_list::write(irqs))
 }
 
-/// The cores over which receive packet steering (RPS) spreads the packets of every queue. An empty list switches it off.
+/// The cores over which receive packet steering (RPS) spreads the packets of every queue. An empty list switches it
+/// off.
 pub(super) fn steering(device: &str, cpus: &[u32]) -> Change {
     (format!("rps.{device}"), cpu_list::write(cpus))
 }

@@ -12,8 +12,8 @@ pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
     let (queue_cpus, worker_cpus) = (cpu_list::write(&layout.queue_cpus), cpu_list::write(&layout.worker_cpus));
     let mut reason = match layout.kind {
         Kind::Together => format!(
-            "Each of the cores {worker_cpus} receives packets and answers them. No packet moves to another core's cache if \
-             each worker has a socket of its own and a queue of its own."
+            "Each of the cores {worker_cpus} receives packets and answers them. No packet moves to another core's \
+             cache if each worker has a socket of its own and a queue of its own."
         ),
         Kind::Split => format!(
             "Cores {queue_cpus} receive and cores {worker_cpus} answer. A busy server does not keep packets from being \
@@ -51,20 +51,20 @@ pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
 pub(super) fn source(kind: Kind) -> &'static str {
     match kind {
         Kind::Together => {
-            "perftune, for few threads or a queue for each; CZ.NIC, 2019 (knot-epic): 48 queues for 128 threads, later 64 \
-             for 64 cores and 192 for 256 threads"
+            "perftune, for few threads or a queue for each; CZ.NIC, 2019 (knot-epic): 48 queues for 128 threads, \
+             later 64 for 64 cores and 192 for 256 threads"
         }
         Kind::Split => {
-            "Microsoft, Windows Server 2012 R2 (windows-mix): receive queues on physical cores of the server's node, no \
-             receive core at 100 %, 4 are enough beyond 150 kq/s"
+            "Microsoft, Windows Server 2012 R2 (windows-mix): receive queues on physical cores of the server's node, \
+             no receive core at 100 %, 4 are enough beyond 150 kq/s"
         }
         Kind::Siblings => "kqps: two threads of a core do 1.2 to 1.4 times the work of one (docs/SCALE.md)",
         Kind::SecondNode => {
-            "CZ.NIC, 2019 (knot-epic), with all threads of both sockets; ES.net: the wrong socket is up to twice as slow"
+            "CZ.NIC (knot-epic), with the threads of both sockets; ES.net: the wrong socket is up to twice as slow"
         }
         Kind::Neighbours => {
-            "ISC, 2015 (isc-echo): the interrupts' core and its L2 neighbour, 45 to 65 % above most pairs; three and four \
-             cores were no better, or much slower"
+            "ISC, 2015 (isc-echo): the interrupts' core and its L2 neighbour, 45 to 65 % above most pairs; three and \
+             four cores were no better, or much slower"
         }
     }
 }
@@ -73,14 +73,14 @@ pub(super) fn source(kind: Kind) -> &'static str {
 pub(super) fn cost(kind: Kind) -> &'static str {
     match kind {
         Kind::Together => {
-            "Receiving goes first: at full load a core receives what it has no time to answer. Flows spread by a hash, so \
-             some cores are full before others."
+            "Receiving goes first: at full load a core receives what it has no time to answer. Flows spread by a \
+             hash, so some cores are full before others."
         }
         Kind::Split => "The cores that receive answer nothing. If they are too many, workers are missing.",
         Kind::Siblings => "Both threads share one core's units: each is slower than a core of its own.",
         Kind::SecondNode => {
-            "Packets and answers of the other nodes cross the link between sockets. A worker there may be half as fast, \
-             and its latency is higher."
+            "Packets and answers of the other nodes cross the link between sockets. A worker there may be half as \
+             fast, and its latency is higher."
         }
         Kind::Neighbours => "One core receives everything: its rate is the limit.",
     }
