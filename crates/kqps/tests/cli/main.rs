@@ -13,6 +13,7 @@ mod failing;
 mod find;
 mod front;
 mod host;
+mod host_advise;
 mod load;
 mod nonsense;
 mod outside;

@@ -94,9 +94,9 @@ impl<'a> Ground<'a> {
 /// a device on a bus, the only one beside loopback.
 fn usual_device(setup: &HostSetup) -> Option<&DeviceSetup> {
     let on_bus = setup.devices.iter().filter(|device| device.bus.is_some());
-    let best = on_bus.rev().max_by_key(|device| {
-        (device.is_up, device.speed_mbps, device.carries_default_route)
-    });
+    let promise = |device: &&DeviceSetup| (device.is_up, device.speed_mbps, device.carries_default_route);
+    // Of equals the last is returned.
+    let best = on_bus.rev().max_by_key(promise);
     best.or_else(|| {
         let mut others = setup.devices.iter().filter(|device| device.name != "lo");
         others.next().filter(|_| others.next().is_none())

@@ -54,8 +54,7 @@ fn idle_states(ground: &Ground<'_>) -> Option<Piece> {
 }
 
 fn numa_balancing(ground: &Ground<'_>) -> Option<Piece> {
-    let value = ground.setup.sysctls.get("kernel.numa_balancing")?;
-    let is_on = value.trim() != "0" && !ground.beyond().is_empty();
+    let is_on = number(ground, "kernel.numa_balancing")? > 0 && !ground.beyond().is_empty();
     is_on.then(|| {
         Piece::of(
             vec![value::sysctl("kernel.numa_balancing", 0)],

@@ -129,9 +129,8 @@ fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
 fn rss_fields(ground: &Ground<'_>) -> Option<Piece> {
     let device = ground.device.filter(|_| ground.queues_most() > 1)?;
     let rss = device.rss.as_ref()?;
-    let families = [("udp4", &rss.fields_udp4), ("udp6", &rss.fields_udp6)];
-    let lacks_ports = |fields: &Option<String>| fields.as_ref().is_some_and(|fields| fields != "sdfn");
-    let lacking = families.into_iter().filter(|(_, fields)| lacks_ports(fields));
+    let families = [("udp4", rss.fields_udp4.as_deref()), ("udp6", rss.fields_udp6.as_deref())];
+    let lacking = families.into_iter().filter(|(_, fields)| fields.is_some_and(|fields| fields != "sdfn"));
     let changes: Vec<Change> = lacking.map(|(family, _)| value::rss_fields(&device.name, family)).collect();
     if changes.is_empty() {
         return None;

@@ -16,19 +16,19 @@ pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
              cache if each worker has a socket of its own and a queue of its own."
         ),
         Kind::Split => format!(
-            "Cores {queue_cpus} receive and cores {worker_cpus} answer. A busy server does not keep packets from being \
-             taken from the device."
+            "Cores {queue_cpus} receive and cores {worker_cpus} answer. A busy server does not keep the device's \
+             packets waiting."
         ),
         Kind::Siblings => format!(
             "Threads {queue_cpus} receive and their sibling threads {worker_cpus} answer. Both share all caches, and \
              neither waits for the other to be scheduled."
         ),
         Kind::SecondNode => format!(
-            "Cores {queue_cpus} of the device's node receive; cores {worker_cpus} of all nodes answer. Answering costs \
-             more than receiving, or the workers are more than the node's cores."
+            "Cores {queue_cpus} of the device's node receive; cores {worker_cpus} of all nodes answer. Answering \
+             costs more than receiving, or the workers are more than the node's cores."
         ),
         Kind::Neighbours => format!(
-            "Core {queue_cpus} receives, and cores {worker_cpus} answer from the cache into which it wrote the packets."
+            "Core {queue_cpus} receives, and cores {worker_cpus} answer from the cache that holds the packets."
         ),
     };
     if layout.is_steered && layout.interrupt_cpus.is_empty() {
