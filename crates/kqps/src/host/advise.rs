@@ -4,6 +4,7 @@
 mod measured;
 mod words;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -128,7 +129,7 @@ fn ask(args: &Args, measured: Option<&Measured>) -> anyhow::Result<Ask> {
 fn commands(setup: &HostSetup, advice: &Advice) -> String {
     let mut text = String::new();
     for piece in &advice.pieces {
-        text += &format!("# {}\n", piece.reason);
+        let _ = writeln!(text, "# {}", piece.reason);
         for (setting, value) in &piece.changes {
             text.extend(plain(setup, setting, value).into_iter().map(|line| line + "\n"));
         }

@@ -53,8 +53,8 @@ fn a_subject_with_one_socket_has_the_layout_for_it() {
 
 #[test]
 fn what_is_not_there_is_one_sentence() {
-    let cases = [
-        (&["--device", "no-such-device"][..], "no device is called `no-such-device`"),
+    let cases: [(&[&str], &str); 4] = [
+        (&["--device", "no-such-device"], "no device is called `no-such-device`"),
         (&["--for", "nds"], "did you mean `nsd`?"),
         (&["--run", "/no/such/folder"], "expected the folder of a run"),
         (&["--workers", "0"], "expected a whole number from 1"),

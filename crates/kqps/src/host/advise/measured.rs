@@ -73,19 +73,15 @@ fn cells_of(run: &Run, subject: Option<&str>) -> anyhow::Result<Vec<usize>> {
             _ => Err(bad_input(format!("the run has several subjects; name one: --for {}", names.join(" or ")))),
         };
     };
-    let numbers = |is_it: fn(&Cell, &str) -> bool| -> Vec<usize> {
-        let its = of_subjects.iter().filter(|(_, cell)| is_it(cell, subject));
-        its.map(|(number, _)| *number).collect()
+    let numbers = |is_it: &dyn Fn(&Cell) -> bool| -> Vec<usize> {
+        of_subjects.iter().filter(|(_, cell)| is_it(cell)).map(|(number, _)| *number).collect()
     };
-    // A cell of exactly these words, or else all cells of the subject.
-    let of_name = numbers(|cell, subject| cell.name == subject);
-    let first_word = |subject: &str| subject.split_whitespace().next().map(str::to_owned);
-    let found = if of_name.is_empty() {
-        let its = of_subjects.iter().filter(|(_, cell)| Some(&cell.subject) == first_word(subject).as_ref());
-        its.map(|(number, _)| *number).collect()
-    } else {
-        of_name
-    };
+    // The cell of exactly these words, or else all cells of the subject.
+    let mut found = numbers(&|cell| cell.name == subject);
+    if found.is_empty() {
+        let first = subject.split_whitespace().next();
+        found = numbers(&|cell| Some(cell.subject.as_str()) == first);
+    }
     if found.is_empty() {
         return Err(bad_input(format!("the run has no subject `{subject}` (it has {})", names.join(", "))));
     }

@@ -24,7 +24,7 @@ pub(super) fn of(setup: &HostSetup, advice: &Advice) -> String {
         sections.push(explained.collect::<String>().trim_end().into());
     }
     sections.push(pieces(&advice.pieces).trim_end().into());
-    sections.push(next(advice).trim_end().into());
+    sections.extend(next(advice).map(|text| text.trim_end().into()));
     if !advice.notes.is_empty() {
         let notes = advice.notes.iter().map(|note| wrapped("- ", note));
         sections.push(format!("Notes:\n{}", notes.collect::<String>().trim_end()));
@@ -107,14 +107,14 @@ fn assignments(changes: &[(String, String)]) -> String {
 }
 
 /// The command that pins the server, and those that try, apply and undo the advice.
-fn next(advice: &Advice) -> String {
+fn next(advice: &Advice) -> Option<String> {
     let mut text: String = pinned(advice).map(|line| line + "\n").collect();
     if !advice.pieces.is_empty() {
         text += "To measure a setting: kqps host try SETTING=VALUE\n\
                  To set everything:    kqps host advise --json >advice.json && kqps host apply --from advice.json\n\
                  To take it back:      kqps host undo\n";
     }
-    text
+    (!text.is_empty()).then_some(text)
 }
 
 /// The cores on which the server must be started for the first layout.
