@@ -47,6 +47,8 @@ fn made(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed) -> Layout {
     let queues = match kind {
         // All queues go to one core, and stay as many as they are.
         Kind::Neighbours => ground.queues(),
+        // Packets are steered, and fewer or more queues change nothing.
+        _ if !ground.has_interrupts() => ground.queues(),
         _ if ground.device.is_none() || ground.can_set_queues() => receivers.len().min(ground.queues_most()),
         _ => ground.queues(),
     };
@@ -79,13 +81,15 @@ fn made(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed) -> Layout {
 
 /// Whether the queues of a device with interrupts are too few for the cores that could receive.
 fn is_steering_needed(wanted: &Wanted, placed: &Placed, queues: usize) -> bool {
-    let Placed { receivers, workers, .. } = placed;
+    let Placed { kind, receivers, workers } = placed;
     if queues >= receivers.len() {
         return false;
     }
     match wanted.costs {
         Some(costs) => {
-            let most_qps = workers.len() as f64 / (costs.softirq_s + costs.server_s);
+            let receives_too = matches!(kind, Kind::Together);
+            let query_s = costs.server_s + if receives_too { costs.softirq_s } else { 0.0 };
+            let most_qps = workers.len() as f64 / query_s;
             let rate_qps = wanted.rate_qps.unwrap_or(most_qps);
             costs.receive_busy(rate_qps, queues) > RECEIVE_BUSY_MOST
         }
@@ -96,7 +100,8 @@ fn is_steering_needed(wanted: &Wanted, placed: &Placed, queues: usize) -> bool {
 /// The number of receivers of a split, a quarter and a half of the workers, all workers, and the most that the device
 /// has.
 fn queues_to_try(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed, queues: usize) -> Vec<u32> {
-    let is_search = matches!(placed.kind, Kind::Together | Kind::SecondNode) && ground.can_set_queues();
+    let is_kind = matches!(placed.kind, Kind::Together | Kind::SecondNode);
+    let is_search = is_kind && ground.can_set_queues() && ground.has_interrupts();
     let mut all = vec![queues];
     if is_search {
         let workers = placed.workers.len();

@@ -43,17 +43,17 @@ pub(super) fn notes(ground: &Ground<'_>, ask: &Ask, layouts: &[Layout], pieces: 
 
 fn device(ground: &Ground<'_>, ask: &Ask) -> Option<String> {
     let names: Vec<&str> = ground.setup.devices.iter().map(|device| device.name.as_str()).collect();
-    let names = names.join(", ");
+    let known = if names.is_empty() { String::new() } else { format!(" (known: {})", names.join(", ")) };
     match (ground.device, &ask.device) {
         (Some(_), Some(_)) => None,
         (Some(device), None) => Some(format!(
             "The advice is for {}. Name the device with --device if another one carries the queries.",
             device.name
         )),
-        (None, Some(name)) => Some(format!("There is no device {name} (known: {names}).")),
-        (None, None) => Some(format!(
-            "Which device carries the queries is not known: name it with --device (known: {names})."
-        )),
+        (None, Some(name)) => Some(format!("There is no device {name}{known}.")),
+        (None, None) => {
+            Some(format!("Which device carries the queries is not known: name it with --device{known}."))
+        }
     }
 }
 

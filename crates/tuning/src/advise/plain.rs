@@ -55,6 +55,9 @@ fn interrupts(setup: &HostSetup, device: &str, value: &str) -> Vec<String> {
         .filter_map(|one| Some((one.queue?, one.irq)))
         .collect();
     of_queues.sort_unstable();
+    if of_queues.is_empty() {
+        return vec!["# The interrupts of the queues are not known: see /proc/interrupts.".into()];
+    }
     let pairs = of_queues.iter().zip(cpus.iter().cycle());
     pairs.map(|((_, irq), cpu)| format!("echo {cpu} >/proc/irq/{irq}/smp_affinity_list")).collect()
 }

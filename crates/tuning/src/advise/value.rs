@@ -48,7 +48,7 @@ pub(super) fn rings(device: &str, rx: u32, tx: u32) -> Change {
 }
 
 /// A setting of the kernel.
-pub(super) fn sysctl(name: &str, value: impl ToString) -> Change {
+pub(super) fn sysctl(name: &str, value: u64) -> Change {
     (format!("sysctl.{name}"), value.to_string())
 }
 

@@ -1,4 +1,5 @@
-//! The machines of the five studies, as far as the publications describe them. What they leave out is assumed, and marked.
+//! The machines of the five studies, as far as the publications describe them. What they leave out is assumed, and
+//! marked.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -70,8 +71,8 @@ pub(crate) fn card(driver: &str, node: Option<u32>, queues: u32, most: u32, core
     }
 }
 
-/// Logical cores `0..physical`, then their second threads. Physical cores that share a last-level cache are neighbours, and
-/// so are those of a node.
+/// Logical cores `0..physical`, then their second threads. Physical cores that share a last-level cache are
+/// neighbours, and so are those of a node.
 pub(crate) fn cores(physical: u32, threads: u32, per_node: u32, per_cache: u32) -> Vec<CoreFacts> {
     let threads_of = |cores: Range<u32>| -> Vec<u32> {
         let thread = |thread: u32| cores.clone().map(move |core| thread * physical + core);
@@ -96,8 +97,8 @@ pub(crate) fn cores(physical: u32, threads: u32, per_node: u32, per_cache: u32) 
     (0..physical * threads).map(facts).collect()
 }
 
-/// ISC, 2015: two Xeon X5355, as Linux numbers their cores: packages take turns, and cores 0 and 2, 1 and 3, 4 and 6, 5 and
-/// 7 share an L2. One node. The card had 8 receive queues; here each has its core.
+/// ISC, 2015: two Xeon X5355, as Linux numbers their cores: packages take turns, and cores 0 and 2, 1 and 3, 4 and 6,
+/// 5 and 7 share an L2. One node. The card had 8 receive queues; here each has its core.
 pub(crate) fn x5355() -> Rig {
     let facts = |cpu: u32| {
         let pair = vec![cpu & !2, cpu | 2];
@@ -132,7 +133,8 @@ pub(crate) fn twenty_cores() -> Rig {
     Rig::new(card("ixgbe", Some(0), 8, 16, |queue| queue), cores(20, 1, 10, 10))
 }
 
-/// CZ.NIC, 2019: 128 threads. Assumed: one EPYC of 64 cores, four of which share an L3, and a card with 64 queues at most.
+/// CZ.NIC, 2019: 128 threads. Assumed: one EPYC of 64 cores, four of which share an L3, and a card with 64 queues at
+/// most.
 pub(crate) fn epyc_128() -> Rig {
     Rig::new(card("i40e", Some(0), 64, 64, |queue| queue), cores(64, 2, 64, 4))
 }

@@ -4,14 +4,14 @@ use kqps_tuning::advise::{Ask, Kind};
 
 use crate::rigs::{epyc_128, epyc_256, four_cores, four_slow_cores, layout, twenty_cores};
 
-/// Microsoft published 260 kq/s, and that 4 receive queues are enough beyond 150 kq/s. The time of a packet and of an answer
-/// are assumed: 12 µs is the longest with which 4 cores take 260 kq/s at 80 %.
+/// Microsoft published 260 kq/s, 300 kq/s with spread source addresses, and that 4 receive queues are enough beyond
+/// 150 kq/s. The time of a packet and of an answer are assumed: with 10.6 µs, 4 cores take 300 kq/s at 80 %.
 fn windows(rate_qps: f64) -> Ask {
     Ask {
         workers: Some(8),
         rate_qps: Some(rate_qps),
-        softirq_s_per_packet: Some(12e-6),
-        server_s_per_answer: Some(20e-6),
+        softirq_s_per_packet: Some(10e-6),
+        server_s_per_answer: Some(22e-6),
         ..Ask::default()
     }
 }
@@ -59,15 +59,22 @@ fn four_receive_cores_of_the_servers_node_are_enough_on_twenty_cores() {
     assert!(split.receive_busy.unwrap() <= 0.8, "no receive core is at 100 %");
     assert_eq!(advice.layouts[0].kind, Kind::Split);
     assert!(split.rate_qps.unwrap() >= 260_000.0);
-    // Its 8 threads and 4 queues do not fit in one node: the second one takes the rest.
-    let second = layout(&advice, Kind::SecondNode);
-    assert_eq!(second.worker_cpus, [0, 1, 2, 3, 4, 5, 10, 11]);
-    assert_eq!(second.queue_cpus, split.queue_cpus);
+    assert!(advice.layouts.iter().all(|layout| layout.kind != Kind::SecondNode), "one node carries it");
     for rate_qps in [50_000.0, 100_000.0, 150_000.0, 200_000.0] {
         let advice = twenty_cores().advice(&windows(rate_qps));
         let split = layout(&advice, Kind::Split);
         assert!(split.queues <= 4 && split.receive_busy.unwrap() <= 0.8, "{rate_qps}: {split:?}");
     }
+}
+
+#[test]
+fn the_second_node_is_for_what_the_first_cannot_answer() {
+    // The 8 threads and 4 queues do not fit in one node.
+    let advice = twenty_cores().advice(&windows(300_000.0));
+    let second = layout(&advice, Kind::SecondNode);
+    assert_eq!((&*second.queue_cpus, second.rate_qps.unwrap() >= 300_000.0), (&[6, 7, 8, 9][..], true));
+    assert_eq!(second.worker_cpus, [0, 1, 2, 3, 4, 5, 10, 11]);
+    assert_eq!(advice.layouts[0].kind, Kind::SecondNode);
 }
 
 #[test]
@@ -103,7 +110,7 @@ fn sixty_four_cores_have_64_queues() {
     assert_eq!((first.kind, first.queues, first.worker_cpus.len()), (Kind::Together, 64, 64));
     assert!(first.queues_to_try.contains(&64));
     // All of them are so already: only the workers must be pinned.
-    assert_eq!(first.changes, []);
+    assert!(first.changes.is_empty(), "{:?}", first.changes);
 }
 
 #[test]
@@ -124,8 +131,8 @@ fn the_node_is_that_of_the_device() {
     rig.device().numa_node = Some(1);
     let advice = rig.advice(&Ask::default());
     for layout in advice.layouts.iter().filter(|layout| layout.kind != Kind::SecondNode) {
-        let used = layout.queue_cpus.iter().chain(&layout.worker_cpus);
-        assert!(used.into_iter().all(|cpu| (64..128).contains(&(cpu % 128))), "{layout:?}");
+        let mut used = layout.queue_cpus.iter().chain(&layout.worker_cpus);
+        assert!(used.all(|cpu| (64..128).contains(&(cpu % 128))), "{layout:?}");
     }
 }
 

@@ -8,8 +8,8 @@ use kqps_observation::{Cell, Run, Store, Trial};
 
 use crate::exit::bad_input;
 
-/// Trials that answered less than this share of the best are left out: at low load a packet takes longer, since few are
-/// handled at once.
+/// Trials that answered less than this share of the best are left out: at low load a packet takes longer, since few
+/// are handled at once.
 const LOADED: f64 = 0.5;
 
 /// What a run shows of a server.
@@ -151,7 +151,8 @@ mod tests {
     use kqps_observation::subject::SubjectFacts;
     use kqps_observation::{Accounts, RunTrial};
 
-    /// A second in which 100,000 queries were answered. One core spent a fifth of it in softirqs, and the server 0.3 s.
+    /// A second in which 100,000 queries were answered. One core spent a fifth of it in softirqs, and the server 0.3
+    /// s.
     fn trial(answers: u64) -> Trial {
         let subject = SubjectFacts { alive: true, cpu_user_s: 0.1, cpu_system_s: 0.2, ..SubjectFacts::default() };
         let cpu = CpuFacts { softirq: 0.2, ..CpuFacts::default() };
