@@ -12,7 +12,6 @@ mod layout;
 mod moves;
 mod notes;
 mod place;
-mod plain;
 mod rank;
 mod value;
 mod words;
@@ -27,7 +26,6 @@ use ground::Ground;
 use place::Wanted;
 
 pub use layout::{Kind, Layout};
-pub use plain::plain;
 
 /// What is asked, and what is known of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
