@@ -13,7 +13,8 @@ use kqps_host::setup::HostSetup;
 use kqps_host::topology::Topology;
 use kqps_lab::subject::Definition;
 use kqps_observation::factors::name::WORKERS;
-use kqps_tuning::advise::{Advice, Ask, advise, plain};
+use kqps_tuning::advise::{Advice, Ask, advise};
+use kqps_tuning::{Change, Real, Setting, System as _, plain};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         print::json(&print::Versioned::of(&Advised { ask, advice }))?;
     } else if args.plain {
-        print!("{}", commands(&setup, &advice));
+        print!("{}", commands(&advice)?);
     } else {
         print!("{}", words::of(&setup, &advice));
     }
@@ -126,17 +127,24 @@ fn ask(args: &Args, measured: Option<&Measured>) -> anyhow::Result<Ask> {
 }
 
 /// The commands that set the first layout and the rest, each under its reason.
-fn commands(setup: &HostSetup, advice: &Advice) -> String {
+fn commands(advice: &Advice) -> anyhow::Result<String> {
+    let host = Real::host();
     let mut text = String::new();
     for piece in &advice.pieces {
         let _ = writeln!(text, "# {}", piece.reason);
         for (setting, value) in &piece.changes {
-            text.extend(plain(setup, setting, value).into_iter().map(|line| line + "\n"));
+            let change = Change::read(setting, value)?;
+            // A queue that is not there yet has no parts.
+            let parts = host.parts(&change).unwrap_or_else(|_| vec![change.clone()]);
+            text.extend(parts.iter().map(|part| plain::command(part) + "\n"));
+            if matches!(change.setting, Setting::Channels { .. }) {
+                text += "# Queues and interrupts may have other numbers now: ask for the commands again.\n";
+            }
         }
     }
     if advice.pieces.is_empty() {
         text += "# The host is set as the advice has it.\n";
     }
     text.extend(words::pinned(advice).map(|line| format!("# {line}\n")));
-    text
+    Ok(text)
 }

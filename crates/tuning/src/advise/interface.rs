@@ -1,6 +1,7 @@
 //! Pieces of advice on the device: what the first layout changes on it, and what holds for every layout.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use super::Piece;
 use super::ground::Ground;
@@ -17,12 +18,10 @@ const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
 /// since the driver then resets interrupts, RPS, XPS and RSS.
 pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece> {
     let moves = layout.map(|layout| Moves::of(ground, layout)).unwrap_or_default();
-    let irqbalance = if moves.interrupts.is_some() { irqbalance(ground) } else { None };
     let all = [
         moves.queues.map(queues),
         rings(ground),
-        irqbalance,
-        moves.interrupts.map(interrupts),
+        moves.interrupts.map(|change| interrupts(change, ground)),
         moves.steering.map(|change| steering(change, ground)),
         sending(moves.sending),
         rss_table(ground, layout),
@@ -57,33 +56,27 @@ fn rings(ground: &Ground<'_>) -> Option<Piece> {
     Some(Piece { takes_link_down: true, ..piece })
 }
 
-fn irqbalance(ground: &Ground<'_>) -> Option<Piece> {
-    ground.setup.irqbalance?;
-    let mut irqs: Vec<u32> = ground.interrupts().iter().map(|one| one.irq).collect();
-    irqs.sort_unstable();
-    if irqs.is_empty() {
-        return None;
+fn interrupts(change: Change, ground: &Ground<'_>) -> Piece {
+    let mut reason = String::from("The core of a queue's interrupt is the core that receives its packets.");
+    if let Some(pid) = ground.setup.irqbalance {
+        let _ = write!(
+            reason,
+            " irqbalance (process {pid}) would move interrupts to other cores within seconds: apply asks it to leave \
+             these alone. Without kqps, stop it."
+        );
     }
-    Some(Piece::of(
-        vec![value::irqbalance(&irqs)],
-        "irqbalance runs, and would move the interrupts to other cores within seconds.",
-        "Knot DNS: switch it off; irqbalance #202 and #297: it ignored such requests, so look again after 15 s",
-        "Nothing balances these interrupts any more.",
-    ))
-}
-
-fn interrupts(change: Change) -> Piece {
     Piece::of(
         vec![change],
-        "The core of a queue's interrupt is the core that receives its packets.",
-        "ISC, 2015 (isc-echo): less variance, and 45 to 65 % more with the server beside that core",
+        &reason,
+        "ISC, 2015 (isc-echo): less variance, and 45 to 65 % more with the server beside that core; Knot DNS: switch \
+         irqbalance off; it ignored such requests in #202 and #297, so look again after 15 s",
         "A core with interrupts has less time for anything else that runs on it.",
     )
 }
 
 fn steering(change: Change, ground: &Ground<'_>) -> Piece {
     let dear = "Each packet interrupts a second core, and waits in a backlog (net.core.netdev_max_backlog).";
-    let (reason, cost) = match (change.1.is_empty(), ground.has_interrupts()) {
+    let (reason, cost) = match (change.1 == value::NONE, ground.has_interrupts()) {
         (true, _) => (
             "There is a queue for each core that receives. Steering would move each packet to another core.",
             "Few flows, which the device puts on one queue, stay on one core.",

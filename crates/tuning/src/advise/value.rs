@@ -5,6 +5,9 @@ use kqps_observation::cpu_list;
 /// A setting and its value: `channels.eth0`, `combined=8`.
 pub(super) type Change = (String, String);
 
+/// The word for no core.
+pub(super) const NONE: &str = "none";
+
 /// The number of queues of a device.
 pub(super) fn channels(device: &str, is_combined: bool, queues: u32) -> Change {
     let kind = if is_combined { "combined" } else { "rx" };
@@ -16,15 +19,10 @@ pub(super) fn interrupts(device: &str, cpus: &[u32]) -> Change {
     (format!("irqs.{device}"), cpu_list::write(cpus))
 }
 
-/// The interrupts that irqbalance must leave alone, by number.
-pub(super) fn irqbalance(irqs: &[u32]) -> Change {
-    ("irqbalance".into(), cpu_list::write(irqs))
-}
-
-/// The cores over which receive packet steering (RPS) spreads the packets of every queue. An empty list switches it
-/// off.
+/// The cores over which receive packet steering (RPS) spreads the packets of every queue. Without cores it is off.
 pub(super) fn steering(device: &str, cpus: &[u32]) -> Change {
-    (format!("rps.{device}"), cpu_list::write(cpus))
+    let value = if cpus.is_empty() { NONE.into() } else { cpu_list::write(cpus) };
+    (format!("rps.{device}"), value)
 }
 
 /// The cores that send by a queue (XPS).

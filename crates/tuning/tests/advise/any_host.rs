@@ -1,5 +1,6 @@
 //! Rules that hold on every host.
 
+use kqps_tuning::Change;
 use kqps_tuning::advise::{Ask, Layout};
 
 use crate::rigs::{Rig, card, cores};
@@ -68,6 +69,10 @@ fn layouts_use_the_cores_and_queues_that_are_there() {
             assert!(!advice.layouts.is_empty(), "{ask:?}");
             for layout in &advice.layouts {
                 check(&rig, &ask, layout);
+            }
+            let of_layouts = advice.layouts.iter().flat_map(|layout| &layout.changes);
+            for (setting, value) in advice.pieces.iter().flat_map(|piece| &piece.changes).chain(of_layouts) {
+                Change::read(setting, value).unwrap();
             }
             let rates: Vec<f64> = advice.layouts.iter().filter_map(|layout| layout.rate_qps).collect();
             assert!(rates.is_sorted_by(|one, other| one >= other), "{rates:?}");

@@ -34,7 +34,6 @@ fn settings_stand_in_the_order_in_which_they_must_be_applied() {
     let expected = [
         "channels.eth0=combined=4",
         "rings.eth0=rx=4096,tx=512",
-        "irqbalance=40",
         "irqs.eth0=0-3",
         "xps.eth0.0=0",
         "xps.eth0.1=1",
@@ -46,7 +45,9 @@ fn settings_stand_in_the_order_in_which_they_must_be_applied() {
     ];
     assert_eq!(assignments(&advice), expected);
     let down: Vec<bool> = advice.pieces.iter().map(|piece| piece.takes_link_down).collect();
-    assert_eq!(down, [true, true, false, false, false, false, false, false]);
+    assert_eq!(down, [true, true, false, false, false, false, false]);
+    let moved = advice.pieces.iter().find(|piece| piece.changes[0].0 == "irqs.eth0").unwrap();
+    assert!(moved.reason.contains("irqbalance (process 812)"), "{}", moved.reason);
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn a_host_that_is_set_well_is_left_alone() {
 fn steering_is_switched_off_where_there_are_queues_enough() {
     let mut rig = x5355();
     rig.device().rps = [(0, vec![0, 1])].into();
-    assert!(assignments(&rig.advice(&Ask::default())).contains(&"rps.eth0=".to_owned()));
+    assert!(assignments(&rig.advice(&Ask::default())).contains(&"rps.eth0=none".to_owned()));
 }
 
 #[test]
@@ -149,6 +150,17 @@ fn the_device_is_the_fastest_one_that_is_up_or_the_one_that_is_named() {
     assert_eq!(device(Some("eth2")).0.as_deref(), Some("eth2"));
     let (none, notes) = device(Some("eth9"));
     assert!(none.is_none() && notes.contains("There is no device eth9 (known: eth0, eth1, eth2)"), "{notes}");
+}
+
+#[test]
+fn settings_that_are_to_be_measured_have_names_and_values_that_can_be_applied() {
+    let advice = untuned().advice(&Ask::default());
+    let words = advice.notes.iter().filter_map(|note| note.split("kqps host try ").nth(1));
+    let words: Vec<&str> = words.collect();
+    assert_eq!(words.len(), 3);
+    for word in words {
+        word.parse::<kqps_tuning::Change>().unwrap();
+    }
 }
 
 #[test]

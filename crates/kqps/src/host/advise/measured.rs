@@ -52,8 +52,8 @@ pub(super) fn read(folder: &Path, subject: Option<&str>) -> anyhow::Result<Measu
     let cells = cells_of(&run, subject)?;
     of(&run, &cells).ok_or_else(|| {
         bad_input(format!(
-            "{}: no trial shows the time of a packet and of an answer. Both are known if kqps watched the server, and if \
-             its host counts the time of softirqs",
+            "{}: no trial shows the time of a packet and of an answer. Both are known if kqps watched the server, and \
+             if its host counts the time of softirqs",
             folder.display()
         ))
     })
@@ -151,8 +151,8 @@ mod tests {
     use kqps_observation::subject::SubjectFacts;
     use kqps_observation::{Accounts, RunTrial};
 
-    /// A second in which 100,000 queries were answered. One core spent a fifth of it in softirqs, and the server 0.3
-    /// s.
+    /// A second in which 100,000 queries were answered. One core spent a fifth of it in softirqs, and the server
+    /// 0.3 s.
     fn trial(answers: u64) -> Trial {
         let subject = SubjectFacts { alive: true, cpu_user_s: 0.1, cpu_system_s: 0.2, ..SubjectFacts::default() };
         let cpu = CpuFacts { softirq: 0.2, ..CpuFacts::default() };
