@@ -20,6 +20,7 @@ const WRITE: &str = "KQPS_WRITE_SCHEMAS";
 /// The name of each file, and its schema.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
+        ("advice", of::<Versioned<'_, host::Advised>>()),
         ("comparison", of::<compare::PrintedComparison<'_>>()),
         ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),

@@ -14,6 +14,7 @@ mod failing;
 mod find;
 mod front;
 mod host;
+mod host_advise;
 mod hosts;
 mod load;
 mod nonsense;

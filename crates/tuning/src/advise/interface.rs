@@ -1,0 +1,137 @@
+//! Pieces of advice on the device: what the first layout changes on it, and what holds for every layout.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::Piece;
+use super::ground::Ground;
+use super::layout::Layout;
+use super::moves::Moves;
+use super::value::{self, Change};
+
+/// Entries of a ring that hold a burst. Knot DNS recommends as many.
+const RING: u32 = 4096;
+
+const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
+
+/// All pieces, in the order in which they must be applied. The number of queues and the rings come before the rest,
+/// since the driver then resets interrupts, RPS, XPS and RSS.
+pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece> {
+    let moves = layout.map(|layout| Moves::of(ground, layout)).unwrap_or_default();
+    let all = [
+        moves.queues.map(queues),
+        rings(ground),
+        moves.interrupts.map(|change| interrupts(change, ground)),
+        moves.steering.map(|change| steering(change, ground)),
+        sending(moves.sending),
+        rss_table(ground, layout),
+        rss_fields(ground),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn queues(change: Change) -> Piece {
+    let piece = Piece::of(
+        vec![change],
+        "Each core that receives takes packets from a queue of its own. Further queues would share cores.",
+        &format!("{SCALING}; CZ.NIC, 2019 (knot-epic): the rate depends on their number"),
+        "The link goes down for some seconds, and the driver resets interrupts, RSS and XPS.",
+    );
+    Piece { takes_link_down: true, ..piece }
+}
+
+fn rings(ground: &Ground<'_>) -> Option<Piece> {
+    let device = ground.device?;
+    let rings = device.rings.as_ref()?;
+    let (rx, tx) = (rings.rx.max(rings.rx_max.min(RING)), rings.tx.max(rings.tx_max.min(RING)));
+    if (rx, tx) == (rings.rx, rings.tx) {
+        return None;
+    }
+    let piece = Piece::of(
+        vec![value::rings(&device.name, rx, tx)],
+        "A longer ring holds a burst that comes while its core is busy.",
+        "Knot DNS: 4096; Microsoft, Windows Server 2012 R2 (windows-mix): receive buffers at maximum",
+        "The link goes down for a moment. It does not raise the rate, and a burst in a long ring leaves the cache.",
+    );
+    Some(Piece { takes_link_down: true, ..piece })
+}
+
+fn interrupts(change: Change, ground: &Ground<'_>) -> Piece {
+    let mut reason = String::from("The core of a queue's interrupt is the core that receives its packets.");
+    if let Some(pid) = ground.setup.irqbalance {
+        let _ = write!(
+            reason,
+            " irqbalance (process {pid}) would move interrupts to other cores within seconds: apply asks it to leave \
+             these alone. Without kqps, stop it."
+        );
+    }
+    Piece::of(
+        vec![change],
+        &reason,
+        "ISC, 2015 (isc-echo): less variance, and 45 to 65 % more with the server beside that core; Knot DNS: switch \
+         irqbalance off; it ignored such requests in #202 and #297, so look again after 15 s",
+        "A core with interrupts has less time for anything else that runs on it.",
+    )
+}
+
+fn steering(change: Change, ground: &Ground<'_>) -> Piece {
+    let dear = "Each packet interrupts a second core, and waits in a backlog (net.core.netdev_max_backlog).";
+    let (reason, cost) = match (change.1 == value::NONE, ground.has_interrupts()) {
+        (true, _) => (
+            "There is a queue for each core that receives. Steering would move each packet to another core.",
+            "Few flows, which the device puts on one queue, stay on one core.",
+        ),
+        (false, true) => ("The device has fewer queues than there are cores to receive.", dear),
+        (false, false) => {
+            ("The device has no interrupts: steering is the only way to choose the cores that receive.", dear)
+        }
+    };
+    let source = format!("{SCALING}, RPS: redundant if there is a queue for each core");
+    Piece::of(vec![change], reason, &source, cost)
+}
+
+fn sending(changes: Vec<Change>) -> Option<Piece> {
+    if changes.is_empty() {
+        return None;
+    }
+    Some(Piece::of(
+        changes,
+        "Each worker sends by a queue that few others use, so workers do not wait for its lock.",
+        &format!("{SCALING}, XPS"),
+        "None is known.",
+    ))
+}
+
+/// A table that leaves queues without packets, unless the number of queues changes, which makes a new table.
+fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
+    let device = ground.device?;
+    let used: BTreeSet<u32> = device.rss.as_ref()?.queues.iter().copied().collect();
+    let queues = ground.queues();
+    let is_kept = layout.is_none_or(|layout| layout.queues as usize == queues);
+    if !is_kept || used.is_empty() || used.len() >= queues {
+        return None;
+    }
+    Some(Piece::of(
+        vec![value::rss_table(&device.name, queues as u32)],
+        &format!("The RSS table names {} of {queues} queues; the others receive nothing.", used.len()),
+        "ISC, 2015 (isc-echo): only 3 of 8 queues carried traffic",
+        "Flows move to other queues once, and some packets then overtake others.",
+    ))
+}
+
+fn rss_fields(ground: &Ground<'_>) -> Option<Piece> {
+    let device = ground.device.filter(|_| ground.queues_most() > 1)?;
+    let rss = device.rss.as_ref()?;
+    let families = [("udp4", rss.fields_udp4.as_deref()), ("udp6", rss.fields_udp6.as_deref())];
+    let lacking = families.into_iter().filter(|(_, fields)| fields.is_some_and(|fields| fields != "sdfn"));
+    let changes: Vec<Change> = lacking.map(|(family, _)| value::rss_fields(&device.name, family)).collect();
+    if changes.is_empty() {
+        return None;
+    }
+    Some(Piece::of(
+        changes,
+        "The hash of UDP leaves out ports: all queries of one resolver come by one queue.",
+        "Knot DNS: udp4 sdfn; Microsoft (windows-mix): 260 kq/s from one source address, 300 kq/s from many",
+        "Fragments of one datagram may come by different queues.",
+    ))
+}
