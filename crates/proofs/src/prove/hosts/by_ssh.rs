@@ -1,0 +1,55 @@
+//! The study by ssh: the records of two players are what the server received, and hosts' clocks are known. Then what
+//! cannot be reached is refused in words, and in the whole form a host without kqps gets it by `--push`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::super::{Bench, Size};
+use super::lab::Lab;
+use super::{check, counted, left, refused, study};
+
+/// Room for a program that is pushed.
+const DISK: &str = "512m";
+
+/// A program that no host has.
+const ABSENT: &str = "/no/such/kqps";
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let lab = Lab::new(bench, DISK)?;
+    let before = left::settings(&lab)?;
+    counted::begin(&lab.server().network)?;
+    let kqps = bench.kqps.program.display().to_string();
+    let file = study::write(&lab, study::Extent::of(bench))?;
+    let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
+    let out = lab.home.join("by-ssh");
+    let command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
+    let run = study::play(command, &out)?;
+    let mut checked = check::run(&lab, &run, 0)?;
+    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
+    counted::compare(&lab, &run)?;
+    checked.print("by ssh");
+    let took = left::nowhere(&lab, &before, left::AFTER_END)?;
+    eprintln!("nothing is left on any host {:.1} s after the run", took.as_secs_f64());
+    refused::prove(bench, &lab, &file, &before)?;
+    match bench.size {
+        Size::Small => Ok(()),
+        Size::Whole => pushed(bench, &lab, &file).context("--push"),
+    }
+}
+
+/// Hosts without kqps refuse the run, and with `--push` they get it.
+fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
+    let hosts = study::write_hosts(bench, lab, "absent.toml", ABSENT, |host| lab.ssh(&host.name))?;
+    let out = lab.home.join("pushed");
+    let mut words = study::words(file, &hosts, &out);
+    words.push("--push".to_owned());
+    let run = study::play(study::bounded(lab, &bench.kqps.program, &words)?, &out)?;
+    check::run(lab, &run, 0)?.print("by ssh with --push");
+    for host in &lab.hosts {
+        let cache = host.path(&host.home.join(".cache/kqps"));
+        let has_it = std::fs::read_dir(&cache)?.flatten().any(|entry| entry.path().join("kqps").is_file());
+        ensure!(has_it, "{} has no program in its cache", host.name);
+    }
+    Ok(())
+}
