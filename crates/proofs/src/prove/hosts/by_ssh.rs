@@ -1,6 +1,7 @@
 //! The study by ssh: the records of two players are what the server received, and hosts' clocks are known. Then what
 //! cannot be reached is refused in words, and in the whole form a host without kqps gets it by `--push`.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -38,8 +39,15 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Hosts without kqps refuse the run, and with `--push` they get it.
+/// Hosts without kqps get it by `--push`, if the program is static.
 fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
+    if !is_static(&bench.kqps.program)? {
+        eprintln!(
+            "--push is not proved, since {} is not static: build it for a target with musl, and name it by --program",
+            bench.kqps.program.display()
+        );
+        return Ok(());
+    }
     let hosts = study::write_hosts(bench, lab, "absent.toml", ABSENT, |host| lab.ssh(&host.name))?;
     let out = lab.home.join("pushed");
     let mut words = study::words(file, &hosts, &out);
@@ -52,4 +60,11 @@ fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
         ensure!(has_it, "{} has no program in its cache", host.name);
     }
     Ok(())
+}
+
+/// Whether a program needs no loader. The path of one is in the first page of a program that does (elf(5), `PT_INTERP`).
+fn is_static(program: &Path) -> Result<bool> {
+    let mut first = Vec::new();
+    std::fs::File::open(program)?.take(4096).read_to_end(&mut first)?;
+    Ok(!first.windows(4).any(|bytes| bytes == b"/ld-"))
 }

@@ -77,8 +77,9 @@ pub(super) fn ended(processes: &[Process], within: Duration) -> Result<Duration>
 fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
     let mut left: Vec<String> =
         host.strangers().into_iter().map(|process| format!("process {} `{}`", process.pid, process.words)).collect();
+    // The file by which agents begin one after the other stays.
     let agents = host.path(&host.home.join(".cache/kqps/agent"));
-    left.extend(names(&agents).into_iter().map(|name| format!("file .cache/kqps/agent/{name}")));
+    left.extend(folders(&agents).into_iter().map(|name| format!("folder .cache/kqps/agent/{name}")));
     for (name, value) in host.settings()? {
         if before.get(&name) != Some(&value) {
             left.push(format!("setting {name} = {:?}", String::from_utf8_lossy(&value).trim()));
@@ -87,10 +88,11 @@ fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Str
     Ok(left)
 }
 
-/// The names in a folder; none if there is no such folder.
-fn names(folder: &Path) -> Vec<String> {
+/// The names of folders in a folder; none if there is no such folder.
+fn folders(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().display().to_string()).collect()
+    let inner = entries.filter(|entry| entry.path().is_dir());
+    inner.map(|entry| entry.file_name().display().to_string()).collect()
 }
 
 /// A process whose working directory is in the controller's home, as with kqps itself and the programs by which it

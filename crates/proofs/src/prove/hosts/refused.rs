@@ -83,7 +83,7 @@ fn cases(bench: &Bench, lab: &Lab) -> Result<Vec<Case>> {
         Case {
             what: "a program that is not there",
             hosts: by("no-kqps.toml", "/no/such/kqps", &|host| lab.ssh(&host.name))?,
-            says: &["--push"],
+            says: &["/no/such/kqps"],
         },
         Case {
             what: "a program that is not kqps",
