@@ -35,13 +35,16 @@ use super::Bench;
 /// The name of a part, and its proof.
 type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
+/// The part that needs the agent that plays no load.
+pub(super) const SCALE: &str = "scale";
+
 const PARTS: [ProofPart; 8] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
     ("ansible", by_ansible::prove),
     ("slurm", by_slurm::prove),
-    ("scale", scale::prove),
+    (SCALE, scale::prove),
     ("faults", faults::prove),
     ("tuning", tuning::prove),
 ];

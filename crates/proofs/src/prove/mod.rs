@@ -112,6 +112,12 @@ impl Options {
     pub fn program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
+
+    /// Whether a proof needs the agent that plays no load (`crates/proofs/examples/agent.rs`).
+    pub fn needs_silent_agent(&self) -> bool {
+        let is_wanted = self.only.as_deref().is_none_or(|only| only == hosts::SCALE);
+        is_wanted && self.proofs.contains(&Proof::Hosts)
+    }
 }
 
 /// The default seed.
