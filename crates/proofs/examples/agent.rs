@@ -3,8 +3,8 @@
 //!
 //! It is for `cargo xtask prove hosts --only scale`, and started like `kqps agent`. These environment variables are its
 //! input: `KQPS_PROOF_PROGRAM` is the kqps whose identity it has, `KQPS_PROOF_HOST` its name, and `KQPS_PROOF_FOLDER` a
-//! folder with the record in `record.json`. It appends a line for each start to `starts/NAME` there: when it was asked to
-//! begin and when it did, nanoseconds on its own monotonic clock.
+//! folder with the record in `record.json`. It appends a line for each start to `starts/NAME` there: when it was asked
+//! to begin and when it did, nanoseconds on its own monotonic clock.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -45,8 +45,8 @@ struct Silent {
     agent: Agent,
     record: Trial,
     starts: File,
-    /// The facts of the host, which the first agent finds out for all: trying every capability hundreds of times at once
-    /// would take minutes.
+    /// The facts of the host, which the first agent finds out for all: trying every capability hundreds of times at
+    /// once would take minutes.
     facts: PathBuf,
 }
 

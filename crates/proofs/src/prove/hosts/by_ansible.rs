@@ -1,5 +1,5 @@
-//! Ansible: the shipped role installs kqps on the hosts and tunes them, a run takes the same inventory as its hosts' file,
-//! and the role takes all of it back.
+//! Ansible: the shipped role installs kqps on the hosts and tunes them, a run takes the same inventory as its hosts'
+//! file, and the role takes all of it back.
 
 use std::fs;
 use std::path::{Path, PathBuf};

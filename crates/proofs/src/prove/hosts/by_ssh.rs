@@ -62,7 +62,8 @@ fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program needs no loader. The path of one is in the first page of a program that does (elf(5), `PT_INTERP`).
+/// Whether a program needs no loader. The path of one is in the first page of a program that does (elf(5),
+/// `PT_INTERP`).
 fn is_static(program: &Path) -> Result<bool> {
     let mut first = Vec::new();
     std::fs::File::open(program)?.take(4096).read_to_end(&mut first)?;

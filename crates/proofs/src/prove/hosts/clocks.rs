@@ -1,6 +1,6 @@
 //! Clocks: the offset of a host's monotonic clock, from pings over ssh, is right within the uncertainty that is stated,
-//! every time. The hosts' clocks are ahead or behind by known amounts. Half of the estimates are made while every core is
-//! busy, so that pings wait longer in one direction than in the other.
+//! every time. The hosts' clocks are ahead or behind by known amounts. Half of the estimates are made while every core
+//! is busy, so that pings wait longer in one direction than in the other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

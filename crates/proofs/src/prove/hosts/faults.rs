@@ -22,8 +22,8 @@ use crate::child::Running;
 /// The room of a host.
 const DISK: &str = "16m";
 
-/// The longest time from a new trial to the fault, seconds. It is longer than the time to the next start, so that faults
-/// fall on every phase.
+/// The longest time from a new trial to the fault, seconds. It is longer than the time to the next start, so that
+/// faults fall on every phase.
 const FAULT_WITHIN_S: f64 = 3.0;
 
 /// How long a run may take to commit another trial after a fault: a host may be reached again twice, 20 s each.

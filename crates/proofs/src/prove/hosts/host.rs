@@ -25,8 +25,9 @@ pub(super) const DATA: &str = "data0";
 const UP_WITHIN: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The first process of a host. `$1` is its name, `$2` its folder, `$3` its home and `$4` the bytes of its disk. sshd is
-/// started again if it is killed, as systemd does. What a host writes below /run, /var/lib and its home ends with it.
+/// The first process of a host. `$1` is its name, `$2` its folder, `$3` its home, `$4` the size of its disk and `$5`
+/// sshd, which is started again if it is killed, as systemd does. What a host writes below /run, /var/lib and its home
+/// ends with it.
 const INIT: &str = r#"
 set -e
 mount -t tmpfs -o mode=755 none /run

@@ -28,8 +28,8 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("ip", "iproute2"),
 ];
 
-/// How far the monotonic clocks are ahead of the controller's, seconds: the server's first. A clock cannot go below zero,
-/// and a machine may have started a minute ago.
+/// How far the monotonic clocks are ahead of the controller's, seconds: the server's first. A clock cannot go below
+/// zero, and a machine may have started a minute ago.
 const AHEAD_S: [i64; 3] = [86_400, -7, 1_234_567];
 
 /// The address of the controller.
@@ -77,7 +77,8 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// Makes a server's host and two of players. `disk` is the size of each host's home, as mount(8) reads it for tmpfs.
+    /// Makes a server's host and two of players. `disk` is the size of each host's home, as mount(8) reads it for
+    /// tmpfs.
     pub(super) fn new(bench: &Bench, disk: &str) -> Result<Self> {
         let folder = bench.folder.path().canonicalize()?;
         let home = folder.join("home");

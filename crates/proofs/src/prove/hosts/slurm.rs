@@ -1,5 +1,5 @@
-//! A cluster of Slurm over the lab's hosts: Debian's munged and slurmd on each, and slurmctld on the server's host, from
-//! which jobs are started. All of it ends with the hosts.
+//! A cluster of Slurm over the lab's hosts: Debian's munged and slurmd on each, and slurmctld on the server's host,
+//! from which jobs are started. All of it ends with the hosts.
 
 use std::fs;
 use std::net::Ipv4Addr;

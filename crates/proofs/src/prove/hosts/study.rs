@@ -1,5 +1,5 @@
-//! The study that every way to reach a host plays: one player, and two, at a server that leaves its counts. Its rate is so
-//! low that no packet is lost on the way.
+//! The study that every way to reach a host plays: one player, and two, at a server that leaves its counts. Its rate is
+//! so low that no packet is lost on the way.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Tuning: `kqps host apply` is killed at any moment, and `kqps host undo` brings every value back, byte for byte. What
-//! somebody else changed meanwhile stays, and is named. If an owner dies, its guard undoes by itself. All of it on a host
-//! of the lab, with its own network, its own sysctls and its own journal.
+//! somebody else changed meanwhile stays, and is named. If an owner dies, its guard undoes by itself. All of it on a
+//! host of the lab, with its own network, its own sysctls and its own journal.
 
 use std::collections::BTreeMap;
 use std::fs;
