@@ -36,9 +36,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Deny => deny::run(),
         Command::Peers(options) => measure(&options),
-        Command::Prove(options) => {
-            workspace::program(options.program()).and_then(|program| prove::run(&options, &program))
-        }
+        Command::Prove(options) => proved(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Relay(options) => relay::run(&options),
     };
@@ -49,6 +47,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds what the proofs need, and proves what the options ask for.
+fn proved(options: &prove::Options) -> Result<()> {
+    let program = workspace::program(options.program())?;
+    // Beside a program that the user names stands the agent that was built with it.
+    if options.needs_silent_agent() && options.program().is_none() {
+        workspace::silent_agent()?;
+    }
+    prove::run(options, &program)
 }
 
 /// Builds what is measured beside other programs, and measures it. The figures go to `target/peers`.

@@ -102,6 +102,11 @@ pub fn rings() -> Result<PathBuf> {
     Ok(metadata()?.target_directory.join("release/examples/rings"))
 }
 
+/// Builds the agent that plays no load with optimisation, beside kqps.
+pub fn silent_agent() -> Result<()> {
+    shell::run(cargo().args(["build", "--release", "--package", "kqps-proofs", "--example", "agent"]))
+}
+
 /// Builds kqps with optimisation, and returns its path.
 fn release_build() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps"]))?;

@@ -147,7 +147,7 @@ fn cpu_s(stat: &str) -> f64 {
 pub fn end_all() {
     let deadline = Instant::now() + DEAD_WITHIN;
     loop {
-        let children = children();
+        let children = children_of(std::process::id());
         if children.is_empty() || Instant::now() > deadline {
             return;
         }
@@ -160,12 +160,12 @@ pub fn end_all() {
     }
 }
 
-/// The children of this program that have not ended.
-fn children() -> Vec<u32> {
+/// The children of a process that have not ended.
+pub(crate) fn children_of(process: u32) -> Vec<u32> {
     let child = |entry: fs::DirEntry| {
-        let process = entry.file_name().to_str()?.parse().ok()?;
+        let child = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        (parent(&stat) == Some(std::process::id()) && !has_ended(&stat)).then_some(process)
+        (parent(&stat) == Some(process) && !has_ended(&stat)).then_some(child)
     };
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(child).collect()
 }
@@ -176,7 +176,7 @@ fn parent(stat: &str) -> Option<u32> {
 }
 
 /// Whether the process has ended: field 3 is `Z` or `X`.
-fn has_ended(stat: &str) -> bool {
+pub(crate) fn has_ended(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 

@@ -7,6 +7,7 @@
 //! user would.
 
 pub mod child;
+pub mod identity;
 mod path;
 pub mod peers;
 pub mod program;

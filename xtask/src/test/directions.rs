@@ -99,6 +99,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-dataset",
             "kqps-faults",
             "kqps-host",
+            // That of several hosts opens links, and merges records.
+            "kqps-hosts",
             "kqps-http",
             "kqps-kernel",
             "kqps-lab",

@@ -46,6 +46,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
     Package { name: "nftables", shown_by: Sign::Program("nft") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
+    Package { name: "openssh-client", shown_by: Sign::Program("ssh") },
+    Package { name: "openssh-server", shown_by: Sign::Program("sshd") },
     Package { name: "openssl", shown_by: Sign::Program("openssl") },
     Package { name: "pdns-backend-bind", shown_by: Sign::Library("pdns/libbindbackend.so") },
     Package { name: "pdns-recursor", shown_by: Sign::Program("pdns_recursor") },
@@ -56,6 +58,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "tcpdump", shown_by: Sign::Program("tcpdump") },
     Package { name: "tcpreplay", shown_by: Sign::Program("tcpreplay") },
     Package { name: "unbound", shown_by: Sign::Program("unbound") },
+    Package { name: "util-linux", shown_by: Sign::Program("nsenter") },
 ];
 
 /// The folder of libraries, with a subfolder for each architecture.

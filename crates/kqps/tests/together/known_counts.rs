@@ -51,6 +51,37 @@ fn a_server_that_never_reads_hangs_no_player() -> Result<()> {
     of_connections("deaf")
 }
 
+/// A part of the proof of several hosts.
+fn of_hosts(part: &str) -> Result<()> {
+    prove_part(Proof::Hosts, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+}
+
+#[test]
+fn clocks_of_other_hosts_are_known_to_the_stated_uncertainty() -> Result<()> {
+    of_hosts("clocks")
+}
+
+#[test]
+fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<()> {
+    of_hosts("ssh")?;
+    of_hosts("pods")
+}
+
+#[test]
+fn one_controller_holds_many_players() -> Result<()> {
+    of_hosts("scale")
+}
+
+#[test]
+fn a_fault_anywhere_leaves_nothing_behind_and_the_run_goes_on() -> Result<()> {
+    of_hosts("faults")
+}
+
+#[test]
+fn every_setting_comes_back_wherever_its_change_was_killed() -> Result<()> {
+    of_hosts("tuning")
+}
+
 #[test]
 fn a_killed_run_loses_and_repeats_nothing() -> Result<()> {
     small(Proof::Kill)

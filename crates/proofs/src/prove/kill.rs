@@ -6,18 +6,18 @@ mod remains;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use kqps_kernel::probe;
 use kqps_kernel::process::Signal;
 use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Run, RunTrial, Store};
+use kqps_observation::{Run, RunTrial};
 use kqps_verdict::evidence::counted;
 
-use super::{Bench, Size};
+use super::{Bench, Size, kept};
 use crate::child::{Ended, Running};
 use remains::Remains;
 
@@ -89,13 +89,13 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         namespaces_seen += remains.namespaces();
         remains.vanish()?;
         kills += 1;
-        let run = lab.survived(before.as_ref())?;
+        let run = kept::survived(&lab.out(), before.as_ref())?;
         eprintln!("kill {kills}: {} trials are there", run.trials.len());
         before = Some(run);
     }
     let ended = Running::start(&mut lab.run(true))?.wait(FINISH_WITHIN)?;
     ensure!(is_measured(&ended), "the resumed study ended with {:?}", ended.code);
-    let run = lab.survived(before.as_ref())?;
+    let run = kept::survived(&lab.out(), before.as_ref())?;
     ensure!(run.finished_unix_ms.is_some(), "the resumed study is not marked as finished");
     whole(&run, bench.size)?;
     Remains::of(&lab.home)?.vanish()?;
@@ -155,24 +155,13 @@ impl<'a> Lab<'a> {
     /// Waits until the run has committed one more trial. Returns false if it ended before.
     fn goes_on(&self, running: &Running, before: Option<&Run>) -> Result<bool> {
         let known = before.map_or(0, |run| run.trials.len());
-        // Reading the store fails until the run has made it.
-        while Store::read(&store(&self.out())).map_or(0, |run| run.trials.len()) <= known {
+        while kept::committed(&self.out()) <= known {
             if running.has_ended()? {
                 return Ok(false);
             }
             std::thread::sleep(LOOK);
         }
         Ok(true)
-    }
-
-    /// Reads the store after a kill. It must still hold everything that it held before, unchanged.
-    fn survived(&self, before: Option<&Run>) -> Result<Run> {
-        let after = Store::read(&store(&self.out())).context("a killed run's store cannot be read")?;
-        let kept = before.is_none_or(|before| after.trials.starts_with(&before.trials));
-        ensure!(kept, "a committed trial was lost or changed");
-        let numbers = after.trials.iter().map(|trial| trial.number);
-        ensure!(numbers.eq(1..=after.trials.len() as u64), "trials are not numbered from 1 on");
-        Ok(after)
     }
 
     /// Checks that the run's folder, the cache and the folder of temporary files have no temporary file
@@ -194,10 +183,6 @@ impl<'a> Lab<'a> {
         }
         Ok(())
     }
-}
-
-fn store(folder: &Path) -> PathBuf {
-    folder.join("run.sqlite")
 }
 
 /// Checks that every cell was measured once in every block, apart from trials that the player spoiled and

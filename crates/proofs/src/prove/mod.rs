@@ -9,7 +9,9 @@ mod disturbed;
 mod freeze;
 mod front;
 mod gauge;
+mod hosts;
 mod judgement;
+mod kept;
 mod kill;
 mod ledger;
 mod overload;
@@ -69,6 +71,8 @@ pub enum Proof {
     Disturbed,
     /// A front accounts for every query once, and replies to no other client, whatever its peers do
     Front,
+    /// Several hosts: clocks, counts, every way to reach a host, 200 players, faults, and tuning with its undo
+    Hosts,
 }
 
 /// How thorough a proof is.
@@ -98,7 +102,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (connections, front, judgement, replay, reproduce)
+    /// Prove only the part of this name (connections, front, hosts, judgement, replay, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -107,6 +111,12 @@ impl Options {
     /// The program to test, if the user names one.
     pub fn program(&self) -> Option<&Path> {
         self.program.as_deref()
+    }
+
+    /// Whether a proof needs the agent that plays no load (`crates/proofs/examples/agent.rs`).
+    pub fn needs_silent_agent(&self) -> bool {
+        let is_wanted = self.only.as_deref().is_none_or(|only| only == hosts::SCALE);
+        is_wanted && self.proofs.contains(&Proof::Hosts)
     }
 }
 
@@ -210,13 +220,18 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
     let is_one = |proof: &Proof| {
         matches!(
             proof,
-            Proof::Connections | Proof::Front | Proof::Judgement | Proof::Replay | Proof::Reproduce
+            Proof::Connections
+                | Proof::Front
+                | Proof::Hosts
+                | Proof::Judgement
+                | Proof::Replay
+                | Proof::Reproduce
         )
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of connections, front, judgement, replay and reproduce have names, those of other proofs \
-         have none"
+        "--only: the parts of connections, front, hosts, judgement, replay and reproduce have names, those of other \
+         proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -260,5 +275,6 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Reproduce => reproduce::prove(bench),
         Proof::Disturbed => disturbed::prove(bench),
         Proof::Front => front::prove(bench),
+        Proof::Hosts => hosts::prove(bench),
     }
 }

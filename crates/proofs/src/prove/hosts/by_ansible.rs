@@ -1,0 +1,138 @@
+//! Ansible: the shipped role installs kqps on the hosts and tunes them, a run takes the same inventory as its hosts'
+//! file, and the role takes all of it back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::super::Bench;
+use super::lab::Lab;
+use super::{check, counted, left, packages, study};
+use crate::shell;
+
+/// Room for a program, and for what Ansible puts there.
+const DISK: &str = "512m";
+
+/// The version of ansible-core. It is the last one for the Python of Debian 12.
+const ANSIBLE: &str = "ansible-core>=2.19,<2.20";
+
+/// Where the role puts kqps: on a file system of the host's own.
+const THERE: &str = "/run/kqps/kqps";
+
+/// The settings that the role applies.
+const TUNING: [(&str, &str); 2] = [("sysctl.net.ipv4.udp_rmem_min", "16384"), ("rps.data0.0", "0")];
+
+/// The folder that is shipped.
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/ansible");
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    packages::need(&[("python3", "python3")])?;
+    let ansible = Ansible::install(bench)?;
+    let lab = Lab::new(bench, DISK)?;
+    let before = left::settings(&lab)?;
+    let inventory = ansible.write_inventory(&lab)?;
+
+    ansible.play(&lab, bench, &inventory, "present")?;
+    for (host, before) in lab.hosts.iter().zip(&before) {
+        ensure!(host.path(Path::new(THERE)).is_file(), "{} has no kqps", host.name);
+        let now = host.settings()?;
+        for (name, _) in TUNING {
+            ensure!(now.get(name) != before.get(name), "{name} of {} was not set", host.name);
+        }
+    }
+    counted::begin(&lab.server().network)?;
+    let file = study::write(&lab, study::Extent::of(bench))?;
+    let out = lab.home.join("by-ansible");
+    let mut command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &inventory, &out))?;
+    ansible.prepare(&mut command);
+    let run = study::play(command, &out)?;
+    let mut checked = check::run(&lab, &run, 0)?;
+    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
+    counted::compare(&lab, &run)?;
+    checked.print("by an inventory of Ansible");
+
+    ansible.play(&lab, bench, &inventory, "absent")?;
+    for host in &lab.hosts {
+        ensure!(!host.path(Path::new(THERE)).exists(), "kqps is still on {}", host.name);
+    }
+    ensure!(left::settings(&lab)? == before, "the role did not take every setting back");
+    eprintln!("{} settings of {} hosts are byte for byte as they were", TUNING.len(), lab.hosts.len());
+    Ok(())
+}
+
+/// Ansible in a Python environment of its own.
+struct Ansible {
+    programs: PathBuf,
+}
+
+impl Ansible {
+    fn install(bench: &Bench) -> Result<Self> {
+        let venv = bench.folder.path().join("venv");
+        shell::run(Command::new("python3").args(["-m", "venv"]).arg(&venv)).context("no venv can be made")?;
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ANSIBLE]);
+        shell::run(&mut pip)?;
+        let programs = venv.join("bin");
+        let version = shell::read(Command::new(programs.join("ansible-playbook")).arg("--version"))?;
+        eprintln!("{}", version.lines().next().unwrap_or_default());
+        Ok(Self { programs })
+    }
+
+    /// Puts Ansible on the path of a command, without connections that outlive it.
+    fn prepare(&self, command: &mut Command) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.programs.display()));
+        command.env("LC_ALL", "C.UTF-8").env("ANSIBLE_SSH_ARGS", "-oControlMaster=no");
+        command.env("ANSIBLE_ROLES_PATH", format!("{DEPLOY}/roles")).env("ANSIBLE_NOCOLOR", "1");
+    }
+
+    /// Writes the inventory of the lab's hosts.
+    fn write_inventory(&self, lab: &Lab) -> Result<PathBuf> {
+        let line = |host: &super::host::LabHost| {
+            format!(
+                "{} ansible_host={} kqps_data={} kqps_device={}\n",
+                host.name,
+                host.control,
+                host.data,
+                super::host::DATA
+            )
+        };
+        let known = lab.config.with_extension("known");
+        let mut text = format!("[kqps_server]\n{}\n[kqps_players]\n", line(lab.server()));
+        text.extend(lab.players().iter().map(line));
+        text += &format!(
+            "\n[all:vars]\nansible_user=root\nansible_ssh_private_key_file={}\n\
+             ansible_ssh_common_args='-oUserKnownHostsFile={} -oGlobalKnownHostsFile=/dev/null'\n\
+             ansible_python_interpreter=/usr/bin/python3\nansible_remote_tmp=/run/ansible\nkqps_program={THERE}\n",
+            lab.keys.user().display(),
+            known.display()
+        );
+        let file = lab.home.join("inventory.ini");
+        fs::write(&file, text)?;
+        // The same program reads it that kqps asks.
+        let mut list = Command::new(self.programs.join("ansible-inventory"));
+        list.args(["--list", "-i"]).arg(&file);
+        self.prepare(&mut list);
+        shell::read(&mut list).context("Ansible cannot read the inventory")?;
+        Ok(file)
+    }
+
+    /// Plays the shipped playbook.
+    fn play(&self, lab: &Lab, bench: &Bench, inventory: &Path, state: &str) -> Result<()> {
+        let tuning: Vec<String> = TUNING.iter().map(|(name, value)| format!("\"{name}={value}\"")).collect();
+        let variables = format!(
+            "{{\"kqps_state\": \"{state}\", \"kqps_local\": \"{}\", \"kqps_tuning\": [{}]}}",
+            bench.kqps.program.display(),
+            tuning.join(", ")
+        );
+        let mut command = lab.command(&self.programs.join("ansible-playbook"))?;
+        self.prepare(&mut command);
+        command.arg("-i").arg(inventory).args(["-e", &variables]).arg(format!("{DEPLOY}/play.yml"));
+        let said = shell::read(&mut command)?;
+        let sums = said.lines().filter(|line| line.contains("failed="));
+        sums.for_each(|line| eprintln!("{}", line.split_whitespace().collect::<Vec<_>>().join(" ")));
+        Ok(())
+    }
+}

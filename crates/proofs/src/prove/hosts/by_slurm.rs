@@ -1,0 +1,41 @@
+//! The study by Slurm: each agent is the one task of a job of its own, reached by `srun`.
+
+use anyhow::{Result, ensure};
+
+use super::super::Bench;
+use super::lab::Lab;
+use super::left;
+use super::slurm::{self, Cluster};
+use super::{check, counted, packages, study};
+
+const DISK: &str = "64m";
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    packages::need(&slurm::PROGRAMS)?;
+    let lab = Lab::new(bench, DISK)?;
+    let cluster = Cluster::start(&lab)?;
+    counted::begin(&lab.server().network)?;
+    let kqps = bench.kqps.program.display().to_string();
+    let file = study::write(&lab, study::Extent::of(bench))?;
+    let hosts = study::write_hosts(bench, &lab, "slurm.toml", &kqps, |host| {
+        format!("srun --quiet --nodes=1 --ntasks=1 --time=60 --nodelist={}", host.name)
+    })?;
+    let out = lab.home.join("by-slurm");
+    let mut command = cluster.command(&lab, "timeout");
+    command.args(["--kill-after=5", "600"]).arg(&bench.kqps.program).args(study::words(&file, &hosts, &out));
+    let run = study::play(command, &out)?;
+    // The controller is the server's host here, and so is its clock.
+    let mut checked = check::run(&lab, &run, lab.server().ahead_ns)?;
+    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
+    counted::compare(&lab, &run)?;
+    checked.print("by Slurm");
+    let agents: Vec<_> = lab
+        .hosts
+        .iter()
+        .flat_map(super::host::LabHost::processes)
+        .filter(|process| process.words.ends_with(" agent"))
+        .collect();
+    let took = left::ended(&agents, left::AFTER_END)?;
+    eprintln!("no agent is left {:.1} s after the run", took.as_secs_f64());
+    Ok(())
+}

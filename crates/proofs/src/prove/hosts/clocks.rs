@@ -1,0 +1,100 @@
+//! Clocks: the offset of a host's monotonic clock, from pings over ssh, is right within the uncertainty that is stated,
+//! every time. The hosts' clocks are ahead or behind by known amounts. Half of the estimates are made while every core
+//! is busy, so that pings wait longer in one direction than in the other.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Result, ensure};
+use kqps_kernel::affinity;
+
+use super::super::Bench;
+use super::host::LabHost;
+use super::lab::Lab;
+use super::reach;
+
+const DISK: &str = "16m";
+
+/// A stated uncertainty above this says nothing, nanoseconds.
+const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
+
+/// What was seen of one clock.
+#[derive(Default)]
+struct Seen {
+    errors_ns: Vec<u64>,
+    uncertainties_ns: Vec<u64>,
+}
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let lab = Lab::new(bench, DISK)?;
+    let estimates = bench.choose(10, 500);
+    for host in &lab.hosts {
+        for is_busy in [false, true] {
+            let seen = lab.within(|| beside_work(is_busy, || estimate(bench, &lab, host, estimates)))?;
+            seen.print(host, if is_busy { "on busy cores" } else { "on idle cores" });
+        }
+    }
+    Ok(())
+}
+
+fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Seen> {
+    let mut link = reach::open(lab, host, &bench.kqps.program)?;
+    let mut seen = Seen::default();
+    for _ in 0..times {
+        let offset = link.offset()?;
+        let error_ns = offset.ns.abs_diff(host.ahead_ns);
+        ensure!(
+            error_ns <= offset.uncertainty_ns,
+            "the clock of {} is {} ns ahead, and not {} ns ± {} ns (round trip {} ns)",
+            host.name,
+            host.ahead_ns,
+            offset.ns,
+            offset.uncertainty_ns,
+            offset.rtt_ns
+        );
+        ensure!(offset.uncertainty_ns <= UNCERTAINTY_MOST_NS, "{} ns say nothing", offset.uncertainty_ns);
+        seen.errors_ns.push(error_ns);
+        seen.uncertainties_ns.push(offset.uncertainty_ns);
+    }
+    Ok(seen)
+}
+
+/// Does something while a thread on each core is busy, or while none is.
+fn beside_work<T>(is_busy: bool, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    let cpus = if is_busy { affinity::allowed()? } else { Vec::new() };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for cpu in cpus {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                // Without its core it is busy on another one.
+                let _ = affinity::pin_thread(cpu);
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let done = act();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+impl Seen {
+    fn print(mut self, host: &LabHost, how: &str) {
+        self.errors_ns.sort_unstable();
+        self.uncertainties_ns.sort_unstable();
+        let at = |sorted: &[u64], share: usize| sorted.get(sorted.len() * share / 100).copied().unwrap_or_default();
+        eprintln!(
+            "{} ({} s ahead), {how}: {} estimates are all right within their uncertainty; error median {:.1} µs, most \
+             {:.1} µs; uncertainty median {:.1} µs, p95 {:.1} µs",
+            host.name,
+            host.ahead_ns / 1_000_000_000,
+            self.errors_ns.len(),
+            at(&self.errors_ns, 50) as f64 / 1e3,
+            self.errors_ns.last().copied().unwrap_or_default() as f64 / 1e3,
+            at(&self.uncertainties_ns, 50) as f64 / 1e3,
+            at(&self.uncertainties_ns, 95) as f64 / 1e3
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! What the server received, by two counts that know no player: that of the server itself, which writes it to a file at
+//! its end, and that of the packet filter on its host, by the sender's address and the port.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::namespace::{self, NetNs};
+use kqps_observation::Run;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::lab::Lab;
+use crate::shell;
+
+/// An echo that appends its lines of JSON to a file, by which it says where it listens and what it counted.
+const SUBJECT: &str = r#"
+name = "counted"
+title = "An echo that leaves its counts"
+programs = ["sh"]
+io = "mmsg"
+
+[start]
+command = [
+    "sh", "-c", "exec \"$@\" >>'COUNTS'", "sh",
+    "{kqps}", "serve", "echo", "--listen", "{endpoint}", "--io", "mmsg", "--cpus={cpus}", "--json",
+]
+
+[ready]
+kind = "reply"
+within_s = 30
+
+[stop]
+signal = "TERM"
+within_s = 5
+"#;
+
+/// A set whose elements are senders and ports, each with a counter.
+const RULES: &str = "add table ip proof; \
+    add set ip proof seen { type ipv4_addr . inet_service; flags dynamic; size 65535; }; \
+    add chain ip proof first { type filter hook prerouting priority -300; }; \
+    add rule ip proof first meta l4proto udp update @seen { ip saddr . udp dport counter }";
+
+/// One start of the server, as it describes it.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    port: u16,
+    received: u64,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    addresses: Vec<SocketAddr>,
+    received: Option<u64>,
+}
+
+/// The file of the server's counts, on its host.
+pub(super) fn file(lab: &Lab) -> PathBuf {
+    lab.server().home.join("counts")
+}
+
+/// The subject that writes its counts to a file.
+pub(super) fn subject(file: &Path) -> String {
+    SUBJECT.replace("COUNTS", &file.display().to_string())
+}
+
+/// Starts to count datagrams that reach a host.
+pub(super) fn begin(at: &NetNs) -> Result<()> {
+    shell::run(namespace::enter(nft()?.arg(RULES), at)?)
+}
+
+/// Compares both counts with the run's records. Returns the queries of players that all three counted.
+pub(super) fn compare(lab: &Lab, run: &Run) -> Result<u64> {
+    let seen = seen(&lab.server().network)?;
+    let mut of_players = 0;
+    for player in lab.players() {
+        let of_host = |(from, _): &(Ipv4Addr, u16)| *from == player.data;
+        let arrived: u64 = seen.iter().filter(|(key, _)| of_host(key)).map(|(_, count)| count).sum();
+        let trials = run.trials.iter().filter_map(|one| one.measured());
+        let parts = trials.flat_map(|trial| &trial.parts).filter(|part| part.host == player.name);
+        let sent: u64 = parts.map(|part| part.accounts.sent).sum();
+        ensure!(sent > 0, "{} sent nothing", player.name);
+        ensure!(
+            sent == arrived,
+            "{} accounts for {sent} queries, and {arrived} datagrams of it reached the server",
+            player.name
+        );
+        of_players += sent;
+    }
+    let file = lab.server().path(&file(lab));
+    let starts = starts(&fs::read_to_string(&file).context("the server left no counts")?)?;
+    ensure!(!starts.is_empty(), "the server was never started");
+    for start in &starts {
+        let arrived: u64 = seen.iter().filter(|((_, port), _)| *port == start.port).map(|(_, count)| count).sum();
+        ensure!(
+            start.received == arrived,
+            "the server at port {} received {} queries, and {arrived} datagrams came for it",
+            start.port,
+            start.received
+        );
+    }
+    eprintln!(
+        "{of_players} queries of {} players: each player's account equals what the filter counted from it, and the \
+         server's own count what came for each of its {} starts",
+        lab.players().len(),
+        starts.len()
+    );
+    Ok(of_players)
+}
+
+/// The starts of the server, from its lines: where it listens, and after each its counts.
+fn starts(text: &str) -> Result<Vec<Start>> {
+    let mut found: Vec<Start> = Vec::new();
+    let mut port = None;
+    for line in text.lines() {
+        let read: Line = serde_json::from_str(line).with_context(|| format!("the server wrote {line:?}"))?;
+        match (read.addresses.first(), read.received, port) {
+            (Some(address), _, _) => port = Some(address.port()),
+            (None, Some(received), Some(of)) => {
+                ensure!(!found.iter().any(|start| start.port == of), "the port {of} was used twice");
+                found.push(Start { port: of, received });
+                port = None;
+            }
+            _ => ensure!(read.received.is_none(), "counts of a server that never listened: {line}"),
+        }
+    }
+    Ok(found)
+}
+
+/// Datagrams that came so far, by sender and port.
+fn seen(at: &NetNs) -> Result<BTreeMap<(Ipv4Addr, u16), u64>> {
+    let mut nft = nft()?;
+    let listed = shell::read(namespace::enter(nft.args(["-n", "-j", "list", "set", "ip", "proof", "seen"]), at)?)?;
+    let listed: Value = serde_json::from_str(&listed)?;
+    elements(&listed).with_context(|| format!("the counters cannot be read from {listed}"))
+}
+
+/// The elements of the set in nft's JSON (libnftables-json(5), "SET" and "ELEM").
+fn elements(listed: &Value) -> Option<BTreeMap<(Ipv4Addr, u16), u64>> {
+    let set = listed["nftables"].as_array()?.iter().find_map(|item| item.get("set"))?;
+    let none = Vec::new();
+    let elements = set.get("elem").and_then(Value::as_array).unwrap_or(&none);
+    elements
+        .iter()
+        .map(|element| {
+            let (value, counter) = (&element["elem"]["val"]["concat"], &element["elem"]["counter"]);
+            let port = value[1].as_u64().or_else(|| value[1].as_str()?.parse().ok())?;
+            Some(((value[0].as_str()?.parse().ok()?, u16::try_from(port).ok()?), counter["packets"].as_u64()?))
+        })
+        .collect()
+}
+
+fn nft() -> Result<Command> {
+    Ok(Command::new(shell::find("nft").context("nft is missing (package nftables)")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_a_set_are_read() {
+        let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}}, {"set": {"family": "ip", "name": "seen",
+            "elem": [{"elem": {"val": {"concat": ["198.18.31.11", 5300]}, "counter": {"packets": 7, "bytes": 9}}},
+            {"elem": {"val": {"concat": ["198.18.31.12", "5301"]}, "counter": {"packets": 2, "bytes": 9}}}]}}]}"#;
+        let read = elements(&serde_json::from_str(text).unwrap()).unwrap();
+        let key = |last, port| (Ipv4Addr::new(198, 18, 31, last), port);
+        assert_eq!(read, [(key(11, 5300), 7), (key(12, 5301), 2)].into());
+    }
+
+    #[test]
+    fn each_start_has_its_port_and_its_counts() {
+        let ready = |port| format!("{{\"kind\": \"ready\", \"addresses\": [\"198.18.31.10:{port}\"]}}\n");
+        let text = format!("{}{{\"received\": 7}}\n{}{{\"received\": 9}}\n", ready(1), ready(2));
+        let read = starts(&text).unwrap();
+        assert_eq!(read.iter().map(|one| (one.port, one.received)).collect::<Vec<_>>(), [(1, 7), (2, 9)]);
+        assert!(starts("{\"received\": 7}\n").is_err());
+        assert!(starts(&format!("{text}{}{{\"received\": 1}}\n", ready(2))).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! The study by the words of `kubectl exec -i POD --`, with hosts of the lab in place of pods: a stand-in for kubectl
+//! enters them. As with kubectl, what was started there outlives the program that entered, until its input ends. No
+//! Kubernetes runs here.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use super::super::Bench;
+use super::lab::Lab;
+use super::{check, counted, left, study};
+
+const DISK: &str = "64m";
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let lab = Lab::new(bench, DISK)?;
+    let before = left::settings(&lab)?;
+    counted::begin(&lab.server().network)?;
+    let kubectl = stand_in(&lab)?;
+    let kqps = bench.kqps.program.display().to_string();
+    let file = study::write(&lab, study::Extent::of(bench))?;
+    let hosts = study::write_hosts(bench, &lab, "pods.toml", &kqps, |host| {
+        format!("{} exec -i {} --", kubectl.display(), host.name)
+    })?;
+    let out = lab.home.join("by-kubectl");
+    let command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
+    let run = study::play(command, &out)?;
+    let mut checked = check::run(&lab, &run, 0)?;
+    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
+    counted::compare(&lab, &run)?;
+    checked.print("by a stand-in for kubectl");
+    left::nowhere(&lab, &before, left::AFTER_END).map(drop)
+}
+
+/// A program that reads `exec -i POD -- COMMAND…` and runs the command on the host of that name.
+fn stand_in(lab: &Lab) -> Result<PathBuf> {
+    let mut script = "#!/bin/sh\n[ \"$1 $2 $4\" = 'exec -i --' ] || exit 64\npod=$3\nshift 4\ncase $pod in\n".to_owned();
+    for host in &lab.hosts {
+        let (name, home) = (&host.name, host.home.display());
+        writeln!(script, "{name}) HOME={home} XDG_CACHE_HOME= exec {} \"$@\" ;;", host.entered())?;
+    }
+    script += "esac\necho \"Error from server (NotFound): pods \\\"$pod\\\" not found\" >&2\nexit 1\n";
+    let file = lab.home.join("kubectl");
+    fs::write(&file, script)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    /// The manifest that is shipped. The part of it that says how pods behave is compared by its lines, since no crate
+    /// here reads YAML.
+    const MANIFEST: &str =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/players.yaml"));
+
+    #[test]
+    fn the_manifest_holds_its_pods_to_the_rules_of_measuring() {
+        let lines: Vec<&str> = MANIFEST.lines().map(|line| line.trim_start_matches([' ', '-']).trim()).collect();
+        for wanted in [
+            "kind: Job",
+            "completionMode: Indexed",
+            "backoffLimit: 0",
+            "restartPolicy: Never",
+            "hostNetwork: true",
+            "requiredDuringSchedulingIgnoredDuringExecution:",
+            "topologyKey: kubernetes.io/hostname",
+            "automountServiceAccountToken: false",
+        ] {
+            assert!(lines.contains(&wanted), "{wanted}");
+        }
+        assert!(lines.iter().any(|line| line.starts_with("activeDeadlineSeconds: ")));
+        // Guaranteed: requests are limits, and whole cores.
+        let of = |what: &str| lines.iter().filter(|line| line.starts_with(what)).collect::<Vec<_>>();
+        for what in ["cpu: ", "memory: "] {
+            let values = of(what);
+            assert!(values.len() >= 2 && values.iter().all(|value| *value == values[0]), "{values:?}");
+        }
+    }
+}

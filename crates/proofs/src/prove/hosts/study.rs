@@ -1,0 +1,122 @@
+//! The study that every way to reach a host plays: one player, and two, at a server that leaves its counts. Its rate is
+//! so low that no packet is lost on the way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_observation::Run;
+
+use super::super::{Bench, kept};
+use super::counted;
+use super::host::LabHost;
+use super::lab::Lab;
+
+/// How long a run of this study may take.
+const RUN_WITHIN_S: &str = "600";
+
+const STUDY: &str = r#"
+name = "hosts"
+title = "One player, and two, each on a host of its own"
+question = "Does the server receive what the players send?"
+repetitions = {repetitions}
+load = { rates_qps = [{rate}], seconds = {seconds} }
+fixed = { "player.timeout_s" = 0.5 }
+
+[[experiment]]
+name = "players"
+title = "Players"
+subjects = ["./counted.toml"]
+[experiment.factors]
+"hosts.players" = [1, 2]
+"#;
+
+/// The extent of the study.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) repetitions: u32,
+    pub(super) rate_qps: u32,
+    pub(super) seconds: f64,
+}
+
+impl Extent {
+    pub(super) fn of(bench: &Bench) -> Self {
+        bench.choose(
+            Self { repetitions: 2, rate_qps: 2_000, seconds: 0.5 },
+            Self { repetitions: 10, rate_qps: 5_000, seconds: 2.0 },
+        )
+    }
+}
+
+/// Writes the study and its subject into the controller's home. Returns the study's path.
+pub(super) fn write(lab: &Lab, extent: Extent) -> Result<PathBuf> {
+    let text = STUDY
+        .replace("{repetitions}", &extent.repetitions.to_string())
+        .replace("{rate}", &extent.rate_qps.to_string())
+        .replace("{seconds}", &format!("{:.1}", extent.seconds));
+    let file = lab.home.join("hosts-study.toml");
+    fs::write(&file, text)?;
+    fs::write(lab.home.join("counted.toml"), counted::subject(&counted::file(lab)))?;
+    Ok(file)
+}
+
+/// Writes a file of hosts, each reached by these words and with this program. Returns its path.
+pub(super) fn write_hosts(
+    bench: &Bench,
+    lab: &Lab,
+    name: &str,
+    kqps: &str,
+    reach: impl Fn(&LabHost) -> String,
+) -> Result<PathBuf> {
+    let mut text = String::new();
+    for (number, host) in lab.hosts.iter().enumerate() {
+        let (head, core) = match number {
+            0 => ("[server]", bench.kqps.subject_cpu),
+            _ => ("[[player]]", bench.kqps.player_cpu),
+        };
+        text += &format!(
+            "{head}\nname = \"{}\"\nreach = \"{}\"\nkqps = \"{kqps}\"\ndata = \"{}\"\ncores = \"{core}\"\n\
+             device = \"{}\"\n\n",
+            host.name,
+            reach(host),
+            host.data,
+            super::host::DATA
+        );
+    }
+    let file = lab.home.join(name);
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
+}
+
+/// The words of a run of a study with hosts.
+pub(super) fn words(study: &Path, hosts: &Path, out: &Path) -> Vec<String> {
+    let paths = [study, hosts, out].map(|path| path.display().to_string());
+    let [study, hosts, out] = paths;
+    ["run", &study, "--hosts", &hosts, "--out", &out, "--seed", "7", "--records", "200"].map(str::to_owned).into()
+}
+
+/// Runs a command to its end, and returns the run that it left in this folder.
+pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
+    let words = crate::shell::words(&command);
+    let output = command.stdin(std::process::Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Status 3 means that a figure is refused, which a busy host may cause.
+    ensure!(
+        matches!(output.status.code(), Some(0 | 3)),
+        "{words} ended with {}: {}",
+        output.status,
+        said.trim()
+    );
+    let run = kept::survived(out, None)?;
+    ensure!(run.finished_unix_ms.is_some(), "the run is not marked as finished: {}", said.trim());
+    ensure!(run.skipped.is_empty(), "cells were left out: {:?}", run.skipped);
+    Ok(run)
+}
+
+/// A command that runs a program of the controller for a bounded time. One that hangs is killed.
+pub(super) fn bounded(lab: &Lab, program: &Path, args: &[String]) -> Result<Command> {
+    let mut command = lab.command(Path::new("timeout"))?;
+    command.args(["--kill-after=5", RUN_WITHIN_S]).arg(program).args(args);
+    Ok(command)
+}

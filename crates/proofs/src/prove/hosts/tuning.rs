@@ -1,0 +1,203 @@
+//! Tuning: `kqps host apply` is killed at any moment, and `kqps host undo` brings every value back, byte for byte. What
+//! somebody else changed meanwhile stays, and is named. If an owner dies, its guard undoes by itself. All of it on a
+//! host of the lab, with its own network, its own sysctls and its own journal.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::super::{Bench, Size};
+use super::host::{LabHost, SYSCTLS};
+use super::lab::Lab;
+use super::left;
+use super::tries;
+
+const DISK: &str = "16m";
+
+/// The settings of each `apply`, all different from what a new network has.
+const CHANGES: [&str; 8] = [
+    "sysctl.net.ipv4.udp_rmem_min=16384",
+    "sysctl.net.ipv4.udp_wmem_min=16384",
+    "sysctl.net.ipv4.ip_default_ttl=65",
+    "sysctl.net.ipv4.tcp_fin_timeout=30",
+    "rps.data0.0=0",
+    "rps.data0.1=0",
+    "xps.data0.0=0",
+    "xps.data0.1=0",
+];
+
+/// One kill in this many leaves the undoing to a guard, and one in this many is followed by somebody else's change.
+const GUARDED_EVERY: u32 = 5;
+const MEDDLED_EVERY: u32 = 7;
+
+/// What somebody else sets: a value that is valid for each sysctl here, and neither the old nor the wanted one.
+const MEDDLED: &str = "77";
+
+/// How much longer than `apply` itself a kill may wait, so that some kills come after its end.
+const BEYOND: f64 = 1.1;
+
+/// The values of a host's settings.
+type Values = BTreeMap<String, Vec<u8>>;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let lab = Lab::new(bench, DISK)?;
+    let mut kills = Kills::new(bench, lab.server())?;
+    for number in 1..=bench.choose(50, 1_000) {
+        let made = if number % GUARDED_EVERY == 0 { kills.guarded() } else { kills.undone(number) };
+        made.with_context(|| format!("kill {number}"))?;
+    }
+    kills.print(bench)?;
+    match bench.size {
+        Size::Small => Ok(()),
+        Size::Whole => tries::prove(bench, lab.server()),
+    }
+}
+
+struct Kills<'a> {
+    bench: &'a Bench,
+    host: &'a LabHost,
+    before: Values,
+    /// How long `apply` takes if nothing ends it.
+    whole: Duration,
+    random: fastrand::Rng,
+    /// Settings in force at a kill → how many kills.
+    in_force: BTreeMap<usize, u32>,
+    meddled: u32,
+    guarded: u32,
+    /// The longest time that a guard took.
+    guard: Duration,
+}
+
+impl<'a> Kills<'a> {
+    fn new(bench: &'a Bench, host: &'a LabHost) -> Result<Self> {
+        let before = host.settings()?;
+        let mut kills = Self {
+            bench,
+            host,
+            before,
+            whole: Duration::ZERO,
+            random: fastrand::Rng::with_seed(bench.seed),
+            in_force: BTreeMap::new(),
+            meddled: 0,
+            guarded: 0,
+            guard: Duration::ZERO,
+        };
+        let began = Instant::now();
+        succeeded(&kills.apply(Duration::from_mins(1), &[])?)?;
+        kills.whole = began.elapsed();
+        let changed = kills.changed()?.len();
+        ensure!(changed == CHANGES.len(), "apply changed {changed} of {} settings", CHANGES.len());
+        succeeded(&kills.undo()?)?;
+        ensure!(host.settings()? == kills.before, "undo does not bring back what apply changed");
+        eprintln!("apply sets {} settings in {:.1} ms", CHANGES.len(), kills.whole.as_secs_f64() * 1e3);
+        Ok(kills)
+    }
+
+    /// Applies all settings, and kills that after a time.
+    fn apply(&self, after: Duration, more: &[&str]) -> Result<Output> {
+        let mut command = self.host.command("timeout");
+        // In the foreground only the program itself is killed, and no guard of its group.
+        command.args(["--foreground", "--signal=KILL", &format!("{:.6}", after.as_secs_f64().max(1e-6))]);
+        command.arg(&self.bench.kqps.program).args(["host", "apply"]).args(CHANGES).args(more);
+        command.output().context("cannot start timeout")
+    }
+
+    fn undo(&self) -> Result<Output> {
+        let mut command = self.host.command(&self.bench.kqps.program);
+        command.args(["host", "undo"]).output().context("cannot start kqps")
+    }
+
+    /// The settings that differ from those before.
+    fn changed(&self) -> Result<Vec<String>> {
+        let now = self.host.settings()?;
+        Ok(now.into_iter().filter(|(name, value)| self.before.get(name) != Some(value)).map(|(name, _)| name).collect())
+    }
+
+    /// Kills `apply` somewhere, and undoes by hand.
+    fn undone(&mut self, number: u32) -> Result<()> {
+        let after = self.whole.mul_f64(self.random.f64() * BEYOND);
+        self.apply(after, &[])?;
+        let changed = self.changed()?;
+        *self.in_force.entry(changed.len()).or_default() += 1;
+        let victim = changed.iter().find(|name| name.starts_with("sysctl.")).cloned();
+        let meddled = victim.filter(|_| number % MEDDLED_EVERY == 0);
+        if let Some(name) = &meddled {
+            self.write(name, MEDDLED.as_bytes())?;
+        }
+        let output = self.undo()?;
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.code().is_some_and(|code| code != 101), "undo ended with {}: {said}", output.status);
+        let mut expected = self.before.clone();
+        if let Some(name) = &meddled {
+            ensure!(said.contains(name.as_str()), "undo does not name {name}, which another program changed: {said}");
+            expected.insert(name.clone(), format!("{MEDDLED}\n").into_bytes());
+            self.meddled += 1;
+        } else {
+            ensure!(output.status.success(), "undo ended with {}: {said}", output.status);
+        }
+        is_same(&self.host.settings()?, &expected)?;
+        if let Some(name) = &meddled {
+            self.write(name, &self.before[name])?;
+        }
+        Ok(())
+    }
+
+    /// Kills the owner of settings that are in force for as long as a command runs. Its guard undoes.
+    fn guarded(&mut self) -> Result<()> {
+        let after = self.whole.mul_f64(0.5 + self.random.f64() * 2.0);
+        self.apply(after, &["--for", "sleep", "60"])?;
+        *self.in_force.entry(self.changed()?.len()).or_default() += 1;
+        let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
+        self.guard = self.guard.max(took);
+        self.guarded += 1;
+        Ok(())
+    }
+
+    fn write(&self, name: &str, value: &[u8]) -> Result<()> {
+        let sysctl = name.strip_prefix("sysctl.").filter(|name| SYSCTLS.contains(name));
+        let sysctl = sysctl.with_context(|| format!("{name} is no sysctl of this proof"))?;
+        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
+        self.host.network.within(|| fs::write(&path, value)).with_context(|| format!("cannot write {path}"))
+    }
+
+    fn print(&self, bench: &Bench) -> Result<()> {
+        let kills: u32 = self.in_force.values().sum();
+        let places: Vec<String> = self.in_force.iter().map(|(count, kills)| format!("{count}: {kills}")).collect();
+        eprintln!(
+            "{kills} kills, by settings in force ({}): every value came back byte for byte; {} values of somebody else \
+             stayed and were named; {} guards undid within {:.1} s",
+            places.join(", "),
+            self.meddled,
+            self.guarded,
+            self.guard.as_secs_f64()
+        );
+        let seen = self.in_force.len();
+        ensure!(
+            bench.size == Size::Small || seen > CHANGES.len() / 2,
+            "kills fell on {seen} of {} places only",
+            CHANGES.len() + 1
+        );
+        Ok(())
+    }
+}
+
+fn succeeded(output: &Output) -> Result<()> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "it ended with {}: {}", output.status, said.trim());
+    Ok(())
+}
+
+/// Compares values byte for byte.
+fn is_same(found: &Values, expected: &Values) -> Result<()> {
+    for (name, value) in expected {
+        let now = found.get(name).with_context(|| format!("{name} is gone"))?;
+        if now != value {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+            bail!("{name} is {:?} instead of {:?}", text(now), text(value));
+        }
+    }
+    Ok(())
+}
