@@ -41,7 +41,8 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads from a stream. Every read that brings bytes puts its time (`CLOCK_MONOTONIC`, nanoseconds) into `heard_ns`.
+    /// Reads from a stream. Every read that brings bytes puts its time (`CLOCK_MONOTONIC`, nanoseconds) into
+    /// `heard_ns`.
     pub(crate) fn new(from: R, heard_ns: Arc<AtomicU64>) -> Self {
         Self { from, buffer: Vec::new(), start: 0, scanned: 0, heard_ns }
     }

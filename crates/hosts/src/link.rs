@@ -1,6 +1,6 @@
-//! The controller's side of the conversation with one agent. The link starts the agent, knows whether it lives, and asks
-//! it for jobs. Nothing waits without a limit. Three threads serve a link: one reads, one writes, and one keeps what
-//! standard error says.
+//! The controller's side of the conversation with one agent. The link starts the agent, knows whether it lives, and
+//! asks it for jobs. Nothing waits without a limit. Three threads serve a link: one reads, one writes, and one keeps
+//! what standard error says.
 
 mod greeting;
 mod inbox;

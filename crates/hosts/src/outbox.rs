@@ -74,6 +74,8 @@ impl Outbox {
         let of_thread = Arc::clone(&facts);
         let write = move || {
             write(&receiver, to, beat, &of_thread);
+            // After the end is known, nothing can be queued.
+            drop(receiver);
             drop(end);
         };
         thread::Builder::new().name("outbox".into()).stack_size(STACK).spawn(write)?;

@@ -1,6 +1,6 @@
-//! The agent's side of the conversation. The main thread does jobs, one after another. One thread reads, one writes, and
-//! one watches that the controller lives. When the controller ends the conversation, is gone, or says nothing for 5 s,
-//! the running job is interrupted, the worker ends all that it started, and the agent ends, in any case.
+//! The agent's side of the conversation. The main thread does jobs, one after another. One thread reads, one writes,
+//! and one watches that the controller lives. When the controller ends the conversation, is gone, or says nothing for
+//! 5 s, the running job is interrupted, the worker ends all that it started, and the agent ends, in any case.
 
 mod reader;
 mod session;
@@ -37,8 +37,8 @@ pub trait Worker {
     /// What it answers.
     type Done: Serialize;
 
-    /// Does a job. An error is one sentence, and the last lines that the job's programs printed. The interrupts are those
-    /// of this job. After the first it ends early, and after the second at once.
+    /// Does a job. An error is one sentence, and the last lines that the job's programs printed. The interrupts are
+    /// those of this job. After the first it ends early, and after the second at once.
     fn work(&mut self, job: Self::Job, interrupts: &Interrupts) -> Result<Self::Done, (String, Vec<String>)>;
 
     /// Ends all that was started, and undoes all that was set. It is called once, after the last job, however the

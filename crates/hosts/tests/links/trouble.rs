@@ -61,8 +61,8 @@ fn a_program_that_is_not_there_is_named() {
     assert_eq!(error, "p1 did not answer: exit status: 7: bye");
 }
 
-/// Makes a stand-in for ssh. Another process writes it, since a program cannot be executed while it is open for writing,
-/// and a process that another test forks may hold it open for a moment.
+/// Makes a stand-in for ssh. Another process writes it, since a program cannot be executed while it is open for
+/// writing, and a process that another test forks may hold it open for a moment.
 fn stand_in(folder: &Path, script: &str) -> String {
     let ssh = folder.join("ssh").display().to_string();
     let write = "printf '%s\\n' '#!/bin/sh' \"$2\" >\"$1\"; chmod 700 \"$1\"";
