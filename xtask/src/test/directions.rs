@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel"]),
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
-    ("kqps-hosts", &["kqps-host", "kqps-observation"]),
+    ("kqps-hosts", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     (
         "kqps-player",
         &[
