@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kqps_kernel::namespace::spreading::{self, Spreading};
+use kqps_kernel::ethtool::spreading::{self, Spreading};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, cpu_list};
 

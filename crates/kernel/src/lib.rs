@@ -17,6 +17,7 @@ pub mod clock;
 pub mod ephemeral;
 pub mod epoll;
 pub mod errno;
+pub mod ethtool;
 pub mod heap;
 pub mod idle;
 pub mod inherited;

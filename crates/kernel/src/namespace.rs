@@ -4,10 +4,9 @@
 //! in it, when its last descriptor is closed and its last process has ended, for whatever reason. Nothing
 //! needs cleaning up, not even after `kill -9`.
 
-pub(crate) mod device;
+mod device;
 pub mod drops;
 pub(crate) mod netlink;
-pub mod spreading;
 pub mod veth;
 
 use std::fs::File;

@@ -7,8 +7,8 @@ use std::io;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
-use super::device;
 use super::netlink::Netlink;
+use crate::ethtool::counters::driver_counters;
 
 /// Device → packets that its queueing discipline has dropped since it was created (`tc -s qdisc`). Wraps
 /// at 2³².
@@ -30,7 +30,7 @@ pub fn of_queues() -> io::Result<BTreeMap<String, u64>> {
 
 /// The counters of a device's driver (`ethtool -S`): name → count since the driver was loaded.
 pub fn of_driver(device: &str) -> io::Result<Vec<(String, u64)>> {
-    device::driver_counters(device)
+    driver_counters(device)
 }
 
 fn name(index: u32) -> Option<String> {

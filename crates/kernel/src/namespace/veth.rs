@@ -21,6 +21,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::netlink::{Netlink, Wanted};
 use super::{NetNs, device};
+use crate::ethtool::value;
 
 /// The name of the device in both namespaces.
 pub const DEVICE: &str = "kqps0";
@@ -79,7 +80,7 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
     for (end, peer) in [(one, other), (other, one)] {
         end.namespace.within(|| {
             if let Some(gro) = settings.gro {
-                device::set_gro(DEVICE, gro).map_err(|error| explained("setting GRO", &error))?;
+                value::set_gro(DEVICE, gro).map_err(|error| explained("setting GRO", &error))?;
             }
             bring_up(end, peer).map_err(|error| explained("bringing a veth device up", &error))
         })?;
@@ -89,7 +90,7 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
         }
     }
     for end in [one, other] {
-        if !end.namespace.within(|| device::is_linked(DEVICE))? {
+        if !end.namespace.within(|| value::is_linked(DEVICE))? {
             return Err(io::Error::other("a veth pair is up but has no carrier"));
         }
     }
@@ -100,7 +101,7 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
 /// Otherwise they stay incomplete on a veth pair, and a program that reads packets at the other end by itself
 /// (`AF_XDP`) finds them wrong.
 pub fn complete_checksums() -> io::Result<()> {
-    device::set_checksum_offload(DEVICE, false).map_err(|error| explained("completing checksums", &error))
+    value::set_checksum_offload(DEVICE, false).map_err(|error| explained("completing checksums", &error))
 }
 
 /// The request that creates both devices, each in its namespace.
@@ -216,7 +217,7 @@ mod tests {
         let Some((one, other)) = joined(&settings) else { return };
         let host = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap();
         for namespace in [&one, &other] {
-            assert_eq!(namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GGRO, 0)).unwrap(), 1);
+            assert_eq!(namespace.within(|| value::ethtool(DEVICE, ETHTOOL_GGRO, 0)).unwrap(), 1);
             let settings = namespace.within(|| {
                 // From here on, /sys shows the devices of this namespace.
                 device::spread(DEVICE, &[0])?;
@@ -234,7 +235,7 @@ mod tests {
     fn checksums_are_completed_at_one_end_alone() {
         let Some((one, other)) = joined(&VethSettings::default()) else { return };
         let leaves_them = |namespace: &NetNs| {
-            namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GTXCSUM, 0)).unwrap() != 0
+            namespace.within(|| value::ethtool(DEVICE, ETHTOOL_GTXCSUM, 0)).unwrap() != 0
         };
         assert!(leaves_them(&one) && leaves_them(&other));
         one.within(complete_checksums).unwrap();

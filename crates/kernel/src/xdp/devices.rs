@@ -6,7 +6,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
 
 use super::netdev;
-use crate::namespace::device;
+use crate::ethtool::{channels, driver};
 use crate::namespace::netlink::Netlink;
 
 /// A device with Ethernet frames.
@@ -55,8 +55,8 @@ pub fn devices() -> io::Result<Vec<Device>> {
             let bits = features.get(&index).ok_or("the kernel does not say for this device")?;
             Ok(XdpFeatures::of(*bits))
         });
-        let driver = device::driver(&name).ok().filter(|driver| !driver.is_empty());
-        let queues = device::receive_queues(&name).ok().filter(|queues| *queues > 0);
+        let driver = driver::driver(&name).ok().filter(|driver| !driver.is_empty());
+        let queues = channels::receive_queues(&name).ok().filter(|queues| *queues > 0);
         Some(Device { index, driver, queues: queues.or_else(|| queues_of(&link)), features, name })
     };
     let mut devices: Vec<Device> = links.filter_map(of_link).collect();

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::device;
+use super::request;
 
 /// From linux/ethtool.h; the libc crate lacks it.
 const ETHTOOL_GRSSH: u32 = 0x46;
@@ -37,7 +37,7 @@ pub fn of_device(device: &str) -> io::Result<Spreading> {
     asked[0] = ETHTOOL_GRSSH;
     // If both lengths are 0, the kernel returns the lengths only.
     // SAFETY: this is the head of the command's struct; for lengths of 0 the kernel writes no more.
-    unsafe { device::ask_driver(device, &mut asked)? };
+    unsafe { request::ask_driver(device, &mut asked)? };
     let (slots, key_bytes) = (asked[2] as usize, asked[3] as usize);
     if slots > SLOTS_MOST || key_bytes > KEY_BYTES_MOST {
         return Err(io::Error::other(format!("the driver reports {slots} slots and {key_bytes} key bytes")));
@@ -45,7 +45,7 @@ pub fn of_device(device: &str) -> io::Result<Spreading> {
     let mut table = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
     table[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);
     // SAFETY: this is the head, with room for the lengths in it; the kernel refuses lengths that have changed.
-    unsafe { device::ask_driver(device, &mut table)? };
+    unsafe { request::ask_driver(device, &mut table)? };
     Ok(parse(&table, slots, key_bytes))
 }
 
