@@ -14,6 +14,7 @@ use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
+use crate::host_settings;
 use crate::materials::{self, file_name};
 use crate::request::RunRequest;
 use crate::study;
@@ -209,6 +210,7 @@ fn study_file(
     }
     let mut layout = cells::lay_out(study, &offer)?;
     layout.skipped.extend(subjects.without_version);
+    leave_out_unset(&mut layout.cells, &mut layout.skipped);
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {
@@ -234,6 +236,17 @@ fn study_file(
         definitions,
         spending,
     })
+}
+
+/// Leaves out cells that ask for settings which this host does not have, with the reason.
+fn leave_out_unset(cells: &mut Vec<Cell>, skipped: &mut BTreeMap<String, String>) {
+    cells.retain(|cell| match host_settings::why_not(cell) {
+        Some(reason) => {
+            skipped.insert(cell.name.clone(), reason);
+            false
+        }
+        None => true,
+    });
 }
 
 pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut) -> Run {

@@ -43,7 +43,7 @@ pub enum ApplyError {
     NotTaken { setting: Setting, wanted: String, found: String },
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("{error}; {}", undone_words(left))]
+    #[error("{error}; {}", undone_words(.left))]
     Undone { error: Box<ApplyError>, left: Vec<Left> },
 }
 

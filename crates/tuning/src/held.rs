@@ -45,8 +45,9 @@ pub enum HeldError {
 }
 
 impl Held {
-    /// Sets settings of this host, name → value, with a guard of their own. `receive-core.DEVICE` stands for all receive
-    /// work of a device. What takes a link down comes first, and is refused on a device that carries the way here.
+    /// Sets settings of this host, name → value, with a guard of their own. `receive-core.DEVICE` stands for all
+    /// receive work of a device. What takes a link down comes first, and is refused on a device that carries the way
+    /// here.
     pub fn set(settings: &BTreeMap<String, String>) -> Result<Self, HeldError> {
         let system = Real::host();
         let changes = changes(&system, settings)?;
@@ -136,7 +137,12 @@ mod tests {
             let map = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             changes(&memory, &map).map_err(|error| error.to_string())
         };
-        let words = of(&[("coalesce.eth0", "9"), ("rings.eth0", "64"), ("channels.eth0", "2"), ("receive-core.eth0", "1")]);
+        let words = of(&[
+            ("coalesce.eth0", "9"),
+            ("rings.eth0", "64"),
+            ("channels.eth0", "2"),
+            ("receive-core.eth0", "1"),
+        ]);
         let words: Vec<String> = words.unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
             words,

@@ -151,14 +151,20 @@ mod tests {
                       eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
                       eth1\t000012C6\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
 
-    const V6: &str = "\
-20010db8000000000000000000000000 20 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth1\n\
-00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth2\n\
-00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n";
+    /// A line of `/proc/net/ipv6_route`.
+    fn line(network: &str, bits: &str, flags: &str, device: &str) -> String {
+        let zero = "0".repeat(32);
+        format!("{network:0<32} {bits} {zero} 00 {zero} 00000400 00000001 00000000 {flags} {device}\n")
+    }
 
     #[test]
     fn the_default_route_and_the_connection_have_devices() {
-        let routes = Routes { v4: routes_v4(V4), v6: routes_v6(V6) };
+        let v6 = [
+            line("20010db8", "20", "00000001", "eth1"),
+            line("", "00", "00000003", "eth2"),
+            line("", "00", "00200200", "lo"),
+        ];
+        let routes = Routes { v4: routes_v4(V4), v6: routes_v6(&v6.concat()) };
         let of = |client: Option<&str>| routes.carriers(client.and_then(client_of));
         let defaults: BTreeMap<String, String> =
             ["eth0", "eth2"].map(|device| (device.to_owned(), "the default route".to_owned())).into();

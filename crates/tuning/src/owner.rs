@@ -47,8 +47,8 @@ pub(crate) fn own_namespace(kind: &str) -> u64 {
 /// Whether any process that this one can see is in a namespace.
 pub(crate) fn is_inhabited(kind: &str, number: u64) -> bool {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.into_iter().any(|pid| {
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.any(|pid| {
         fs::metadata(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|metadata| metadata.ino() == number)
     })
 }

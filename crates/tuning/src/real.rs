@@ -8,6 +8,7 @@ mod irqbalance;
 use std::collections::BTreeSet;
 use std::io;
 
+use kqps_kernel::errno;
 use kqps_kernel::namespace::{NetNs, sysfs};
 
 use crate::owner::own_namespace;
@@ -67,16 +68,16 @@ impl Real {
 /// The error of a call as one about a setting.
 fn explained(setting: &Setting, error: &io::Error) -> SettingError {
     use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
-    let has_device = setting.device().is_some();
     match error.kind() {
-        // A file that is missing, `ENODEV`, and `EOPNOTSUPP` of a driver.
         NotFound => SettingError::absent(setting, "this host has no such setting"),
-        Unsupported if has_device => SettingError::absent(setting, "the device's driver cannot set it"),
         PermissionDenied => {
             SettingError::refused(setting, "permission denied: it needs the rights of root (CAP_NET_ADMIN)")
         }
-        _ if error.raw_os_error() == Some(kqps_kernel::errno::ENODEV) => {
+        _ if error.raw_os_error() == Some(errno::ENODEV) => {
             SettingError::absent(setting, "there is no such device")
+        }
+        kind if kind == Unsupported || error.raw_os_error() == Some(errno::EOPNOTSUPP) => {
+            SettingError::absent(setting, "the driver cannot set it")
         }
         _ => SettingError::refused(setting, error.to_string()),
     }

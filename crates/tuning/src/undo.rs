@@ -111,12 +111,17 @@ pub(crate) fn back(
 fn one(
     system: &dyn System,
     journal: &Journal,
-    record: Record,
+    mut record: Record,
     above: &BTreeMap<Setting, String>,
     undone: &mut Undone,
 ) -> Result<(), JournalError> {
-    // What the driver changed by itself is looked at first, since undoing may change it again.
-    let beside: Vec<&Part> = record.beside.iter().filter(|part| is_as_left(system, part)).collect();
+    if !record.beside.is_empty() {
+        // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
+        // ours, also if undoing is cut short and done again.
+        record.beside.retain(|part| is_as_left(system, part));
+        record.beside.iter_mut().for_each(|part| part.found = None);
+        journal.write(&record)?;
+    }
     let mut kept = Vec::new();
     for part in record.parts.iter().rev() {
         match put_back(system, journal, part, record.is_made, above) {
@@ -132,7 +137,7 @@ fn one(
             }
         }
     }
-    for part in beside {
+    for part in &record.beside {
         // A queue that came with the change is gone again, and so are its settings.
         if system.read(&part.setting).is_ok_and(|now| !value::same(&part.setting, &now, &part.old))
             && system.write(&part.setting, &part.old).is_ok()
@@ -154,7 +159,7 @@ fn is_as_left(system: &dyn System, part: &Part) -> bool {
     let now = system.read(&part.setting);
     match &part.found {
         Some(found) => now.is_ok_and(|now| value::same(&part.setting, &now, found)),
-        // The program ended within the change: nobody else can have known of it.
+        // The program ended within the change, or within undoing it.
         None => true,
     }
 }
@@ -220,8 +225,7 @@ fn put_back(
 
 /// Whether two identities are surely those of two devices.
 fn is_another(before: &Identity, now: &Identity) -> bool {
-    let differ = |one: bool, known: bool| known && one;
-    let mac = differ(before.mac != now.mac, before.mac.is_some() && now.mac.is_some());
-    let bus = differ(before.bus != now.bus, before.bus.is_some() && now.bus.is_some());
-    mac || bus
+    let has_other_mac = before.mac.is_some() && now.mac.is_some() && before.mac != now.mac;
+    let is_elsewhere = before.bus.is_some() && now.bus.is_some() && before.bus != now.bus;
+    has_other_mac || is_elsewhere
 }

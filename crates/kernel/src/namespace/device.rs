@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::sysfs;
 
-/// Distributes the packets of each receive queue of a device over some cores (RPS). From then on the calling thread sees
-/// the devices of its network namespace in `/sys` ([`sysfs::show_own_devices`]).
+/// Distributes the packets of each receive queue of a device over some cores (RPS). From then on the calling thread
+/// sees the devices of its network namespace in `/sys` ([`sysfs::show_own_devices`]).
 pub(super) fn spread(device: &str, cpus: &[u32]) -> io::Result<()> {
     sysfs::show_own_devices()?;
     let queues = Path::new("/sys/class/net").join(device).join("queues");

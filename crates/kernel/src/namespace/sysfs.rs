@@ -6,8 +6,8 @@ use std::ptr::null;
 use crate::sys::check;
 
 /// Moves the calling thread into a mount namespace of its own, in which `/sys/class/net` shows the devices of the
-/// thread's network namespace: it shows those of the namespace in which sysfs was mounted. Requires `CAP_SYS_ADMIN`. The
-/// mounts of other threads do not change.
+/// thread's network namespace: it shows those of the namespace in which sysfs was mounted. Requires `CAP_SYS_ADMIN`.
+/// The mounts of other threads do not change.
 pub fn show_own_devices() -> io::Result<()> {
     // SAFETY: the call touches no memory, and changes the calling thread only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;

@@ -97,15 +97,18 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
     }
 }
 
-/// The settings of the player and of the path, and the type of certificate, which a ceiling shares with its cells. The
-/// certificate itself is the run's own, also beside a server that runs already.
+/// The settings of the player, the path and the host, and the type of certificate, which a ceiling shares with its cells.
+/// The certificate itself is the run's own, also beside a server that runs already.
 fn surroundings(cell: &Cell) -> Factors {
     let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
     let is_of_player = |name: &str| {
         let of_server = [name::PLAYER_TLS_TRUST, name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH];
         name.starts_with(name::PLAYER) && !of_server.contains(&name)
     };
-    cell.factors.filtered(|name| is_of_player(name) || is_of_path(name) || name == name::SUBJECT_CERTIFICATE)
+    let is_of_host = |name: &str| name.starts_with(name::HOST) && name != name::HOST_NICE;
+    cell.factors.filtered(|name| {
+        is_of_player(name) || is_of_path(name) || is_of_host(name) || name == name::SUBJECT_CERTIFICATE
+    })
 }
 
 /// `player ceiling, sockets 8, window 500`, `player ceiling over tcp, connections 8, window 500`; with the cores if the

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 30] = [
+pub const COMMON: [&str; 31] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -41,6 +41,7 @@ pub const COMMON: [&str; 30] = [
     name::DATASET_ZONES,
     name::DATASET_RECORDS,
     name::HOST_NICE,
+    name::HOST_RECEIVE_CORE,
     name::PATH_QUEUES,
     name::PATH_TXQUEUELEN,
     name::PATH_RPS_CPUS,

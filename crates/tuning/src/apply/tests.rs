@@ -1,11 +1,11 @@
 //! Changes that are killed between any two steps, and undone.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use super::*;
-use crate::memory::{Memory, Steps};
+use crate::memory::{Killed, Memory, Steps};
 use crate::undo::undo;
 
 const HOST: [(&str, &str); 12] = [
@@ -53,9 +53,13 @@ fn journal(folder: &Path, steps: &Steps) -> Journal {
 /// Runs `act` until it ends or is killed after some steps. Returns whether it ended.
 fn killed_after(steps: &Steps, after: Option<u32>, act: impl FnOnce()) -> bool {
     steps.kill_after(after);
-    let ended = catch_unwind(AssertUnwindSafe(act)).is_ok();
+    let ended = catch_unwind(AssertUnwindSafe(act));
     steps.kill_after(None);
-    ended
+    match ended {
+        Ok(()) => true,
+        Err(kill) if kill.is::<Killed>() => false,
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 #[test]
