@@ -1,6 +1,6 @@
-//! Settings of this host that cells ask for by `host.` factors: set before the subject of a cell starts, and undone after
-//! its trials. The host has those of one cell at a time. If cells run side by side, as both sides of a comparison do, the
-//! settings change with their trials. A guard undoes them if this process ends.
+//! Settings of this host that cells ask for by `host.` factors: set before the subject of a cell starts, and undone
+//! after its trials. The host has those of one cell at a time. If cells run side by side, as both sides of a comparison
+//! do, the settings change with their trials. A guard undoes them if this process ends.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -9,9 +9,10 @@ use std::sync::Arc;
 use kqps_host::Topology;
 use kqps_observation::factors::ReceiveCore;
 use kqps_observation::{Cell, Factors};
+use kqps_tuning::apply::check;
 use kqps_tuning::held::rank;
 use kqps_tuning::receive_core::receive_core;
-use kqps_tuning::{Change, Guard, Held, Journal, Real, System, link};
+use kqps_tuning::{Change, Guard, Held, Journal, Real, link};
 
 use crate::path::LaidPath;
 
@@ -35,13 +36,7 @@ pub(crate) fn why_not(cell: &Cell) -> Option<String> {
     let system = Real::host();
     let checked = of_factors.and_then(|changes| {
         link::check(&changes).map_err(|error| error.to_string())?;
-        let parts = changes.iter().map(|change| system.parts(change));
-        for part in parts {
-            for change in part.map_err(|error| error.to_string())? {
-                system.read(&change.setting).map_err(|error| error.to_string())?;
-            }
-        }
-        Ok(())
+        check(&system, &changes).map_err(|error| error.to_string())
     });
     checked.err()
 }

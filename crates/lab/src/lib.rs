@@ -4,8 +4,8 @@
 //! trials, and resuming after a crash. Not for: sending queries (`player`), nor for the meaning of a trial
 //! (`verdict`). The lab asks the search for the next trial, and plays it.
 //!
-//! Invariant: the only crate that starts subjects and players (`hosts` starts the programs that reach other hosts, `tuning`
-//! its guard). The next step of a run is a function of its store, so
+//! Invariant: the only crate that starts subjects and players (`hosts` starts the programs that reach other hosts,
+//! `tuning` its guard). The next step of a run is a function of its store, so
 //! a run that was killed continues without repeating or losing a committed trial.
 
 pub mod budget;

@@ -85,7 +85,7 @@ pub fn apply(
 
 /// Checks that every setting exists and can be read. Settings of a device whose numbers of queues are changed before
 /// are checked when it is their turn.
-fn check(system: &dyn System, changes: &[Change]) -> Result<(), ApplyError> {
+pub fn check(system: &dyn System, changes: &[Change]) -> Result<(), SettingError> {
     let mut reshaped: BTreeSet<&str> = BTreeSet::new();
     for change in changes {
         let device = change.setting.device();

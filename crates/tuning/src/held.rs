@@ -78,6 +78,12 @@ impl Held {
         self.applied.made.iter().map(|made| made.setting.to_string()).collect()
     }
 
+    /// Keeps the settings: they stay until they are undone, whatever becomes of this process.
+    pub fn keep(mut self) -> Result<Applied, JournalError> {
+        self.guard.journal().keep(&self.applied.records)?;
+        Ok(std::mem::take(&mut self.applied))
+    }
+
     /// Undoes the settings, and returns what became of them.
     pub fn undo(mut self) -> Result<Undone, JournalError> {
         self.put_back()

@@ -77,7 +77,7 @@ pub struct Journal {
     folder: PathBuf,
     /// Called after every step, so that tests can end the program there.
     #[cfg(test)]
-    pub(crate) after_step: Option<Box<dyn Fn()>>,
+    pub(crate) after_step: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Journal {

@@ -1,8 +1,9 @@
 //! A host in memory, for tests: settings with values, and a driver that changes some of them by itself.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use crate::setting::value::{NONE, pairs};
 use crate::setting::{Change, Setting};
@@ -12,31 +13,38 @@ use crate::system::{SettingError, System};
 pub(crate) struct Killed;
 
 /// A number of steps after which the program is killed; `None` for never. Shared by all that take steps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Steps {
-    left: Rc<Cell<Option<u32>>>,
-    taken: Rc<Cell<u32>>,
+    /// `u32::MAX` for never.
+    left: Arc<AtomicU32>,
+    taken: Arc<AtomicU32>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { left: Arc::new(AtomicU32::new(u32::MAX)), taken: Arc::default() }
+    }
 }
 
 impl Steps {
     /// Kills the program after so many steps from now on.
     pub(crate) fn kill_after(&self, steps: Option<u32>) {
-        self.left.set(steps);
-        self.taken.set(0);
+        self.left.store(steps.unwrap_or(u32::MAX), SeqCst);
+        self.taken.store(0, SeqCst);
     }
 
     /// The steps since then.
     pub(crate) fn taken(&self) -> u32 {
-        self.taken.get()
+        self.taken.load(SeqCst)
     }
 
     /// Takes a step. A kill unwinds without a message: nothing else of the program runs.
     pub(crate) fn take(&self) {
-        self.taken.set(self.taken.get() + 1);
-        match self.left.get() {
-            Some(0) => std::panic::resume_unwind(Box::new(Killed)),
-            Some(left) => self.left.set(Some(left - 1)),
-            None => {}
+        self.taken.fetch_add(1, SeqCst);
+        match self.left.load(SeqCst) {
+            0 => std::panic::resume_unwind(Box::new(Killed)),
+            u32::MAX => {}
+            left => self.left.store(left - 1, SeqCst),
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Undone {
     pub gone: Vec<(Setting, String)>,
     /// Settings that a process holds that still runs.
     pub held: Vec<(Setting, Owner)>,
-    /// The records whose settings were left.
+    /// The records of settings that were left, but for those that a process has set since.
     pub records: Vec<u64>,
 }
 
@@ -123,6 +123,8 @@ fn one(
         journal.write(&record)?;
     }
     let mut kept = Vec::new();
+    // Whether undoing it again would leave it again.
+    let mut is_over = false;
     for part in record.parts.iter().rev() {
         match put_back(system, journal, part, record.is_made, above) {
             Outcome::Restored => {
@@ -133,6 +135,7 @@ fn one(
             Outcome::Left { found, reason } => {
                 let (setting, old) = (part.setting.clone(), part.old.clone());
                 kept.push(Part { left: Some(reason.clone()), ..part.clone() });
+                is_over |= !above.contains_key(&part.setting);
                 undone.left.push(Left { setting, found, reason, old });
             }
         }
@@ -150,7 +153,7 @@ fn one(
         return journal.remove(record.number);
     }
     kept.reverse();
-    undone.records.push(record.number);
+    undone.records.extend(is_over.then_some(record.number));
     journal.write(&Record { parts: kept, beside: Vec::new(), ..record })
 }
 

@@ -97,8 +97,8 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
     }
 }
 
-/// The settings of the player, the path and the host, and the type of certificate, which a ceiling shares with its cells.
-/// The certificate itself is the run's own, also beside a server that runs already.
+/// The settings of the player, the path and the host, and the type of certificate, which a ceiling shares with its
+/// cells. The certificate itself is the run's own, also beside a server that runs already.
 fn surroundings(cell: &Cell) -> Factors {
     let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
     let is_of_player = |name: &str| {
