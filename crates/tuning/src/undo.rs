@@ -116,8 +116,8 @@ fn one(
     undone: &mut Undone,
 ) -> Result<(), JournalError> {
     if !record.beside.is_empty() {
-        // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
-        // ours, also if undoing is cut short and done again.
+        // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts
+        // as ours, also if undoing is cut short and done again.
         record.beside.retain(|part| is_as_left(system, part));
         record.beside.iter_mut().for_each(|part| part.found = None);
         journal.write(&record)?;

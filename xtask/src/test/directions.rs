@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
+    ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     (
         "kqps-lab",
@@ -61,6 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-observation",
             "kqps-player",
             "kqps-verdict",
+            "kqps-tuning",
         ],
     ),
     ("kqps", &[ANY]),

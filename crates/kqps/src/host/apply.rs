@@ -3,8 +3,7 @@
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,8 +29,8 @@ Examples:
 /// Change settings of this host, which `kqps host undo` takes back
 ///
 /// Each old value is on disk before its setting is written, and each setting is read back. If one cannot be set, those
-/// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings take the
-/// link down: on the interface of the default route or of your SSH connection they need --confirm-within.
+/// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings take
+/// the link down: on the interface of the default route or of your SSH connection they need --confirm-within.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,7 +47,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_some_time, conflicts_with = "dry_run")]
     confirm_within: Option<Duration>,
     /// Run this command with the settings, and undo them when it ends
-    #[arg(long = "for", value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true, conflicts_with_all = ["dry_run", "confirm_within"])]
+    #[arg(
+        long = "for",
+        value_name = "COMMAND",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["dry_run", "confirm_within"]
+    )]
     for_command: Vec<String>,
 }
 
@@ -90,7 +95,8 @@ fn dry_run(system: &Real, changes: &[Change]) {
         let parts = system.parts(change).unwrap_or_else(|_| vec![change.clone()]);
         for part in parts {
             let now = system.read(&part.setting).ok();
-            let value = now.as_ref().map_or_else(|| part.value.clone(), |now| completed(&part.setting, &part.value, now));
+            let whole = now.as_ref().map(|now| completed(&part.setting, &part.value, now));
+            let value = whole.unwrap_or_else(|| part.value.clone());
             match now {
                 Some(now) if same(&part.setting, &now, &value) => {
                     println!("# {} is {now} already", part.setting);
@@ -151,11 +157,14 @@ fn of_advice(file: &Path) -> anyhow::Result<Vec<Change>> {
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let advice: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let pieces = [&advice["pieces"], &advice["advice"]["pieces"]].into_iter().find_map(Value::as_array);
-    let pieces = pieces.ok_or_else(|| wrong("it has no pieces of advice: expected what kqps host advise --json prints".into()))?;
+    let none = || wrong("it has no pieces of advice: expected what kqps host advise --json prints".into());
+    let pieces = pieces.ok_or_else(none)?;
     let pairs = pieces.iter().flat_map(|piece| piece["changes"].as_array().into_iter().flatten());
     let change = |pair: &Value| {
         let words = (pair[0].as_str(), pair[1].as_str());
-        let (Some(name), Some(value)) = words else { return Err(wrong(format!("{pair} is no setting with a value"))) };
+        let (Some(name), Some(value)) = words else {
+            return Err(wrong(format!("{pair} is no setting with a value")));
+        };
         Change::read(name, value).map_err(|error| wrong(error.to_string()))
     };
     pairs.map(change).collect()
@@ -169,8 +178,9 @@ mod tests {
     fn advice_is_read_from_where_it_stands() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("advice.json");
-        let pieces = r#"{"pieces":[{"changes":[["channels.eth0","combined=8"],["irqs.eth0","0-7"]]},{"changes":[]}]}"#;
-        for text in [pieces.to_owned(), format!("{{\"advice\":{pieces}}}")] {
+        let changes = r#"[["channels.eth0","combined=8"],["irqs.eth0","0-7"]]"#;
+        let pieces = format!(r#"{{"pieces":[{{"changes":{changes}}},{{"changes":[]}}]}}"#);
+        for text in [pieces.clone(), format!("{{\"advice\":{pieces}}}")] {
             std::fs::write(&file, text).unwrap();
             let words: Vec<String> = of_advice(&file).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(words, ["channels.eth0=combined=8", "irqs.eth0=0-7"]);

@@ -1,4 +1,4 @@
-//! `kqps host guard`: waits for the end of the process that holds host settings, and undoes them. kqps starts it itself.
+//! `kqps host guard`: waits for the end of the process that holds host settings, and undoes them. kqps starts it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

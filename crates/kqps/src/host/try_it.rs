@@ -25,8 +25,8 @@ Examples:
 
 /// Measure whether settings of this host make a subject faster
 ///
-/// Trials without and with the settings take turns, as in `kqps compare`, and the settings are undone after each trial
-/// that has them. The status is 0 if the subject is faster with them beyond the minimum detectable effect, and 3 if not.
+/// Trials without and with the settings take turns, as in `kqps compare`, and the settings are undone after them. The
+/// status is 0 if the subject is faster with them beyond the minimum detectable effect, and 3 if not.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -111,11 +111,11 @@ fn with_changes(subject: &Configured, changes: &[Change]) -> anyhow::Result<Conf
 
 /// Whether a figure is better beyond the MDE, and none is worse.
 fn helps(comparisons: &[Comparison]) -> bool {
-    let is_beyond = |one: &&Comparison| {
+    let is_beyond = |one: &Comparison| {
         let by = one.ratio.map(|ratio| (ratio.median - 1.0).abs());
         one.outcome == Outcome::Faster && by.zip(one.mde).is_some_and(|(by, mde)| by > mde)
     };
-    comparisons.iter().any(|one| is_beyond(&one)) && comparisons.iter().all(|one| one.outcome != Outcome::Slower)
+    comparisons.iter().any(is_beyond) && comparisons.iter().all(|one| one.outcome != Outcome::Slower)
 }
 
 #[cfg(test)]

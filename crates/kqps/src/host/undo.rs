@@ -14,9 +14,9 @@ Examples:
 
 /// Undo every setting that kqps changed and that still has its value
 ///
-/// The newest change comes first. A setting that somebody else has changed since stays as it is, and is named; it is then
-/// forgotten. What a running process of kqps holds stays too. Another boot has nothing to undo. The status is 1 if a
-/// setting was left.
+/// The newest change comes first. A setting that somebody else has changed since stays as it is, and is named; it is
+/// then forgotten. What a running process of kqps holds stays too. Another boot has nothing to undo. The status is 1 if
+/// a setting was left.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
