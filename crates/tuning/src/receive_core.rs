@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn interrupts_come_before_rps() {
         let memory = Memory::of(&[("irq.eth0-rx-0", "0-3"), ("rps.eth0.0", "none"), ("rps.veth0.0", "none")]);
-        let words = |device| {
+        let words = |device: &str| -> Result<Vec<String>, SettingError> {
             let changes = receive_core(&memory, device, 2)?;
             Ok(changes.iter().map(ToString::to_string).collect::<Vec<_>>())
         };

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::process::{Signal, signal};
+use kqps_observation::Store;
+use kqps_observation::run::Role;
 use kqps_skips::{Capability, skip};
 
 fn host(args: &[&str]) -> Output {
@@ -185,4 +187,71 @@ fn bad_settings_are_one_sentence() {
 fn host_with(state: &tempfile::TempDir, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.arg("host").args(args).env("KQPS_STATE", state.path()).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A study of one echo over loopback and one over a path of its own, each with settings of the host.
+const STUDY: &str = r#"
+name = "tuned"
+title = "Tuned"
+question = "?"
+repetitions = 1
+load = { closed_s = 0.1 }
+fixed = { "host.sysctl.net.ipv4.ip_default_ttl" = "33" }
+[[experiment]]
+name = "host"
+title = "Host"
+[experiment.factors]
+io = ["mmsg"]
+[[experiment]]
+name = "path"
+title = "Path"
+path = "veth"
+[experiment.factors]
+"host.receive-core" = ["last"]
+"#;
+
+#[test]
+fn a_study_sets_what_its_cells_ask_for_and_undoes_it() {
+    let Some(network) = network() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (study, out, state) =
+        (folder.path().join("tuned.toml"), folder.path().join("out"), folder.path().join("state"));
+    fs::write(&study, STUDY).unwrap();
+    let before = ttl(&network);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.arg("run").arg(&study).args(["--no-install", "--records", "50", "--seed", "3", "--out"]).arg(&out);
+    command.env("KQPS_STATE", &state).stdin(Stdio::null());
+    let ran = namespace::enter(&mut command, &network).unwrap().output().unwrap();
+    assert!(out.join("run.sqlite").exists(), "{}", text(&ran.stderr));
+    let run = Store::read(&out.join("run.sqlite")).unwrap();
+    assert_eq!(run.skipped.keys().filter(|what| what.contains(": ")).count(), 0, "{:?}", run.skipped);
+    let core = run.cells.iter().find_map(|cell| cell.factors.word("host.receive-core"));
+    assert!(core.is_some_and(|core| core.parse::<u32>().is_ok()), "{core:?}");
+    for (number, cell) in run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject) {
+        let trials: Vec<_> = run.trials_of(number).collect();
+        let failures: Vec<_> = trials.iter().filter_map(|trial| trial.failure()).collect();
+        assert!(!trials.is_empty() && failures.is_empty(), "{}: {failures:?}", cell.name);
+    }
+    assert_eq!(ttl(&network), before);
+    let left = tuned(&network, &state, &["status"]).output().unwrap();
+    assert!(text(&left.stdout).contains("has set nothing here"), "{}", text(&left.stdout));
+}
+
+#[test]
+fn a_setting_that_is_tried_is_undone_and_a_placebo_is_not_kept() {
+    let Some(network) = network() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (out, state) = (folder.path().join("out"), folder.path().join("state"));
+    let before = ttl(&network);
+    let setting = format!("{TTL}=33");
+    // One block cannot show anything.
+    let args = ["try", &setting, "--keep", "--blocks", "1", "--duration", "20ms", "--seed", "3", "--out"];
+    let ran = tuned(&network, &state, &args).arg(&out).output().unwrap();
+    assert_eq!(ran.status.code(), Some(3), "{}", text(&ran.stderr));
+    let run = Store::read(&out.join("run.sqlite")).unwrap();
+    let words: Vec<Option<&str>> =
+        run.cells.iter().map(|cell| cell.factors.word("host.sysctl.net.ipv4.ip_default_ttl")).collect();
+    assert_eq!(words, [None, None, Some("33")]);
+    assert!(run.trials.iter().all(|trial| trial.measured().is_some()));
+    assert_eq!(ttl(&network), before);
 }

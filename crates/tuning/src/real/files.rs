@@ -43,7 +43,9 @@ pub(super) fn read(setting: &Setting) -> io::Result<String> {
     let text = text.trim_end_matches('\n');
     Ok(match setting {
         Setting::Rps { .. } | Setting::Xps { .. } => value::cores_word(&cores_of_mask(text)?),
-        Setting::IdleState { .. } => if text == "0" { "on" } else { "off" }.to_owned(),
+        // The file says whether the state is disabled.
+        Setting::IdleState { .. } if text == "0" => "on".to_owned(),
+        Setting::IdleState { .. } => "off".to_owned(),
         _ => text.to_owned(),
     })
 }
@@ -52,7 +54,8 @@ pub(super) fn read(setting: &Setting) -> io::Result<String> {
 pub(super) fn write(setting: &Setting, value: &str) -> io::Result<()> {
     let text = match setting {
         Setting::Rps { .. } | Setting::Xps { .. } => mask(value),
-        Setting::IdleState { .. } => if value == "on" { "0" } else { "1" }.to_owned(),
+        Setting::IdleState { .. } if value == "on" => "0".to_owned(),
+        Setting::IdleState { .. } => "1".to_owned(),
         _ => value.to_owned(),
     };
     OpenOptions::new().write(true).open(path(setting)?)?.write_all(text.as_bytes())
