@@ -127,8 +127,8 @@ fn the_guard_undoes_what_a_killed_process_held() {
     let setting = format!("{TTL}=33");
     let args = ["apply", &setting, "--for", "sh", "-c", "echo $$; exec sleep 600"];
     let mut kqps = tuned(&network, state.path(), &args).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(kqps.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let sleeper = lines.filter_map(|line| line.parse::<u32>().ok()).next().unwrap();
+    let mut lines = BufReader::new(kqps.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let sleeper = lines.find_map(|line| line.parse::<u32>().ok()).unwrap();
     assert_eq!(ttl(&network), "33\n");
     kqps.kill().unwrap();
     kqps.wait().unwrap();
