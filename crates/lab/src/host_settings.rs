@@ -10,7 +10,6 @@ use kqps_host::Topology;
 use kqps_observation::factors::ReceiveCore;
 use kqps_observation::{Cell, Factors};
 use kqps_tuning::apply::check;
-use kqps_tuning::held::rank;
 use kqps_tuning::receive_core::receive_core;
 use kqps_tuning::{Change, Guard, Held, Journal, Real, link};
 
@@ -50,7 +49,7 @@ fn is_on_host(cell: &Cell) -> bool {
 fn changes_of(factors: &Factors) -> Result<Vec<Change>, String> {
     let read = |(name, value): (&String, &String)| Change::read(name, value).map_err(|error| error.to_string());
     let mut changes = factors.host_settings().iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    changes.sort_by_key(|change| rank(&change.setting));
+    changes.sort_by_key(|change| change.setting.rank());
     Ok(changes)
 }
 
@@ -154,7 +153,7 @@ impl<'a> HostSettings<'a> {
 
     fn hold(&self, system: Real, changes: &[Change]) -> Result<Held, String> {
         let guard = self.guard()?;
-        Held::with(Box::new(system), &guard, changes).map_err(|error| error.to_string())
+        Held::set(Box::new(system), &guard, changes).map_err(|error| error.to_string())
     }
 
     fn guard(&self) -> Result<Arc<Guard>, String> {

@@ -168,6 +168,16 @@ impl Setting {
         matches!(self, Self::Channels { .. } | Self::Rings { .. })
     }
 
+    /// Its place among settings without an order of their own: numbers of queues come first and sizes of rings second,
+    /// since drivers then begin anew with the rest.
+    pub fn rank(&self) -> u32 {
+        match self {
+            Self::Channels { .. } => 0,
+            Self::Rings { .. } => 1,
+            _ => 2,
+        }
+    }
+
     /// Whether drivers round its value, so that what is read back may differ from what was written.
     pub fn is_rounded(&self) -> bool {
         matches!(self, Self::Channels { .. } | Self::Rings { .. } | Self::Coalesce { .. })

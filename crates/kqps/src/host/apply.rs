@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     }
     let kqps = std::env::current_exe().context("finding the running program")?;
     let guard = Arc::new(Guard::start(&kqps, journal).context("the guard of host settings")?);
-    let held = Held::with(Box::new(system), &guard, &changes)?;
+    let held = Held::set(Box::new(system), &guard, &changes)?;
     words::print_applied(held.applied(), guard.journal(), json)?;
     match args.confirm_within {
         Some(within) => confirm(held, within),
