@@ -127,8 +127,8 @@ pub fn lives(pid: u32) -> bool {
     read_stat(&format!("/proc/{pid}")).is_ok_and(|stat| !stat.ended)
 }
 
-/// When a process started, ticks since boot, which distinguishes it from a later one with the same number; `None` if there
-/// is no such process.
+/// When a process started, ticks since boot, which distinguishes it from a later one with the same number; `None` if
+/// there is no such process.
 pub fn started(pid: u32) -> Option<u64> {
     read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.started)
 }

@@ -67,10 +67,17 @@ pub fn undo_of_the_ended(system: &dyn System, journal: &Journal) -> Result<Undon
     back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()))
 }
 
-/// Undoes what one process holds, whether or not it runs.
+/// Undoes what one process holds, whether or not it runs. Other network namespaces of it are those that it made: they
+/// end with it, and nothing is undone there.
 pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
-    back(system, journal, &|record| record.owner == Some(owner))
+    let undone = back(system, journal, &|record| record.owner == Some(owner))?;
+    for record in journal.records()? {
+        if record.owner == Some(owner) && record.network != system.network() {
+            journal.remove(record.number)?;
+        }
+    }
+    Ok(undone)
 }
 
 /// Undoes the records with these numbers.
