@@ -36,7 +36,7 @@ pub use fingerprint::memory_available;
 pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
-pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};
+pub use process::{allowed_cpus, lives, parent_of_same_program, started, threads_of};
 pub use split::{Split, alone, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;

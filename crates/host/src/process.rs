@@ -127,6 +127,12 @@ pub fn lives(pid: u32) -> bool {
     read_stat(&format!("/proc/{pid}")).is_ok_and(|stat| !stat.ended)
 }
 
+/// When a process started, ticks since boot, which distinguishes it from a later one with the same number; `None` if
+/// there is no such process.
+pub fn started(pid: u32) -> Option<u64> {
+    read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.started)
+}
+
 /// The parent of a process, if it runs the same program, as a server does for its worker. `None` if this process
 /// descends from the parent too, since a program that started both is not part of a server.
 pub fn parent_of_same_program(pid: u32) -> Option<u32> {

@@ -9,6 +9,9 @@ pub const EBUSY: i32 = libc::EBUSY;
 /// The number of the error "message too long".
 pub const EMSGSIZE: i32 = libc::EMSGSIZE;
 
+/// The number of the error "no such device".
+pub const ENODEV: i32 = libc::ENODEV;
+
 /// The number of the error "operation not supported".
 pub const EOPNOTSUPP: i32 = libc::EOPNOTSUPP;
 

@@ -7,6 +7,7 @@
 mod device;
 pub mod drops;
 pub(crate) mod netlink;
+pub mod sysfs;
 pub mod veth;
 
 use std::fs::File;
@@ -39,6 +40,11 @@ impl NetNs {
     /// The namespace of a process.
     pub fn of_process(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/ns/net")).map(Self)
+    }
+
+    /// The same namespace by another descriptor.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
     }
 
     /// The inode number that identifies the namespace in `/proc/PID/ns/net`: `net:[4026531840]`.

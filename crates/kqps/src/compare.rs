@@ -24,6 +24,8 @@ use crate::print;
 use crate::run::connections::ConnectionUse;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::Condition;
+pub(crate) use extent::AskedExtent;
+pub(crate) use live::{Pair, measure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,11 +169,13 @@ struct LiveArgs {
     resume: bool,
 }
 
+/// The outcome of a comparison.
 #[derive(Default)]
-struct Compared {
-    comparisons: Vec<Comparison>,
+pub(crate) struct Compared {
+    /// What was found, for each figure.
+    pub(crate) comparisons: Vec<Comparison>,
     /// The page with all trials, if the comparison has a run of its own, or the error of writing it.
-    report: Option<anyhow::Result<PathBuf>>,
+    pub(crate) report: Option<anyhow::Result<PathBuf>>,
     /// Cells that two runs have in common and that cannot be compared, and why; each a sentence without its full stop.
     left_out: Vec<String>,
 }
@@ -209,7 +213,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
+/// Prints comparisons, each as one JSON object in a line if `json` is set.
+pub(crate) fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
         print!("{}", words::of(&compared.comparisons, report));
@@ -228,6 +233,13 @@ pub(crate) struct PrintedComparison<'a> {
     kind: &'static str,
     #[serde(flatten)]
     comparison: &'a Comparison,
+}
+
+impl LiveArgs {
+    fn extent(&self) -> AskedExtent {
+        let Self { blocks, budget, duration, rate, .. } = self;
+        AskedExtent { blocks: *blocks, budget: *budget, duration: *duration, rate_qps: *rate }
+    }
 }
 
 /// Holds a count of a flag to its limits.

@@ -1,17 +1,27 @@
-//! `kqps host`: this machine and what of it matters to a benchmark.
+//! `kqps host`: this machine, what of it matters to a benchmark, and the settings that can be changed.
 
+mod advise;
+mod apply;
+mod guard;
 mod show;
+mod status;
+mod try_it;
+mod undo;
+mod words;
 
 use std::process::ExitCode;
 
 pub(crate) use show::HostOutput;
+pub(crate) use words::TuningOutput;
 
 const EXAMPLES: &str = "\
 Examples:
   kqps host
-  kqps host --json";
+  kqps host --json
+  kqps host advise --for nsd --workers 8
+  kqps host apply sysctl.net.core.rmem_max=16777216";
 
-/// Show the topology, the limits and the settings of this machine
+/// Show the topology, the limits and the settings of this machine, and change settings
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,9 +36,31 @@ pub(crate) struct Args {
 enum Command {
     /// Show everything, as without a command
     Show,
+    Advise(advise::Args),
+    Apply(apply::Args),
+    Undo(undo::Args),
+    Status(status::Args),
+    Try(try_it::Args),
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
+
+impl Args {
+    /// Whether this process is to be a guard, which signals must not end.
+    pub(crate) fn is_guard(&self) -> bool {
+        matches!(self.command, Some(Command::Guard(_)))
+    }
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Command::Show = args.command.unwrap_or(Command::Show);
-    show::run(args.json)
+    let json = args.json;
+    match args.command.unwrap_or(Command::Show) {
+        Command::Show => show::run(json),
+        Command::Advise(args) => advise::run(&args, json),
+        Command::Apply(args) => apply::run(&args, json),
+        Command::Undo(args) => undo::run(&args, json),
+        Command::Status(args) => status::run(&args, json),
+        Command::Try(args) => try_it::run(&args, json),
+        Command::Guard(args) => guard::run(&args),
+    }
 }

@@ -110,8 +110,9 @@ fn main() -> ExitCode {
 }
 
 fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
-    // A server handles signals itself, before it starts a thread.
-    if !matches!(command, Some(Command::Serve(_))) {
+    // A server handles signals itself, before it starts a thread, and a guard outlives them.
+    let is_guard = matches!(&command, Some(Command::Host(args)) if args.is_guard());
+    if !matches!(command, Some(Command::Serve(_))) && !is_guard {
         signals::watch()?;
     }
     match command {

@@ -25,6 +25,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
         ("host", of::<host::HostOutput<'_>>()),
+        ("host-tuning", of::<host::TuningOutput>()),
         ("probe", of::<Versioned<'_, probe::Probe>>()),
         ("run", of::<run::PrintedRun<'_>>()),
         ("run-plan", of::<run::plan::Plan<'_>>()),

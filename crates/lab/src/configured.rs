@@ -11,6 +11,7 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
+use crate::host_settings;
 use crate::materials::Wanted;
 use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
@@ -130,7 +131,8 @@ impl Configured {
         version: Option<String>,
         like: &Cell,
     ) -> Result<Cell, String> {
-        let factors = like.factors.with(&self.factors).fitting();
+        let mut factors = like.factors.with(&self.factors).fitting();
+        host_settings::number_core(&mut factors, topology);
         let players = players_of(hosts, &factors)?;
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
         let request = match self.factors.word(CORES) {
@@ -194,7 +196,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
             "{name}={value} stands for several cells, which takes a study; expected one choice"
         )));
     }
-    if COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL) {
+    if COMMON.contains(&name) || name::is_of_system(name) {
         return common::accepts(name, value).map_err(wrong);
     }
     if name == IO && definition.takes_io() {
@@ -251,6 +253,10 @@ mod tests {
         assert_eq!((over_tcp.io.as_str(), player.connections, player.sockets), ("epoll", Some(3), None));
         assert_eq!(cell("knot", &["dataset.records=7"]).factors.dataset().records, Some(7));
         assert_eq!(cell("echo", &["io=xdp", "path=veth"]).io, "xdp");
+        let last = Topology::read().cores.last().unwrap().cpu.to_string();
+        let received = cell("echo", &["path=veth", "host.receive-core=last", "host.rps.lo=0"]);
+        assert_eq!(received.factors.word("host.receive-core"), Some(last.as_str()));
+        assert_eq!(received.factors.host_settings()["rps.lo"], "0");
     }
 
     #[test]
@@ -291,6 +297,8 @@ mod tests {
             ("echo", &["io=uirng"], "did you mean `uring`?"),
             ("echo", &["player.windw=3"], "did you mean `player.window`?"),
             ("nsd", &["path.queues=2"], "add path=veth"),
+            ("nsd", &["host.rps.eth0=3-1"], "rps.eth0: expected cores such as 0,2-3, or none, found `3-1`"),
+            ("nsd", &["host.receive-core=first"], "expected the number of a core, or last, found `first`"),
             ("echo", &["io=xdp"], "loopback has none: it needs path=veth"),
             ("nsd", &["player.connections=2"], "sets nothing over udp: it is for player.transport=tcp"),
             ("nsd", &["player.transport=tcp", "player.sockets=2"], "sets nothing over tcp"),

@@ -15,6 +15,7 @@ use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
+use crate::host_settings;
 use crate::materials::{self, file_name};
 use crate::request::RunRequest;
 use crate::site::Site;
@@ -223,6 +224,9 @@ fn study_file(
     }
     let mut layout = cells::lay_out(study, &offer)?;
     layout.skipped.extend(subjects.without_version);
+    if offer.players.is_none() {
+        leave_out_unset(&mut layout.cells, &mut layout.skipped);
+    }
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {
@@ -248,6 +252,17 @@ fn study_file(
         definitions,
         spending,
     })
+}
+
+/// Leaves out cells that ask for settings which this host does not have, with the reason.
+fn leave_out_unset(cells: &mut Vec<Cell>, skipped: &mut BTreeMap<String, String>) {
+    cells.retain(|cell| match host_settings::why_not(cell) {
+        Some(reason) => {
+            skipped.insert(cell.name.clone(), reason);
+            false
+        }
+        None => true,
+    });
 }
 
 /// The run before its first trial, on this host or over `hosts`.

@@ -4,9 +4,9 @@
 //! trials, and resuming after a crash. Not for: sending queries (`player`), nor for the meaning of a trial
 //! (`verdict`). The lab asks the search for the next trial, and plays it.
 //!
-//! Invariant: the only crate that starts subjects and players. The next step of a run is a function of its store, so
-//! a run that was killed continues without repeating or losing a committed trial. An agent, which works for a run on
-//! another host, stores nothing.
+//! Invariant: the only crate that starts subjects and players (`hosts` starts the programs that reach other hosts,
+//! `tuning` its guard). The next step of a run is a function of its store, so a run that was killed continues without
+//! repeating or losing a committed trial. An agent, which works for a run on another host, stores nothing.
 
 pub mod agent;
 pub mod at_hosts;
@@ -50,6 +50,7 @@ pub mod words;
 
 mod claim;
 mod clock;
+mod host_settings;
 mod past_kernel;
 mod reasons;
 mod record;

@@ -21,6 +21,7 @@ use crate::conduct::{Conducted, Conductor, Event};
 use crate::error::LabError;
 use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
+use crate::host_settings::HostSettings;
 use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
 use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
@@ -173,6 +174,7 @@ impl Session {
             interrupts,
             gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),
             hosts: self.hosts.as_ref(),
+            settings: HostSettings::new(&self.kqps),
         };
         let mut start = |cell: usize, start: u64, patience: Patience| launcher.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);

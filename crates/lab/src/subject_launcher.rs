@@ -10,12 +10,14 @@ use kqps_observation::factors::Names;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
+use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
 
 use crate::at_hosts;
 use crate::certificates::{Certificates, ServerCertificate, certificate_of};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
+use crate::host_settings::{HostSettings, Release, Wanted as WantedSettings};
 use crate::materials::{Materials, QueriesKind, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
@@ -44,6 +46,8 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) gauges: Gauges,
     /// The hosts of subjects and players; `None` if all is done on this host.
     pub(crate) hosts: Option<&'a at_hosts::Session>,
+    /// The settings of this host that cells ask for.
+    pub(crate) settings: HostSettings<'a>,
 }
 
 impl SubjectLauncher<'_> {
@@ -115,6 +119,10 @@ impl SubjectLauncher<'_> {
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
+        let wanted = WantedSettings::of(cell, &path).map_err(NoTrial::failed)?;
+        let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
+        let release = Release { settings: &self.settings, changes: wanted.of_host };
+        self.settings.have(&release.changes).map_err(NoTrial::failed)?;
         let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
         let setting = LaunchSetting {
             path: &path,
@@ -148,6 +156,8 @@ impl SubjectLauncher<'_> {
             queries,
             checks,
             subject: Stopped(Some(subject), patience),
+            _on_path: on_path,
+            release,
         }))
     }
 
@@ -186,10 +196,15 @@ struct AtStarted<'a> {
     queries: &'a Path,
     checks: bool,
     subject: Stopped,
+    /// The settings of the path's namespaces. As the next one, they are undone when the subject has stopped.
+    _on_path: Vec<Held>,
+    /// The settings of this host, which another subject may have changed since the last trial.
+    release: Release<'a>,
 }
 
 impl RunningSubject for AtStarted<'_> {
     fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
+        self.launcher.settings.have(&self.release.changes).map_err(NoTrial::failed)?;
         let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
         let player = Player {
             kqps: self.launcher.kqps,

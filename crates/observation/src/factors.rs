@@ -41,6 +41,8 @@
 //! | `rounds` | a count | trials in each start, under each load |
 //! | `compared_as` | `a`, `a again`, `b` | the part of the cell in a comparison |
 //! | `host.nice` | -20 to 19 | the niceness of the subject |
+//! | `host.receive-core` | a core, `last` | the core of the subject's host that does all receive work of the path |
+//! | `host.SETTING` | as `kqps host apply` | a setting of the subject's host, undone after the cell: `host.rps.eth0` |
 //! | `hosts.players` | a count | hosts that play, the first of the hosts' file; without it, all of them |
 //! | `hosts.sources` | a count | source addresses of each host that plays; without it, all that the file gives it |
 //!
@@ -62,7 +64,7 @@ pub use read::FactorError;
 use values::Values;
 pub use values::{
     CertificateType, CloseChoice, ComparedAs, DatasetFactors, HostsFactors, MethodChoice, Names, PathFactors,
-    PlayerFactors, SourceChoice, TrustChoice,
+    PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
 };
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
@@ -243,6 +245,22 @@ impl Factors {
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
         self.values.niceness
+    }
+
+    /// The core of the subject's host that does all receive work of the path; `None` for any that the kernel chooses.
+    pub fn receive_core(&self) -> Option<ReceiveCore> {
+        self.values.receive_core
+    }
+
+    /// Sets that core.
+    pub fn set_receive_core(&mut self, cpu: u32) {
+        self.words.insert(name::HOST_RECEIVE_CORE.to_owned(), cpu.to_string());
+        self.values.receive_core = Some(ReceiveCore::Core(cpu));
+    }
+
+    /// Settings of the subject's host, by their names without the prefix → value.
+    pub fn host_settings(&self) -> &BTreeMap<String, String> {
+        &self.values.host_settings
     }
 }
 

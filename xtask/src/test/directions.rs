@@ -46,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
+    ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     (
         "kqps-lab",
@@ -64,6 +65,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-player",
             "kqps-tuning",
             "kqps-verdict",
+            "kqps-tuning",
         ],
     ),
     ("kqps", &[ANY]),

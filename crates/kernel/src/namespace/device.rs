@@ -2,23 +2,13 @@
 
 use std::io;
 use std::path::Path;
-use std::ptr::null;
 
-use crate::sys::check;
+use super::sysfs;
 
-/// Distributes the packets of each receive queue of a device over some cores (RPS). Moves the calling thread into a
-/// mount namespace of its own, because `/sys/class/net` shows the devices of the namespace in which sysfs was
-/// mounted.
+/// Distributes the packets of each receive queue of a device over some cores (RPS). From then on the calling thread
+/// sees the devices of its network namespace in `/sys` ([`sysfs::show_own_devices`]).
 pub(super) fn spread(device: &str, cpus: &[u32]) -> io::Result<()> {
-    // SAFETY: the call touches no memory, and changes the calling thread only.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    let (nothing, root, sys, sysfs) = (c"none", c"/", c"/sys", c"sysfs");
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: both strings end in 0 and stay alive; without a file system the call reads nothing else. The mounts of
-    // other namespaces do not change.
-    check(unsafe { libc::mount(nothing.as_ptr(), root.as_ptr(), null(), private, null()) })?;
-    // SAFETY: as above.
-    check(unsafe { libc::mount(nothing.as_ptr(), sys.as_ptr(), sysfs.as_ptr(), 0, null()) })?;
+    sysfs::show_own_devices()?;
     let queues = Path::new("/sys/class/net").join(device).join("queues");
     for entry in std::fs::read_dir(queues)? {
         let queue = entry?.path();

@@ -1,10 +1,12 @@
 //! How much a comparison measures: its blocks, the trials of each start, and their duration.
 
+use std::time::Duration;
+
 use kqps_lab::words::{counted, time};
 use kqps_verdict::compare::LEAST_BLOCKS;
 use kqps_verdict::disturbed::BESIDE_S;
 
-use super::{LiveArgs, within};
+use super::within;
 use crate::exit::bad_input;
 
 const BLOCKS: u32 = 10;
@@ -31,6 +33,19 @@ const TRIED: f64 = 2.0;
 /// The share of a budget that starts may take beyond `START_S` if the number of blocks is given.
 const RESERVE: f64 = 0.05;
 
+/// The extent that the user asks for, as far as it is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AskedExtent {
+    /// Blocks.
+    pub(crate) blocks: Option<u64>,
+    /// The time of the whole comparison.
+    pub(crate) budget: Option<Duration>,
+    /// The load of each start.
+    pub(crate) duration: Option<Duration>,
+    /// Queries a second of an open loop; `None` for a closed loop.
+    pub(crate) rate_qps: Option<f64>,
+}
+
 /// Blocks, trials of each start, and seconds of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
@@ -40,21 +55,21 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn of(live: &LiveArgs) -> anyhow::Result<Self> {
+    pub(super) fn of(asked: &AskedExtent) -> anyhow::Result<Self> {
         let within_most = |blocks| within("--blocks", blocks, BLOCKS_MOST).map(|blocks| blocks as u32);
-        let blocks = live.blocks.map(within_most).transpose()?;
-        let loaded_s = live.duration.map(|duration| duration.as_secs_f64());
+        let blocks = asked.blocks.map(within_most).transpose()?;
+        let loaded_s = asked.duration.map(|duration| duration.as_secs_f64());
         if loaded_s.is_some_and(|loaded_s| loaded_s < 0.01) {
             return Err(bad_input("--duration: expected at least 10ms"));
         }
-        match (live.budget.map(|budget| budget.as_secs_f64()), blocks) {
+        match (asked.budget.map(|budget| budget.as_secs_f64()), blocks) {
             (Some(_), Some(_)) if loaded_s.is_some() => {
                 Err(bad_input("--budget, --blocks and --duration: two of them give the third; leave one out"))
             }
-            (Some(budget_s), Some(blocks)) => Self::of_blocks_within(budget_s, blocks, live.rate),
-            (Some(budget_s), None) => Self::within_budget(budget_s, loaded_s, live.rate),
+            (Some(budget_s), Some(blocks)) => Self::of_blocks_within(budget_s, blocks, asked.rate_qps),
+            (Some(budget_s), None) => Self::within_budget(budget_s, loaded_s, asked.rate_qps),
             (None, _) => {
-                Ok(Self::of_start(blocks.unwrap_or(BLOCKS), loaded_s.unwrap_or(LOADED_S), live.rate))
+                Ok(Self::of_start(blocks.unwrap_or(BLOCKS), loaded_s.unwrap_or(LOADED_S), asked.rate_qps))
             }
         }
     }

@@ -1,10 +1,12 @@
-//! A comparison of two subjects that kqps starts, in a run of its own.
+//! A comparison of two subjects that kqps starts, in a run of its own: those of the user, or those of another command.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use kqps_lab::comparison::{self, ComparisonError, ComparisonRequest, Side};
 use kqps_lab::conduct::{Conducted, Event};
+use kqps_lab::configured::Configured;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
 use kqps_lab::words::{counted, time};
@@ -16,7 +18,7 @@ use kqps_recipe::RECORDS_MAX;
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 
-use super::extent::Extent;
+use super::extent::{AskedExtent, Extent};
 use super::{Args, Compared, sides, within};
 use crate::exit::{Lines, bad_input};
 use crate::run::{default_folder, named, random_seed, repeat, targets, write_page};
@@ -29,7 +31,67 @@ const RECORDS: u64 = 10_000;
 
 /// Compares, or resumes a comparison. If the user interrupts it, the result covers the blocks until then.
 pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
-    let mut session = if args.live.resume { resume(args)? } else { begin(args)? };
+    conduct(if args.live.resume { resume(args)? } else { begin(&request(args)?)? })
+}
+
+/// Two subjects that a command compares by itself.
+pub(crate) struct Pair {
+    /// The baseline.
+    pub(crate) a: Configured,
+    /// The side to judge.
+    pub(crate) b: Configured,
+    /// How much is measured.
+    pub(crate) extent: AskedExtent,
+    /// The seed of every random choice; `None` for another one every time.
+    pub(crate) seed: Option<u64>,
+    /// The folder of the run; `None` for the default.
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Compares two subjects as `kqps compare` does.
+pub(crate) fn measure(pair: Pair) -> anyhow::Result<Compared> {
+    let Pair { a, b, extent, seed, out } = pair;
+    let load = load_of(&extent)?;
+    let seed = seed.unwrap_or_else(random_seed);
+    let request = ComparisonRequest {
+        folder: out.map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
+        a: Side::Started(Box::new(a)),
+        b: Side::Started(Box::new(b)),
+        queries: None,
+        ca: None,
+        budget_s: extent.budget.map(|budget| budget.as_secs_f64()),
+        blocks: load.blocks,
+        load: load.load,
+        rounds: load.rounds,
+        window: WINDOW as u32,
+        player: targets::player(None, None)?,
+        workers: 1,
+        seed,
+        records: RECORDS,
+        command: repeat::repeating(repeat::typed(), seed),
+        kqps: std::env::current_exe().context("finding the running program")?,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    conduct(begin(&request)?)
+}
+
+/// The load of every trial, and how often it is played.
+struct Load {
+    load: CellLoad,
+    blocks: u32,
+    rounds: u32,
+}
+
+fn load_of(asked: &AskedExtent) -> anyhow::Result<Load> {
+    let Extent { blocks, rounds, trial_s: duration_s } = Extent::of(asked)?;
+    let load = match asked.rate_qps {
+        Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
+        None => CellLoad::Closed(duration_s),
+    };
+    Ok(Load { load, blocks, rounds })
+}
+
+fn conduct(mut session: Session) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let blocks = session.run().blocks;
     let interrupts = signals::in_order();
@@ -84,9 +146,8 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
     Ok(session)
 }
 
-fn begin(args: &Args) -> anyhow::Result<Session> {
-    let request = request(args)?;
-    let session = comparison::begin(&request, Instant::now()).map_err(|error| match error {
+fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
+    let session = comparison::begin(request, Instant::now()).map_err(|error| match error {
         ComparisonError::Subject { .. } | ComparisonError::Cores { .. } => bad_input(error),
         ComparisonError::Lab(error) => error.into(),
     })?;
@@ -119,11 +180,7 @@ fn trial_s(load: &CellLoad) -> f64 {
 
 fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
     let live = &args.live;
-    let Extent { blocks, rounds, trial_s: duration_s } = Extent::of(live)?;
-    let load = match live.rate {
-        Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
-        None => CellLoad::Closed(duration_s),
-    };
+    let Load { load, blocks, rounds } = load_of(&live.extent())?;
     let seed = live.seed.unwrap_or_else(random_seed);
     let [a, b] = sides::of(args)?;
     let is_set_up = live.senders.is_some() || live.timeout.is_some();

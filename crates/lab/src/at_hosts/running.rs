@@ -70,12 +70,13 @@ impl<'a> Running<'a> {
     pub(super) fn start(session: &'a Session, start: Start<'a>) -> Result<Self, NoTrial> {
         let players = players_of(session.site.players.as_ref(), &start.cell.factors).map_err(NoTrial::failed)?;
         let players = players.ok_or_else(|| NoTrial::failed("the run has no hosts to play".into()))?;
+        let server_device = session.members.borrow().server.host().device.clone();
         let mut running = Self {
             session,
             start,
             players,
             wanted: Wanted::of(start.cell.factors.dataset()),
-            settings: settings(start.cell),
+            settings: settings(start.cell, server_device.as_deref()).map_err(NoTrial::failed)?,
             addresses: Vec::new(),
             ready_s: 0.0,
             late_ns: 0,
@@ -262,12 +263,17 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The settings of the subject's host that a cell asks for, by their names. The niceness of the subject is no setting
-/// of the host.
-fn settings(cell: &Cell) -> BTreeMap<String, String> {
-    let words = cell.factors.words().iter().filter(|(factor, _)| *factor != name::HOST_NICE);
-    let settings = words.filter_map(|(factor, word)| Some((factor.strip_prefix(name::HOST)?, word)));
-    settings.map(|(setting, word)| (setting.to_owned(), word.clone())).collect()
+/// The settings of the subject's host that a cell asks for, by their names. `device` is the one that carries the
+/// queries there, as far as the hosts' file names it.
+fn settings(cell: &Cell, device: Option<&str>) -> Result<BTreeMap<String, String>, String> {
+    let mut settings = cell.factors.host_settings().clone();
+    if let Some(core) = cell.factors.word(name::HOST_RECEIVE_CORE) {
+        let device = device.ok_or_else(|| {
+            format!("{} needs the `device` of the server in the hosts' file", name::HOST_RECEIVE_CORE)
+        })?;
+        settings.insert(format!("receive-core.{device}"), core.to_owned());
+    }
+    Ok(settings)
 }
 
 /// Reaches the server's host, again if that fails.
@@ -342,9 +348,14 @@ mod tests {
 
     #[test]
     fn only_settings_of_the_host_are_set_there() {
-        let words = [("host.nice", "3"), ("hosts.players", "2"), ("player.window", "4")];
+        let words = [("host.nice", "3"), ("hosts.players", "2"), ("host.rps.eth0", "0")];
         let words = words.map(|(name, word)| (name.to_owned(), word.to_owned()));
-        let cell = Cell { factors: Factors::read(words).unwrap(), ..Cell::default() };
-        assert!(settings(&cell).is_empty(), "{:?}", settings(&cell));
+        let mut cell = Cell { factors: Factors::read(words).unwrap(), ..Cell::default() };
+        let rps = ("rps.eth0".to_owned(), "0".to_owned());
+        assert_eq!(settings(&cell, None), Ok([rps.clone()].into()));
+        cell.factors.set(name::HOST_RECEIVE_CORE, "3").unwrap();
+        assert!(settings(&cell, None).unwrap_err().contains("device"));
+        let core = ("receive-core.eth1".to_owned(), "3".to_owned());
+        assert_eq!(settings(&cell, Some("eth1")), Ok([rps, core].into()));
     }
 }

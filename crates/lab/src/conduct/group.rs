@@ -34,7 +34,7 @@ fn are_alike(run: &Run, one: usize, other: usize) -> bool {
     if is_compared(of(one)) || is_compared(of(other)) {
         return is_compared(of(one)) && is_compared(of(other));
     }
-    if !are_on_same_cores(of(one), of(other)) {
+    if !are_on_same_cores(of(one), of(other)) || !have_same_host(of(one), of(other)) {
         return false;
     }
     match (is_searched(of(one)), is_searched(of(other))) {
@@ -64,6 +64,12 @@ fn was_running(cell: &Cell) -> bool {
     cell.target.is_some_and(|target| target.on_this_host)
 }
 
+/// Whether both want the same settings of their host, which has them for one of them at a time.
+fn have_same_host(one: &Cell, other: &Cell) -> bool {
+    let of = |cell: &Cell| (cell.factors.receive_core(), cell.factors.host_settings().clone());
+    of(one) == of(other)
+}
+
 fn has_same_conditions(one: &Cell, other: &Cell) -> bool {
     one.experiment == other.experiment && one.workers == other.workers && one.factors == other.factors
 }
@@ -74,7 +80,7 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
 }
 
 /// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
-/// the same hosts and the nearest number of workers. Among equals, one with the same player comes first.
+/// the same hosts, the nearest number of workers, and, among equals, the same settings of the host and the same player.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
@@ -85,7 +91,8 @@ pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let difference = |echo: &Cell| {
         let has_other_player = echo.factors.player() != facts.factors.player();
         let has_other_hosts = echo.factors.hosts() != facts.factors.hosts();
-        (has_other_hosts, echo.workers.abs_diff(facts.workers), has_other_player)
+        let workers = echo.workers.abs_diff(facts.workers);
+        (has_other_hosts, workers, !have_same_host(echo, facts), has_other_player)
     };
     alike.min_by_key(|(_, echo)| difference(echo)).map(|(echo, _)| echo)
 }
@@ -124,6 +131,10 @@ mod tests {
         assert_eq!(groups(&run, &[4, 5, 2]), [vec![4, 2], vec![5]]);
         run.cells[5] = Cell { load: CellLoad::Closed(1.0), ..cell("bind", Role::Subject, "epoll") };
         assert_eq!(groups(&run, &[4, 5, 2, 3]), [vec![4, 2], vec![5], vec![3]]);
+        run.cells[4].factors.set("host.rps.eth0", "1").unwrap();
+        assert_eq!(groups(&run, &[4, 2]), [[4], [2]]);
+        run.cells[2].factors.set("host.rps.eth0", "1").unwrap();
+        assert_eq!(groups(&run, &[4, 2]), [[4, 2]]);
         run.cells[4].subject_cpus = vec![3];
         assert_eq!(groups(&run, &[4, 2]), [[4], [2]]);
     }

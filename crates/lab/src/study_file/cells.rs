@@ -16,6 +16,7 @@ use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::echo_io;
+use crate::host_settings;
 use crate::materials::Wanted;
 use crate::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
@@ -111,7 +112,8 @@ impl Matrix<'_> {
             return Ok(Vec::new());
         }
         let wrong = |error: FactorError| self.study.wrong_key(error.name(), error.to_string());
-        let factors = Factors::read(settings.clone()).map_err(wrong)?.fitting();
+        let mut factors = Factors::read(settings.clone()).map_err(wrong)?.fitting();
+        host_settings::number_core(&mut factors, &self.offer.topology);
         let definition = &self.offer.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
         let players = match players_of(self.offer.players.as_ref(), &factors) {

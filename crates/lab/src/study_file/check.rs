@@ -90,7 +90,7 @@ pub(super) fn beside(
 }
 
 fn is_common(name: &str) -> bool {
-    COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL)
+    COMMON.contains(&name) || name::is_of_system(name)
 }
 
 fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {
@@ -219,14 +219,18 @@ fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlErro
 
 /// A name with a dot is not the subject's own, so it must be a known one.
 fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
-    if !name.contains('.') || COMMON.contains(&name) || name.starts_with(name::PATH_SYSCTL) {
+    if !name.contains('.') || is_common(name) {
         return Ok(());
     }
     let near = did_you_mean(nearest(name, &COMMON));
     let known = COMMON.join(", ");
     Err(study.wrong_key(
         name,
-        format!("unknown setting `{name}`{near} (known: {known}, {}NAME)", name::PATH_SYSCTL),
+        format!(
+            "unknown setting `{name}`{near} (known: {known}, {}NAME, {}SETTING)",
+            name::PATH_SYSCTL,
+            name::HOST
+        ),
     ))
 }
 

@@ -9,6 +9,7 @@ use kqps_observation::factors::{
 use kqps_player::Io;
 use kqps_player::plan::{CONNECTIONS_MOST, OUTSTANDING_MOST};
 use kqps_tls::{Group, Suite};
+use kqps_tuning::Change;
 use kqps_verdict::steady::BINS;
 
 use super::values::{COMMON, ONE_PER_CORE};
@@ -42,6 +43,11 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         name::PLAYER_TLS_GROUP => return one_of_named(name, value, Group::all()),
         name::PLAYER_TLS_SUITE => return one_of_named(name, value, Suite::all()),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
+        _ if name::is_host_setting(name) => {
+            let setting = name.strip_prefix(name::HOST).unwrap_or(name);
+            let read = Change::read(setting, value);
+            return read.map(|_| ()).map_err(|error| format!("factor `{name}`: {error}"));
+        }
         _ => {}
     }
     let read = Factors::read([(name.to_owned(), value.to_owned())]);

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 32] = [
+pub const COMMON: [&str; 33] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -43,6 +43,7 @@ pub const COMMON: [&str; 32] = [
     name::HOST_NICE,
     name::HOSTS_PLAYERS,
     name::HOSTS_SOURCES,
+    name::HOST_RECEIVE_CORE,
     name::PATH_QUEUES,
     name::PATH_TXQUEUELEN,
     name::PATH_RPS_CPUS,

@@ -84,10 +84,35 @@ pub const LATENCY_AT: &str = "latency_at_percent";
 pub const ROUNDS: &str = "rounds";
 /// The part of the cell in a comparison.
 pub const COMPARED_AS: &str = "compared_as";
-/// The prefix of settings of the host that end with the subject's processes.
+/// The prefix of settings of the subject's host.
 pub const HOST: &str = "host.";
 /// The niceness of the subject.
 pub const HOST_NICE: &str = "host.nice";
+/// The core that does all receive work of the path.
+pub const HOST_RECEIVE_CORE: &str = "host.receive-core";
+
+/// The first words, after [`HOST`], of the names of settings that are set for a cell and undone after it.
+pub const HOST_SETTINGS: [&str; 18] = [
+    "sysctl",
+    "rps",
+    "xps",
+    "channels",
+    "rings",
+    "coalesce",
+    "rss",
+    "rss-fields",
+    "feature",
+    "napi-defer",
+    "gro-flush",
+    "napi-threaded",
+    "irq",
+    "irqs",
+    "governor",
+    "idle-states",
+    "idle-state",
+    "irqbalance",
+];
+
 /// The prefix of settings of a run over several hosts.
 pub const HOSTS: &str = "hosts.";
 /// The number of hosts that play.
@@ -139,6 +164,18 @@ pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
         PLAYER_EARLY_DATA => transport == Transport::Quic,
         _ => true,
     }
+}
+
+/// Whether a factor is a setting of the subject's host that is set for a cell and undone after it. Its name is that of
+/// `kqps host apply` after the prefix: `host.rps.eth0`.
+pub fn is_host_setting(name: &str) -> bool {
+    let family = name.strip_prefix(HOST).and_then(|name| name.split('.').next());
+    family.is_some_and(|family| HOST_SETTINGS.contains(&family))
+}
+
+/// Whether a factor belongs to no subject and is one of very many: a sysctl of the path, or a setting of the host.
+pub fn is_of_system(name: &str) -> bool {
+    name.starts_with(PATH_SYSCTL) || is_host_setting(name)
 }
 
 /// The transports over which a factor with this word has an effect.

@@ -6,7 +6,8 @@ use kqps_files::value::parse_duration;
 
 use super::name;
 use super::values::{
-    CertificateType, CloseChoice, ComparedAs, MethodChoice, Names, SourceChoice, TrustChoice, Values,
+    CertificateType, CloseChoice, ComparedAs, MethodChoice, Names, ReceiveCore, SourceChoice, TrustChoice,
+    Values,
 };
 use crate::cpu_list;
 use crate::question::Path;
@@ -128,12 +129,9 @@ impl Values {
                 let parts = [ComparedAs::A, ComparedAs::Again, ComparedAs::B];
                 self.compared_as = Some(wanted.one_of(&ComparedAs::WORDS, parts)?);
             }
-            name::HOST_NICE => {
-                let is_niceness = |number: &i32| (-20..=19).contains(number);
-                self.niceness = Some(wanted.number("a number from -20 to 19", is_niceness)?);
-            }
             name::HOSTS_PLAYERS => self.hosts.players = Some(wanted.count()?),
             name::HOSTS_SOURCES => self.hosts.sources = Some(wanted.count()?),
+            other if other.starts_with(name::HOST) => self.set_of_host(wanted)?,
             other => match other.strip_prefix(name::PATH_SYSCTL) {
                 Some(sysctl) if sysctl.starts_with("net.") => {
                     path.sysctls.insert(sysctl.to_owned(), word.to_owned());
@@ -141,6 +139,28 @@ impl Values {
                 _ if name::has_value(other) => return Err(FactorError::Unknown { name: other.to_owned() }),
                 _ => {}
             },
+        }
+        Ok(())
+    }
+
+    /// Sets the value of a factor of the subject's host.
+    fn set_of_host(&mut self, wanted: Wanted<'_>) -> Result<(), FactorError> {
+        let Wanted { name, word } = wanted;
+        match name {
+            name::HOST_NICE => {
+                let is_niceness = |number: &i32| (-20..=19).contains(number);
+                self.niceness = Some(wanted.number("a number from -20 to 19", is_niceness)?);
+            }
+            name::HOST_RECEIVE_CORE => {
+                let read = ReceiveCore::of_word(word);
+                let wrong = || wanted.wrong("the number of a core, or last", &["last"]);
+                self.receive_core = Some(read.ok_or_else(wrong)?);
+            }
+            other if name::is_host_setting(other) => {
+                let setting = other.strip_prefix(name::HOST).unwrap_or(other);
+                self.host_settings.insert(setting.to_owned(), word.to_owned());
+            }
+            other => return Err(FactorError::Unknown { name: other.to_owned() }),
         }
         Ok(())
     }

@@ -15,6 +15,9 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         ("dataset.records", "1000"),
         ("dataset.zones", "3"),
         ("host.nice", "-20"),
+        ("host.receive-core", "7"),
+        ("host.rps.eth0.3", "0,2-3"),
+        ("host.sysctl.net.core.rmem_max", "16777216"),
         ("hosts.players", "2"),
         ("hosts.sources", "6"),
         ("latency_at_percent", "25 50"),
@@ -92,6 +95,10 @@ fn every_factor_has_a_value_and_keeps_its_word() {
     assert_eq!((factors.rounds(), factors.niceness()), (Some(26), Some(-20)));
     assert_eq!(factors.hosts(), &HostsFactors { players: Some(2), sources: Some(6) });
     assert_eq!(factors.compared_as(), Some(ComparedAs::Again));
+    assert_eq!(factors.receive_core(), Some(ReceiveCore::Core(7)));
+    let settings: Vec<(&str, &str)> =
+        factors.host_settings().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(settings, [("rps.eth0.3", "0,2-3"), ("sysctl.net.core.rmem_max", "16777216")]);
     assert_eq!(factors.certificate(), Some(CertificateType::Rsa2048));
     let mut set = Factors::default();
     set.set_player(player);
@@ -120,6 +127,7 @@ fn values_that_are_set_are_read_again_from_their_words() {
     set.set_rounds(4);
     set.set_compared_as(ComparedAs::B);
     set.set_cores(&[1, 2]);
+    set.set_receive_core(3);
     set.set_sockets("shared");
     assert_eq!(set.player().io, None, "the player's settings are replaced");
     assert_eq!(Factors::read(set.words().clone()).unwrap(), set);
@@ -217,6 +225,7 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("rounds", "1.5", "a number from 1 on"),
         ("compared_as", "c", "one of a, a again, b"),
         ("host.nice", "20", "a number from -20 to 19"),
+        ("host.receive-core", "first", "the number of a core, or last"),
         ("hosts.players", "0", "a number from 1 on"),
         ("hosts.sources", "all", "a number from 1 on"),
     ] {
@@ -238,6 +247,7 @@ fn a_name_that_is_nearly_a_factor_is_an_error() {
         "path.sysctl.kernel.panic",
         "host.nicer",
         "hosts.player",
+        "host.rsp.eth0",
         "subject.certificat",
     ] {
         assert_eq!(read(&[(name, "1")]).unwrap_err().to_string(), format!("unknown factor `{name}`"));

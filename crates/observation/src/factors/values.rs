@@ -19,6 +19,8 @@ pub(super) struct Values {
     pub(super) rounds: Option<u32>,
     pub(super) compared_as: Option<ComparedAs>,
     pub(super) niceness: Option<i32>,
+    pub(super) receive_core: Option<ReceiveCore>,
+    pub(super) host_settings: BTreeMap<String, String>,
     pub(super) certificate: Option<CertificateType>,
 }
 
@@ -170,6 +172,15 @@ pub struct HostsFactors {
     pub sources: Option<u32>,
 }
 
+/// The core that does all receive work of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveCore {
+    /// The core with the greatest number on the subject's host.
+    Last,
+    /// This core.
+    Core(u32),
+}
+
 /// The part of a cell in the comparison that its run was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparedAs {
@@ -273,6 +284,13 @@ impl CertificateType {
     /// Its word.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
+    }
+}
+
+impl ReceiveCore {
+    /// The core of a word; `None` if it is no number and not `last`.
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        if word == "last" { Some(Self::Last) } else { word.parse().ok().map(Self::Core) }
     }
 }
 

@@ -1,0 +1,198 @@
+//! `kqps host apply`: changes settings of this host, with their old values on disk before.
+
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kqps_lab::words::time;
+use kqps_tuning::apply::check;
+use kqps_tuning::setting::value::{completed, same};
+use kqps_tuning::undo::undo_of_the_ended;
+use kqps_tuning::{Change, Guard, Held, Journal, Real, System as _, apply, link, plain};
+use serde_json::Value;
+
+use super::words;
+use crate::exit::{COULD_NOT, bad_input};
+use crate::signals;
+use crate::value::parse_some_time;
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps host apply rps.eth0=0-3 sysctl.net.core.rmem_max=16777216
+  kqps host apply irqs.eth0=2 --for nsd -d
+  kqps host apply channels.eth0=8 --confirm-within 10s
+  kqps host apply --from advice.json --dry-run";
+
+/// Change settings of this host, which `kqps host undo` takes back
+///
+/// Each old value is on disk before its setting is written, and each setting is read back. If one cannot be set, those
+/// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings take
+/// the link down: on the interface of the default route or of your SSH connection they need --confirm-within.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Settings with their values, in the order in which they are set
+    #[arg(value_name = "SETTING=VALUE", required_unless_present = "from")]
+    changes: Vec<Change>,
+    /// Apply the pieces of this advice, as `kqps host advise --json` prints it
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Print the plain commands, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Undo it all unless a line `yes` comes on standard input within this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_some_time, conflicts_with = "dry_run")]
+    confirm_within: Option<Duration>,
+    /// Run this command with the settings, and undo them when it ends
+    #[arg(
+        long = "for",
+        value_name = "COMMAND",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["dry_run", "confirm_within"]
+    )]
+    for_command: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+    let mut changes = args.changes.clone();
+    if let Some(file) = &args.from {
+        changes.extend(of_advice(file)?);
+    }
+    let system = Real::host();
+    check(&system, &changes)?;
+    if args.dry_run {
+        dry_run(&system, &changes);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.confirm_within.is_none() {
+        link::check(&changes).map_err(bad_input)?;
+    }
+    let journal = Journal::of_this_boot()?;
+    if args.confirm_within.is_none() && args.for_command.is_empty() {
+        undo_of_the_ended(&system, &journal)?;
+        let applied = apply(&system, &journal, &changes, None)?;
+        words::print_applied(&applied, &journal, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kqps = std::env::current_exe().context("finding the running program")?;
+    let guard = Arc::new(Guard::start(&kqps, journal).context("the guard of host settings")?);
+    let held = Held::set(Box::new(system), &guard, &changes)?;
+    words::print_applied(held.applied(), guard.journal(), json)?;
+    match args.confirm_within {
+        Some(within) => confirm(held, within),
+        None => run_for(held, &args.for_command),
+    }
+}
+
+/// Prints the commands that make the changes, each with the present value before it.
+fn dry_run(system: &Real, changes: &[Change]) {
+    for change in changes {
+        // A queue that an earlier change brings does not exist yet.
+        let parts = system.parts(change).unwrap_or_else(|_| vec![change.clone()]);
+        for part in parts {
+            let now = system.read(&part.setting).ok();
+            let whole = now.as_ref().map(|now| completed(&part.setting, &part.value, now));
+            let value = whole.unwrap_or_else(|| part.value.clone());
+            match now {
+                Some(now) if same(&part.setting, &now, &value) => {
+                    println!("# {} is {now} already", part.setting);
+                }
+                now => {
+                    println!("# {} is {}", part.setting, now.as_deref().unwrap_or("not there yet"));
+                    println!("{}", plain::command(&Change { value, ..part }));
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the settings if the user confirms them in time. If this process ends before, the guard undoes them.
+fn confirm(held: Held, within: Duration) -> anyhow::Result<ExitCode> {
+    eprintln!("Type yes within {} to keep it.", time(within.as_secs_f64()));
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        // An error and the end of the input are no confirmation.
+        let _ = std::io::stdin().lock().read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    if receiver.recv_timeout(within).is_ok_and(|line| line.trim() == "yes") {
+        held.keep()?;
+        eprintln!("Kept.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let undone = held.undo()?;
+    for left in &undone.left {
+        eprintln!("Left: {left}.");
+    }
+    eprintln!("It was not confirmed, and is undone.");
+    Ok(ExitCode::from(COULD_NOT))
+}
+
+/// Runs a command, and undoes the settings when it ends. Returns its status.
+fn run_for(held: Held, words: &[String]) -> anyhow::Result<ExitCode> {
+    // The command gets the signals of the terminal itself, and this process waits for its end.
+    let _ = signals::in_order();
+    let [program, arguments @ ..] = words else { anyhow::bail!("--for takes a command") };
+    let status = std::process::Command::new(program).args(arguments).status();
+    let status = status.with_context(|| format!("cannot start {program}"))?;
+    let undone = held.undo()?;
+    for left in &undone.left {
+        eprintln!("Left: {left}.");
+    }
+    Ok(match status.code() {
+        Some(0) => ExitCode::SUCCESS,
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(COULD_NOT)),
+        None => ExitCode::from(COULD_NOT),
+    })
+}
+
+/// The changes of the pieces of advice in a file, in their order.
+fn of_advice(file: &Path) -> anyhow::Result<Vec<Change>> {
+    let wrong = |what: String| bad_input(format!("{}: {what}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let advice: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let pieces = [&advice["pieces"], &advice["advice"]["pieces"]].into_iter().find_map(Value::as_array);
+    let none = || wrong("it has no pieces of advice: expected what kqps host advise --json prints".into());
+    let pieces = pieces.ok_or_else(none)?;
+    let pairs = pieces.iter().flat_map(|piece| piece["changes"].as_array().into_iter().flatten());
+    let change = |pair: &Value| {
+        let words = (pair[0].as_str(), pair[1].as_str());
+        let (Some(name), Some(value)) = words else {
+            return Err(wrong(format!("{pair} is no setting with a value")));
+        };
+        Change::read(name, value).map_err(|error| wrong(error.to_string()))
+    };
+    pairs.map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_read_from_where_it_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("advice.json");
+        let changes = r#"[["channels.eth0","combined=8"],["irqs.eth0","0-7"]]"#;
+        let pieces = format!(r#"{{"pieces":[{{"changes":{changes}}},{{"changes":[]}}]}}"#);
+        for text in [pieces.clone(), format!("{{\"advice\":{pieces}}}")] {
+            std::fs::write(&file, text).unwrap();
+            let words: Vec<String> = of_advice(&file).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(words, ["channels.eth0=combined=8", "irqs.eth0=0-7"]);
+        }
+        for (text, expected) in [
+            ("{}", "it has no pieces of advice"),
+            (r#"{"pieces":[{"changes":[["rsp.eth0","1"]]}]}"#, "did you mean `rps`?"),
+            (r#"{"pieces":[{"changes":["rps.eth0"]}]}"#, "is no setting with a value"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = of_advice(&file).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

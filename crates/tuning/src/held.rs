@@ -1,0 +1,62 @@
+//! Settings that are held for as long as a value lives: those of a cell, or of a job on another host.
+
+use std::sync::Arc;
+
+use crate::apply::{Applied, ApplyError, apply};
+use crate::guard::Guard;
+use crate::journal::JournalError;
+use crate::setting::Change;
+use crate::system::System;
+use crate::undo::{Undone, undo_of_the_ended, undo_records};
+
+/// Settings that are undone when this is dropped, and by the guard if this process ends before.
+pub struct Held {
+    system: Box<dyn System + Send>,
+    guard: Arc<Guard>,
+    applied: Applied,
+}
+
+impl Held {
+    /// Makes changes of a system. What processes left that have ended is undone first.
+    pub fn set(
+        system: Box<dyn System + Send>,
+        guard: &Arc<Guard>,
+        changes: &[Change],
+    ) -> Result<Self, ApplyError> {
+        let journal = guard.journal();
+        undo_of_the_ended(&*system, journal)?;
+        let applied = apply(&*system, journal, changes, Some(guard.owner()))?;
+        Ok(Self { system, guard: Arc::clone(guard), applied })
+    }
+
+    /// What was changed.
+    pub fn applied(&self) -> &Applied {
+        &self.applied
+    }
+
+    /// Keeps the settings: they stay until they are undone, whatever becomes of this process.
+    pub fn keep(mut self) -> Result<Applied, JournalError> {
+        self.guard.journal().keep(&self.applied.records)?;
+        Ok(std::mem::take(&mut self.applied))
+    }
+
+    /// Undoes the settings, and returns what became of them.
+    pub fn undo(mut self) -> Result<Undone, JournalError> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<Undone, JournalError> {
+        let records = std::mem::take(&mut self.applied.records);
+        if records.is_empty() {
+            return Ok(Undone::default());
+        }
+        undo_records(&*self.system, self.guard.journal(), &records)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What cannot be undone stays in the journal, where `kqps host status` shows it.
+        let _ = self.put_back();
+    }
+}

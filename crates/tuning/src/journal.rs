@@ -1,0 +1,222 @@
+//! The journal of what was changed on this host since it booted: a file for each change, on disk before the change is
+//! made. The folder is that of the boot, since another boot has nothing to undo.
+
+mod place;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::owner::Owner;
+use crate::setting::{Change, Setting};
+use crate::system::Identity;
+
+/// The end of the names of records.
+const RECORD: &str = ".json";
+
+/// The end of the name of a record that is being written.
+const UNFINISHED: &str = ".unfinished";
+
+/// The name of the file that a process locks while it changes settings or the journal.
+const LOCK: &str = "lock";
+
+/// The journal cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal of host settings, {path}: {error}", path = .path.display())]
+pub struct JournalError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The error of the system.
+    pub error: io::Error,
+}
+
+/// A change with everything that undoing it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number in the journal. Later changes have greater ones.
+    #[serde(skip)]
+    pub number: u64,
+    /// The change as it was asked for.
+    pub change: Change,
+    /// The single settings that were changed, in their order.
+    pub parts: Vec<Part>,
+    /// The settings that the driver may have changed beside them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Part>,
+    /// The process whose end undoes it; `None` if it stays until it is undone.
+    pub owner: Option<Owner>,
+    /// The network namespace in which it was made.
+    pub network: u64,
+    /// Whether all of it was made. If not, the program may have ended at any point of it.
+    pub is_made: bool,
+}
+
+/// A single setting of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The setting.
+    pub setting: Setting,
+    /// The value before.
+    pub old: String,
+    /// The value that was asked for; of a setting that changed by itself, that before.
+    pub wanted: String,
+    /// The value that was read back; `None` until then.
+    pub found: Option<String>,
+    /// The device of the setting.
+    #[serde(default)]
+    pub identity: Identity,
+    /// Why undoing left it as it is; `None` if it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+/// The journal of this boot.
+pub struct Journal {
+    folder: PathBuf,
+    /// Called after every step, so that tests can end the program there.
+    #[cfg(test)]
+    pub(crate) after_step: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Journal {
+    /// The journal of this boot: in `$KQPS_STATE`, else in `/var/lib/kqps` if this process may write there, else in the
+    /// user's folder of state. Journals of other boots beside it are removed.
+    pub fn of_this_boot() -> Result<Self, JournalError> {
+        let folder = place::folder();
+        let journal = Self::at(&folder)?;
+        place::remove_other_boots(&folder);
+        Ok(journal)
+    }
+
+    /// The journal in a folder, which is made if it is missing.
+    pub fn at(folder: &Path) -> Result<Self, JournalError> {
+        fs::create_dir_all(folder).map_err(|error| JournalError { path: folder.to_owned(), error })?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            #[cfg(test)]
+            after_step: None,
+        })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All records, the oldest first.
+    pub fn records(&self) -> Result<Vec<Record>, JournalError> {
+        let mut records = Vec::new();
+        for number in self.numbers()? {
+            let path = self.path(number);
+            let text = match fs::read(&path) {
+                Ok(text) => text,
+                // Another process undid it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(JournalError { path, error }),
+            };
+            let record: Record = serde_json::from_slice(&text)
+                .map_err(|error| JournalError { path, error: io::Error::other(error) })?;
+            records.push(Record { number, ..record });
+        }
+        Ok(records)
+    }
+
+    /// Makes changes stay until they are undone, whatever becomes of their process.
+    pub fn keep(&self, numbers: &[u64]) -> Result<(), JournalError> {
+        let _lock = self.lock()?;
+        for record in self.records()?.into_iter().filter(|record| numbers.contains(&record.number)) {
+            self.write(&Record { owner: None, ..record })?;
+        }
+        Ok(())
+    }
+
+    /// Removes records without undoing them.
+    pub fn forget(&self, numbers: &[u64]) -> Result<(), JournalError> {
+        let _lock = self.lock()?;
+        numbers.iter().try_for_each(|number| self.remove(*number))
+    }
+
+    /// Waits until no other process changes settings, and keeps others from it as long as the file lives.
+    pub(crate) fn lock(&self) -> Result<File, JournalError> {
+        let path = self.folder.join(LOCK);
+        let open = || -> io::Result<File> {
+            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        open().map_err(|error| JournalError { path: path.clone(), error })
+    }
+
+    /// Adds a record. It is on disk when the call returns.
+    pub(crate) fn add(&self, record: &mut Record) -> Result<(), JournalError> {
+        record.number = self.numbers()?.last().map_or(1, |last| last + 1);
+        self.write(record)
+    }
+
+    /// Writes a record, whole or not at all. It is on disk when the call returns.
+    pub(crate) fn write(&self, record: &Record) -> Result<(), JournalError> {
+        let path = self.path(record.number);
+        let unfinished = path.with_extension(UNFINISHED.trim_start_matches('.'));
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            self.step();
+            self.sync(&file)?;
+            self.step();
+            fs::rename(&unfinished, &path)?;
+            self.step();
+            self.sync(&File::open(&self.folder)?)
+        };
+        write().map_err(|error| JournalError { path: path.clone(), error })?;
+        self.step();
+        Ok(())
+    }
+
+    /// Removes a record. That it is gone is on disk when the call returns.
+    pub(crate) fn remove(&self, number: u64) -> Result<(), JournalError> {
+        let path = self.path(number);
+        let removed = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => {
+                self.step();
+                File::open(&self.folder).and_then(|folder| self.sync(&folder))
+            }
+        };
+        removed.map_err(|error| JournalError { path, error })
+    }
+
+    /// Marks the end of a step, after which the program may be killed.
+    pub(crate) fn step(&self) {
+        #[cfg(test)]
+        if let Some(after_step) = &self.after_step {
+            after_step();
+        }
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        // Tests kill the program and not the machine, some ten thousand times.
+        #[cfg(test)]
+        if self.after_step.is_some() {
+            return Ok(());
+        }
+        file.sync_all()
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{number:08}{RECORD}"))
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>, JournalError> {
+        let failed = |error| JournalError { path: self.folder.clone(), error };
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(RECORD)?.parse().ok());
+            numbers.extend(number);
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,95 @@
+//! Settings that drivers keep, by the commands of ethtool(8).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use kqps_kernel::ethtool::{self, Channels, Coalesce, HashFields};
+
+use crate::setting::value::{pairs, table, table_word};
+use crate::setting::{Flow, Setting};
+use crate::system::Identity;
+
+/// Reads a setting; `None` if the driver does not have it.
+pub(super) fn read(device: &str, setting: &Setting) -> io::Result<Option<String>> {
+    Ok(match setting {
+        Setting::Channels { .. } => ethtool::channels(device)?
+            .map(|now| format!("rx={},tx={},combined={}", now.rx, now.tx, now.combined)),
+        Setting::Rings { .. } => ethtool::rings(device)?.map(|now| format!("rx={},tx={}", now.rx, now.tx)),
+        Setting::Coalesce { .. } => ethtool::coalesce(device)?.map(|now| {
+            let switch = |on| if on { "on" } else { "off" };
+            let (rx, tx) = (switch(now.adaptive_rx), switch(now.adaptive_tx));
+            let Coalesce { rx_usecs, tx_usecs, .. } = now;
+            format!("rx-usecs={rx_usecs},tx-usecs={tx_usecs},adaptive-rx={rx},adaptive-tx={tx}")
+        }),
+        Setting::RssTable { .. } => {
+            let spreading = ethtool::spreading(device)?.filter(|now| !now.queues.is_empty());
+            spreading.map(|now| table_word(&now.queues))
+        }
+        Setting::RssFields { flow, .. } => {
+            ethtool::hash_fields(device, of_kernel(*flow))?.map(|fields| fields.to_string())
+        }
+        Setting::Feature { name, .. } => {
+            let features = ethtool::features(device)?;
+            let feature = features.get(ethtool::kernel_name(name));
+            feature.map(|feature| if feature.on { "on".to_owned() } else { "off".to_owned() })
+        }
+        _ => None,
+    })
+}
+
+/// Writes a setting. What a value leaves open stays as it is.
+pub(super) fn write(device: &str, setting: &Setting, value: &str) -> io::Result<()> {
+    let all = pairs(value);
+    match setting {
+        Setting::Channels { .. } => {
+            let now = ethtool::channels(device)?.ok_or(io::ErrorKind::Unsupported)?;
+            let (rx, tx) = (number(&all, "rx", now.rx), number(&all, "tx", now.tx));
+            let combined = number(&all, "combined", now.combined);
+            ethtool::set_channels(device, &Channels { rx, tx, combined, ..now })
+        }
+        Setting::Rings { .. } => {
+            let now = ethtool::rings(device)?.ok_or(io::ErrorKind::Unsupported)?;
+            ethtool::set_rings(device, number(&all, "rx", now.rx), number(&all, "tx", now.tx))
+        }
+        Setting::Coalesce { .. } => {
+            let now = ethtool::coalesce(device)?.ok_or(io::ErrorKind::Unsupported)?;
+            let is_on = |key: &str, now: bool| all.get(key).map_or(now, |word| word == "on");
+            let wanted = Coalesce {
+                rx_usecs: number(&all, "rx-usecs", now.rx_usecs),
+                tx_usecs: number(&all, "tx-usecs", now.tx_usecs),
+                adaptive_rx: is_on("adaptive-rx", now.adaptive_rx),
+                adaptive_tx: is_on("adaptive-tx", now.adaptive_tx),
+                ..now
+            };
+            ethtool::set_coalesce(device, &wanted)
+        }
+        Setting::RssTable { .. } => {
+            let slots = ethtool::spreading(device)?.ok_or(io::ErrorKind::Unsupported)?.queues.len();
+            let wrong = || io::Error::other(format!("the device's table has {slots} slots"));
+            ethtool::set_spreading(device, &table(value, slots).ok_or_else(wrong)?)
+        }
+        Setting::RssFields { flow, .. } => {
+            let fields: HashFields = value.parse().map_err(io::Error::other)?;
+            ethtool::set_hash_fields(device, of_kernel(*flow), fields)
+        }
+        Setting::Feature { name, .. } => ethtool::set_feature(device, name, value == "on"),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// What a device is; empty if it does not say.
+pub(super) fn identity(device: &str) -> Identity {
+    let bus = ethtool::driver_info(device).ok().flatten().and_then(|info| info.bus);
+    Identity { mac: ethtool::permanent_mac(device).ok().flatten(), bus }
+}
+
+fn of_kernel(flow: Flow) -> ethtool::Flow {
+    match flow {
+        Flow::Udp4 => ethtool::Flow::Udp4,
+        Flow::Udp6 => ethtool::Flow::Udp6,
+    }
+}
+
+fn number(all: &BTreeMap<String, String>, key: &str, now: u32) -> u32 {
+    all.get(key).and_then(|word| word.parse().ok()).unwrap_or(now)
+}
