@@ -29,7 +29,8 @@ pub struct Offset {
 /// receiving, so the true offset is within the uncertainty. `None` without a ping that can be true.
 pub fn estimate(pings: &[Ping]) -> Option<Offset> {
     let rtt = |ping: &Ping| ping.received_ns.checked_sub(ping.sent_ns);
-    let (rtt_ns, best) = pings.iter().filter_map(|ping| Some((rtt(ping)?, ping))).min_by_key(|(rtt, _)| *rtt)?;
+    let (rtt_ns, best) =
+        pings.iter().filter_map(|ping| Some((rtt(ping)?, ping))).min_by_key(|(rtt, _)| *rtt)?;
     let middle = i128::from(best.sent_ns) + i128::from(rtt_ns / 2);
     let ns = i64::try_from(i128::from(best.at_ns) - middle).ok()?;
     // One more, since the half is rounded down.

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::host::Host;
 
 /// The settings that ssh is given unless the user gives them: it asks nothing, checks the host's key, gives up in time,
-/// and notices within some seconds that the link is gone (ssh_config(5)).
+/// and notices within some seconds that the link is gone (`ssh_config(5)`).
 const OPTIONS: [(&str, &str); 5] = [
     ("BatchMode", "yes"),
     ("StrictHostKeyChecking", "yes"),

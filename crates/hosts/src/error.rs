@@ -19,7 +19,9 @@ pub enum HostsError {
     #[error("{file}: {what}")]
     Inventory { file: String, what: String },
     /// No name service knows the host.
-    #[error("{host}: no host has the name that `reach` gives ({said}); check the hosts' file and ~/.ssh/config")]
+    #[error(
+        "{host}: no host has the name that `reach` gives ({said}); check the hosts' file and ~/.ssh/config"
+    )]
     UnknownHost { host: String, said: String },
     /// No connection can be made.
     #[error("{host} cannot be reached: {said}")]
@@ -63,7 +65,9 @@ pub enum HostsError {
     #[error("{host} did not answer within {within_s} s{said}")]
     Silent { host: String, within_s: u64, said: String },
     /// The host has another architecture.
-    #[error("{host} has the architecture {theirs} and this kqps {ours}; all hosts of a run need the same build")]
+    #[error(
+        "{host} has the architecture {theirs} and this kqps {ours}; all hosts of a run need the same build"
+    )]
     OtherArch { host: String, theirs: String, ours: String },
     /// The kqps there is another build.
     #[error("kqps on {host} is {theirs}, and here it is {ours}; install the same build there or add --push")]

@@ -155,7 +155,8 @@ fn data(text: &str) -> Result<IpAddr, String> {
 
 fn sources(text: &str, data: IpAddr) -> Result<(), String> {
     let expected = || format!("expected ADDR or ADDR/PREFIX, such as 192.0.2.0/28, found `{text}`");
-    let (address, prefix) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let (address, prefix) =
+        text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().map_err(|_| expected())?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let fits = |bits: &str| {
@@ -215,7 +216,10 @@ mod tests {
             assert_eq!(error(Words { data, ..words("a") }), expected);
         }
         for data in ["0.0.0.0", "::", "224.0.0.1"] {
-            assert_eq!(error(Words { data, ..words("a") }), format!("data: {data} is no address of one host"));
+            assert_eq!(
+                error(Words { data, ..words("a") }),
+                format!("data: {data} is no address of one host")
+            );
         }
         for text in ["x", "192.0.2.0/33", "192.0.2.0/", "192.0.2.0/+4", "2001:db8::/129"] {
             let found = error(Words { sources: Some(text), ..words("a") });

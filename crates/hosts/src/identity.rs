@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn an_identity_is_short_in_words() {
-        let ours = Identity { version: "1.0".into(), schema: 4, blake3: "ab".repeat(32), arch: "x86_64".into() };
+        let ours =
+            Identity { version: "1.0".into(), schema: 4, blake3: "ab".repeat(32), arch: "x86_64".into() };
         assert_eq!(ours.to_string(), "1.0 (records of version 4, build abababababab)");
         let odd = Identity { blake3: "ä".into(), ..ours };
         assert_eq!(odd.to_string(), "1.0 (records of version 4, build ä)");

@@ -24,7 +24,7 @@ const SERVER: &str = "kqps_server";
 const PLAYERS: &str = "kqps_players";
 
 /// The time that listing may take. An inventory may be a program that asks a cloud.
-const LIST_WITHIN: Duration = Duration::from_secs(60);
+const LIST_WITHIN: Duration = Duration::from_mins(1);
 
 /// Reads an inventory by Ansible.
 pub(crate) fn read(path: &Path) -> Result<Hosts, HostsError> {
@@ -284,7 +284,9 @@ mod tests {
             "host p1: kqps_data is missing: the address of this host for queries"
         );
         assert!(of("p1", "kqps_data", json!("p1")).starts_with("host p1: kqps_data: expected an IP address"));
-        assert!(of("p2", "kqps_data", json!("::1")).starts_with("host p2: kqps_data: ::1 is not of the same IP"));
+        assert!(
+            of("p2", "kqps_data", json!("::1")).starts_with("host p2: kqps_data: ::1 is not of the same IP")
+        );
         assert!(of("p2", "kqps_cores", json!("x")).starts_with("host p2: kqps_cores: expected a list"));
         assert_eq!(of("p2", "kqps_cores", json!([1])), "host p2: kqps_cores: expected text");
         assert!(
@@ -292,7 +294,9 @@ mod tests {
                 .starts_with("host ns1: kqps_data: `{{ ip }}` is a template")
         );
         assert!(of("ns1", "ansible_connection", json!("docker")).contains("kqps does not know `docker`"));
-        assert!(of("ns1", "ansible_host", json!("-oProxyCommand=x")).contains("expected a name or an address"));
+        assert!(
+            of("ns1", "ansible_host", json!("-oProxyCommand=x")).contains("expected a name or an address")
+        );
         assert!(of("ns1", "ansible_ssh_common_args", json!("'")).contains("a quote is not closed"));
         assert_eq!(
             failed(&|listing| listing["kqps_server"]["hosts"] = json!(["a", "b"])),
@@ -320,7 +324,8 @@ mod tests {
     fn a_listing_is_read_from_the_program() {
         let text = serde_json::to_string_pretty(&listing()).unwrap();
         assert!(!text.contains("EOF"));
-        let hosts = read_with(&format!("test \"$*\" = '--list -i /etc/hosts.ini' && cat <<'EOF'\n{text}\nEOF"));
+        let hosts =
+            read_with(&format!("test \"$*\" = '--list -i /etc/hosts.ini' && cat <<'EOF'\n{text}\nEOF"));
         assert_eq!(hosts.unwrap().players.len(), 2);
         for (script, expected) in [
             ("echo broken >&2; exit 4", "ansible-inventory failed (exit status: 4): broken"),
@@ -333,6 +338,9 @@ mod tests {
         }
         let missing = Command::new("/nonexistent/ansible-inventory");
         let missing = read_by(missing, Path::new("hosts.ini")).unwrap_err().to_string();
-        assert!(missing.ends_with("which reads inventories, is not there; install ansible-core"), "{missing}");
+        assert!(
+            missing.ends_with("which reads inventories, is not there; install ansible-core"),
+            "{missing}"
+        );
     }
 }

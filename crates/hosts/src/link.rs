@@ -330,8 +330,12 @@ mod tests {
     fn a_silent_host_is_not_waited_for_without_a_limit() {
         let reach = ["sh", "-c", "echo waking up; exec sleep 60"].map(str::to_owned).to_vec();
         let host = Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap();
-        let ours =
-            Identity { version: "1".into(), schema: 4, blake3: "ab".into(), arch: std::env::consts::ARCH.into() };
+        let ours = Identity {
+            version: "1".into(),
+            schema: 4,
+            blake3: "ab".into(),
+            arch: std::env::consts::ARCH.into(),
+        };
         let facts = HelloFacts { targets: Vec::new(), role: Role::Player, name: "ns1".into() };
         let error = Link::open_within(Duration::from_secs(1), &host, &ours, &facts).unwrap_err();
         assert_eq!(error.to_string(), "ns1 did not answer within 1 s: waking up");

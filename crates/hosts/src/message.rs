@@ -182,7 +182,8 @@ mod tests {
         }
         let hello = plain_line(&ToAgent::<u8, ()>::Hello(1));
         assert!(hello.starts_with(HELLO));
-        for nonsense in [&b"{}"[..], b"[]", b"{\"pong\":{}}", b"{\"other\":{}}", b"{\"alive\":{}} x", b"\xff"] {
+        for nonsense in [&b"{}"[..], b"[]", b"{\"pong\":{}}", b"{\"other\":{}}", b"{\"alive\":{}} x", b"\xff"]
+        {
             assert!(serde_json::from_slice::<FromAgent>(nonsense).is_err());
         }
     }

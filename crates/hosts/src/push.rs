@@ -308,7 +308,10 @@ mod tests {
 
         let forced = r#"echo '{"hello":{}}'; exec sleep 60;"#;
         let error = push(&host(folder.path(), forced), &program).unwrap_err().to_string();
-        assert!(error.ends_with("it sent an agent's hello, so authorized_keys forces that command"), "{error}");
+        assert!(
+            error.ends_with("it sent an agent's hello, so authorized_keys forces that command"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -319,7 +322,10 @@ mod tests {
         fs::write(&path, head).unwrap();
         assert_eq!(arch_of(&path).unwrap(), "loongarch64");
         let error = push(&host(folder.path(), ""), &path).unwrap_err().to_string();
-        assert!(error.ends_with(" and this kqps loongarch64; all hosts of a run need the same build"), "{error}");
+        assert!(
+            error.ends_with(" and this kqps loongarch64; all hosts of a run need the same build"),
+            "{error}"
+        );
         head[18] = 0xff;
         fs::write(&path, head).unwrap();
         assert!(arch_of(&path).unwrap_err().to_string().ends_with("that kqps does not know"));

@@ -32,7 +32,8 @@ pub(crate) fn not_started(host: &Host, error: io::Error) -> HostsError {
 
 /// Why the program that reaches a host ended. `said` are its last lines.
 pub(crate) fn of_end(host: &Host, exit: Option<ExitStatus>, said: &[String]) -> HostsError {
-    let line = |parts: &[&str]| said.iter().find(|line| parts.iter().all(|part| line.contains(part))).cloned();
+    let line =
+        |parts: &[&str]| said.iter().find(|line| parts.iter().all(|part| line.contains(part))).cloned();
     let (name, program) = (host.name.clone(), host.kqps.clone());
     if line(&["REMOTE HOST IDENTIFICATION HAS CHANGED"]).is_some() {
         return HostsError::WrongKey { host: name };
@@ -44,7 +45,8 @@ pub(crate) fn of_end(host: &Host, exit: Option<ExitStatus>, said: &[String]) -> 
     if let Some(said) = line(&["Could not resolve hostname"]) {
         return HostsError::UnknownHost { host: name, said };
     }
-    if let Some(said) = line(&["Permission denied ("]).or_else(|| line(&["Too many authentication failures"])) {
+    if let Some(said) = line(&["Permission denied ("]).or_else(|| line(&["Too many authentication failures"]))
+    {
         return HostsError::Denied { host: name, said };
     }
     let unreachable = [
@@ -103,10 +105,12 @@ fn of_program(
     match code {
         Some(NOT_FOUND) => Ok(HostsError::NoProgram { said: said(), host, program }),
         Some(NOT_EXECUTABLE) => Ok(HostsError::NotExecutable { said: said(), host, program }),
-        Some(USAGE) => match line(&["subcommand"]).or_else(|| line(&["`agent`"])).or_else(|| line(&["'agent'"])) {
-            Some(said) => Ok(HostsError::NoAgent { host, program, said }),
-            None => Err(host),
-        },
+        Some(USAGE) => {
+            match line(&["subcommand"]).or_else(|| line(&["`agent`"])).or_else(|| line(&["'agent'"])) {
+                Some(said) => Ok(HostsError::NoAgent { host, program, said }),
+                None => Err(host),
+            }
+        }
         _ => Err(host),
     }
 }
@@ -172,7 +176,11 @@ mod tests {
             (127, "bash: line 1: kqps: command not found", "ns1 has no program `kqps` (bash: line 1: kqps: "),
             (127, "Willkommen\nsh: 1: kqps: nicht gefunden", "ns1 has no program `kqps` (sh: 1: kqps: nicht"),
             (127, "", "ns1 has no program `kqps` (it printed nothing); install kqps there, set `kqps`"),
-            (126, "sh: 1: kqps: Permission denied", "ns1 cannot execute `kqps`: sh: 1: kqps: Permission denied"),
+            (
+                126,
+                "sh: 1: kqps: Permission denied",
+                "ns1 cannot execute `kqps`: sh: 1: kqps: Permission denied",
+            ),
             (
                 126,
                 "bash: line 1: /opt/kqps: cannot execute binary file: Exec format error",
@@ -183,7 +191,11 @@ mod tests {
                 "kqps: error while loading shared libraries: libz.so.1: cannot open shared object file",
                 "ns1 cannot execute `kqps`: kqps: error while loading shared libraries",
             ),
-            (1, "kqps: /lib/libc.so.6: version `GLIBC_2.39' not found", "ns1 cannot execute `kqps`: kqps: /lib"),
+            (
+                1,
+                "kqps: /lib/libc.so.6: version `GLIBC_2.39' not found",
+                "ns1 cannot execute `kqps`: kqps: /lib",
+            ),
             (
                 126,
                 "OCI runtime exec failed: exec: \"kqps\": executable file not found in $PATH",

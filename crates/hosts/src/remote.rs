@@ -389,9 +389,10 @@ mod tests {
 
     #[test]
     fn a_wrong_line_ends_the_program() {
-        for (script, fault) in
-            [("echo bad; exec sleep 60", "it was bad"), ("exec cat /dev/zero", "a line of more than 100 bytes")]
-        {
+        for (script, fault) in [
+            ("echo bad; exec sleep 60", "it was bad"),
+            ("exec cat /dev/zero", "a line of more than 100 bytes"),
+        ] {
             let remote = shell(script);
             assert_eq!(over(&remote).and_then(|exit| exit.code()), None, "{script}");
             assert_eq!(remote.look(|known| known.fault.clone()).as_deref(), Some(fault));
@@ -431,7 +432,8 @@ mod tests {
 
     #[test]
     fn only_the_last_words_are_kept() {
-        let script = "i=0; while [ $i -lt 30 ]; do echo word$i >&2; i=$((i+1)); done; head -c 5000 /dev/zero >&2";
+        let script =
+            "i=0; while [ $i -lt 30 ]; do echo word$i >&2; i=$((i+1)); done; head -c 5000 /dev/zero >&2";
         let remote = shell(script);
         over(&remote);
         let said = remote.last_words();

@@ -102,7 +102,10 @@ where
     worker.end();
     if let Some(Over::Silent) = session.over() {
         // If the link comes back, the controller reads this.
-        say(&session, format!("nothing came from the controller for {} s, so all is ended here", lease.as_secs()));
+        say(
+            &session,
+            format!("nothing came from the controller for {} s, so all is ended here", lease.as_secs()),
+        );
     }
     session.outbox.close();
     written.wait(WRITE_WITHIN);
@@ -110,11 +113,7 @@ where
     greeted.and_then(|()| outcome(&session, lease))
 }
 
-fn start(
-    name: &str,
-    session: &Arc<Session>,
-    run: impl FnOnce(&Session) + Send + 'static,
-) -> io::Result<()> {
+fn start(name: &str, session: &Arc<Session>, run: impl FnOnce(&Session) + Send + 'static) -> io::Result<()> {
     let session = Arc::clone(session);
     thread::Builder::new().name(name.into()).stack_size(STACK).spawn(move || run(&session))?;
     Ok(())

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use kqps_host::watch::ServerSeen;
 use kqps_hosts::merge::{MergeError, Part, merge};
-use kqps_observation::trial::{
-    DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, Transport,
-};
+use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, Transport};
 use kqps_observation::{
     Accounts, ConnectionFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts, Trial,
 };
@@ -209,8 +207,11 @@ fn bins_are_added_by_when_the_players_truly_began() {
         let (mut trial, _) = played(&mut fastrand::Rng::with_seed(3));
         trial.started_monotonic_ns = at_ms * 1_000_000;
         trial.load.duration_s = 10.0;
-        let start =
-            StartFacts { offset_ns: offset_s * 1_000_000_000, uncertainty_ns: 20_000, ..StartFacts::default() };
+        let start = StartFacts {
+            offset_ns: offset_s * 1_000_000_000,
+            uncertainty_ns: 20_000,
+            ..StartFacts::default()
+        };
         Part { host: "p".into(), trial, start }
     };
     // The second began 200 ms later, on a clock that is 60 s ahead.
@@ -236,7 +237,10 @@ fn players_and_hosts_are_listed_and_the_subjects_host_is_the_last() {
     assert_eq!((boots, sum.players.iter().count()), (vec!["a", "b", "s"], 2));
     assert_eq!(sum.subject_host().unwrap().boot_id.as_deref(), Some("s"));
     assert!(!sum.is_beside_subject(0) && !sum.is_beside_subject(1));
-    assert_eq!(sum.parts.iter().map(|part| (&*part.host, part.player)).collect::<Vec<_>>(), [("a", 0), ("b", 1)]);
+    assert_eq!(
+        sum.parts.iter().map(|part| (&*part.host, part.player)).collect::<Vec<_>>(),
+        [("a", 0), ("b", 1)]
+    );
     assert!(merged(vec![on("a"), on("b")]).subject_host().is_none(), "it was not watched");
     let one = merged(vec![on("a")]);
     assert_eq!((one.parts.len(), one.start_skew_us), (1, None));

@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn authorize(file: &Path, kqps: &Path) -> anyhow::Result<ExitCode> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| bad_input(format!("cannot read {name}: {error}")))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| bad_input(format!("cannot read {name}: {error}")))?;
     for line in keys::lines(&name, &text, kqps).map_err(bad_input)? {
         println!("{line}");
     }

@@ -11,7 +11,11 @@ mod words;
 
 use std::process::ExitCode;
 
+#[cfg(test)]
+pub(crate) use advise::Advised;
+#[cfg(test)]
 pub(crate) use show::HostOutput;
+#[cfg(test)]
 pub(crate) use words::TuningOutput;
 
 const EXAMPLES: &str = "\

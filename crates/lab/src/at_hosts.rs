@@ -94,7 +94,8 @@ impl Session {
             let players: Vec<_> =
                 hosts.players.iter().map(|host| scope.spawn(move || open(host, HostRole::Player))).collect();
             let server = open(&hosts.server, HostRole::Server);
-            let joined = players.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            let joined =
+                players.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
             (server, joined.collect::<Vec<_>>())
         });
         let mut wrong = Vec::new();
@@ -122,11 +123,13 @@ impl Session {
             return Ok(None);
         }
         let place = folder.path().display();
-        let hosts = kept::read(folder.path())?
-            .ok_or_else(|| LabError::Hosts(format!("{place} has no hosts.toml, and the run needs its hosts")))?;
+        let hosts = kept::read(folder.path())?.ok_or_else(|| {
+            LabError::Hosts(format!("{place} has no hosts.toml, and the run needs its hosts"))
+        })?;
         let named = hosts.all().map(|host| &host.name);
         if !named.eq(run.hosts.iter().map(|host| &host.name)) {
-            let what = format!("the hosts.toml in {place} names other hosts than those that the run began with");
+            let what =
+                format!("the hosts.toml in {place} names other hosts than those that the run began with");
             return Err(LabError::Hosts(what));
         }
         Self::open(&hosts).map(Some)
@@ -156,9 +159,9 @@ impl Session {
         let all: Vec<&mut Member> = [server].into_iter().chain(players).collect();
         let made = side_by_side(all, |member| {
             let mut wanted = supplies.all();
-            wanted.try_for_each(|wanted| supplies.bring(wanted, member, &Interrupts::default())).map_err(|fault| {
-                format!("{}: {}", member.host().name, fault.into_reason())
-            })
+            wanted
+                .try_for_each(|wanted| supplies.bring(wanted, member, &Interrupts::default()))
+                .map_err(|fault| format!("{}: {}", member.host().name, fault.into_reason()))
         });
         let wrong: Vec<String> = made.into_iter().filter_map(Result::err).collect();
         if !wrong.is_empty() {

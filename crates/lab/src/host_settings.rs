@@ -47,7 +47,8 @@ fn is_on_host(cell: &Cell) -> bool {
 
 /// The settings that a cell names, those that take a link down first.
 fn changes_of(factors: &Factors) -> Result<Vec<Change>, String> {
-    let read = |(name, value): (&String, &String)| Change::read(name, value).map_err(|error| error.to_string());
+    let read =
+        |(name, value): (&String, &String)| Change::read(name, value).map_err(|error| error.to_string());
     let mut changes = factors.host_settings().iter().map(read).collect::<Result<Vec<_>, _>>()?;
     changes.sort_by_key(|change| change.setting.rank());
     Ok(changes)
@@ -142,9 +143,11 @@ impl<'a> HostSettings<'a> {
     pub(crate) fn set_on_path(&self, wanted: &Wanted, path: &LaidPath) -> Result<Vec<Held>, String> {
         let LaidPath::Veth(veth) = path else { return Ok(Vec::new()) };
         let mut held = Vec::new();
-        for (namespace, changes) in [(veth.subject(), &wanted.of_subject), (veth.player(), &wanted.of_player)] {
+        for (namespace, changes) in [(veth.subject(), &wanted.of_subject), (veth.player(), &wanted.of_player)]
+        {
             if !changes.is_empty() {
-                let system = namespace.try_clone().and_then(Real::within).map_err(|error| error.to_string())?;
+                let system =
+                    namespace.try_clone().and_then(Real::within).map_err(|error| error.to_string())?;
                 held.push(self.hold(system, changes)?);
             }
         }
@@ -205,7 +208,8 @@ mod tests {
 
     #[test]
     fn numbers_of_queues_come_first_and_loopback_is_steered() {
-        let cell = cell(&[("host.coalesce.eth0", "9"), ("host.channels.eth0", "2"), ("host.receive-core", "0")]);
+        let cell =
+            cell(&[("host.coalesce.eth0", "9"), ("host.channels.eth0", "2"), ("host.receive-core", "0")]);
         let wanted = Wanted::of(&cell, &LaidPath::Loopback).unwrap();
         let words: Vec<String> = wanted.of_host.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["channels.eth0=2", "coalesce.eth0=rx-usecs=9", "rps.lo=0"]);

@@ -138,11 +138,7 @@ fn check_names(request: &RunRequest) -> Result<(), LabError> {
 }
 
 /// The default study. Its size determines the plan, and the plan determines whether latency is measured.
-fn default_study(
-    request: &RunRequest,
-    subjects: &Subjects,
-    site: Site,
-) -> Result<LaidOut, LabError> {
+fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Result<LaidOut, LabError> {
     let (player_cpus, subject_cpus) = site.cpus(request.player.cores());
     let Site { topology, lacking, players } = site;
     let mut input = study::DefaultStudyInput {

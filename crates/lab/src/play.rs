@@ -108,7 +108,8 @@ impl PlayerProgram<'_> {
             let _ = stdin.write_all(&message);
         }
         let plan = &request.plan;
-        let limit = until_start(plan) + plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
+        let limit =
+            until_start(plan) + plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
         self.wait(child, limit).map_err(|error| NoTrial::failed(format!("the player was lost: {error}")))
     }
 
@@ -144,7 +145,8 @@ impl PlayerProgram<'_> {
 
 /// The time until the start that a plan asks for.
 fn until_start(plan: &Plan) -> Duration {
-    plan.start_at_ns.map_or(Duration::ZERO, |at_ns| Duration::from_nanos(at_ns.saturating_sub(clock::now_ns())))
+    plan.start_at_ns
+        .map_or(Duration::ZERO, |at_ns| Duration::from_nanos(at_ns.saturating_sub(clock::now_ns())))
 }
 
 /// A player that has ended.

@@ -145,9 +145,10 @@ impl PlayerHost {
         let spread = SourceChoice::Spread.word();
         let (source, wanted) = (name::PLAYER_SOURCES, factors.hosts().sources);
         match (factors.player().sources, wanted, self.sources) {
-            (Some(prefix @ SourceChoice::Prefix(..)), ..) => {
-                Some(format!("{source} = {} has addresses of loopback, which reach no other host", prefix.word()))
-            }
+            (Some(prefix @ SourceChoice::Prefix(..)), ..) => Some(format!(
+                "{source} = {} has addresses of loopback, which reach no other host",
+                prefix.word()
+            )),
             (Some(SourceChoice::Spread), None, None) => {
                 Some(format!("{source} = {spread}, and the hosts' file gives {} no `sources`", self.name))
             }

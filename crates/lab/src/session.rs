@@ -130,7 +130,17 @@ impl Session {
         if let Some(hosts) = &hosts {
             hosts.make(&materials, run.seed)?;
         }
-        Ok(Self { goal: goal_of(&run)?, folder, store, run, kqps, materials, definitions, clock: None, hosts })
+        Ok(Self {
+            goal: goal_of(&run)?,
+            folder,
+            store,
+            run,
+            kqps,
+            materials,
+            definitions,
+            clock: None,
+            hosts,
+        })
     }
 
     /// Sets when the budget began, if the run has one.
@@ -196,7 +206,8 @@ impl Session {
     /// Stores the versions that subjects on another host reported when they were started.
     fn keep_versions(&mut self) -> Result<(), LabError> {
         let Some(hosts) = &self.hosts else { return Ok(()) };
-        for (number, cell) in self.run.cells.iter_mut().enumerate().filter(|(_, cell)| cell.version.is_none()) {
+        for (number, cell) in self.run.cells.iter_mut().enumerate().filter(|(_, cell)| cell.version.is_none())
+        {
             if let Some(version) = hosts.version_of(&cell.subject) {
                 cell.version = Some(version);
                 self.store.set_cell(number, cell)?;

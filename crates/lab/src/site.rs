@@ -6,7 +6,7 @@ use kqps_host::{Topology, alone, split};
 use kqps_kernel::probe;
 use kqps_observation::Factors;
 
-use crate::player_hosts::{Players, PlayerHosts, players_of};
+use crate::player_hosts::{PlayerHosts, Players, players_of};
 
 /// The machine of the subjects, and the hosts that play at it.
 #[derive(Clone, Debug, Default)]

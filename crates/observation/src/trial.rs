@@ -264,11 +264,8 @@ impl Trial {
     /// Datagrams that came to ports without a listener: on the subject's side if several hosts took part, otherwise in
     /// the player's network namespace.
     pub fn datagrams_for_closed_ports(&self) -> u64 {
-        let network = if self.parts.is_empty() {
-            Some(&self.hosts.first.network)
-        } else {
-            self.subject_network()
-        };
+        let network =
+            if self.parts.is_empty() { Some(&self.hosts.first.network) } else { self.subject_network() };
         network.map_or(0, |network| network.udp(|udp| udp.no_ports))
     }
 

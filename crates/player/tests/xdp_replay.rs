@@ -4,6 +4,7 @@
 mod capture;
 mod past;
 mod stream;
+#[allow(dead_code)] // captures are the queries here
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,11 +194,15 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
         assert_eq!(trial.accounts.correct, 90, "{:?} {:?}", trial.accounts, trial.lost_causes);
         let connections = trial.connections.as_ref().unwrap();
         assert_eq!((connections.attempts, connections.established), (90, 90), "{connections:?}");
+        assert_eq!(server.accepted.load(Relaxed), 90);
         let seen = seen.lock().unwrap();
         assert_eq!(seen.iter().map(|(_, from)| *from).collect::<BTreeSet<_>>().len(), 90, "a pair for each");
         for (client, from) in by_client(&seen, 9) {
             let addresses: BTreeSet<IpAddr> = from.iter().map(SocketAddr::ip).collect();
-            assert!(addresses.len() == 1 && addresses.iter().all(is_source), "client {client}: {addresses:?}");
+            assert!(
+                addresses.len() == 1 && addresses.iter().all(is_source),
+                "client {client}: {addresses:?}"
+            );
         }
     }
 }

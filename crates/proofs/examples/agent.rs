@@ -80,7 +80,9 @@ impl Worker for Silent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, (String, Vec<String>)> {
         let failed = |error: anyhow::Error| (format!("{error:#}"), Vec::new());
         match job {
-            Job::Play { at_ns, .. } => self.play(at_ns).map(|trial| Done::Played(Box::new(trial))).map_err(failed),
+            Job::Play { at_ns, .. } => {
+                self.play(at_ns).map(|trial| Done::Played(Box::new(trial))).map_err(failed)
+            }
             Job::Facts => {
                 let (done, _lock) = known(&self.facts).map_err(failed)?;
                 if let Some(done) = done {

@@ -213,7 +213,7 @@ impl Journal {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(RECORD)?.parse().ok());
+            let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(RECORD)?.parse().ok());
             numbers.extend(number);
         }
         numbers.sort_unstable();

@@ -95,7 +95,8 @@ impl Routes {
         match address {
             IpAddr::V4(address) => {
                 let address = u128::from(address.to_bits());
-                let is_way = |way: &&Way<Ipv4Addr>| within(address, way.network.to_bits().into(), way.bits, 32);
+                let is_way =
+                    |way: &&Way<Ipv4Addr>| within(address, way.network.to_bits().into(), way.bits, 32);
                 let way = self.v4.iter().filter(is_way).max_by_key(|way| way.bits)?;
                 Some(way.device.clone())
             }
@@ -109,7 +110,7 @@ impl Routes {
     }
 }
 
-/// Parses `/proc/net/route` (proc_net_route): a heading, then device, network, gateway, flags, three counts and the
+/// Parses `/proc/net/route` (`proc_net_route)`: a heading, then device, network, gateway, flags, three counts and the
 /// mask. Addresses are hexadecimal numbers in the byte order of the network, read as numbers of this machine.
 fn routes_v4(text: &str) -> Vec<Way<Ipv4Addr>> {
     let way = |line: &str| {
@@ -181,7 +182,10 @@ mod tests {
     fn only_what_takes_the_link_down_is_refused() {
         let device = carriers().into_keys().next().unwrap_or_else(|| "eth0".into());
         let change = |text: String| text.parse::<Change>().unwrap();
-        assert_eq!(check(&[change(format!("rps.{device}=0")), change(format!("coalesce.{device}=9"))]), Ok(()));
+        assert_eq!(
+            check(&[change(format!("rps.{device}=0")), change(format!("coalesce.{device}=9"))]),
+            Ok(())
+        );
         let rings = [change(format!("rings.{device}=9"))];
         assert_eq!(check(&rings).is_err(), carriers().contains_key(&device));
     }

@@ -60,7 +60,8 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn of(values: &[(&str, &str)]) -> Self {
-        let values = values.iter().map(|(name, value)| (name.parse().unwrap(), (*value).to_owned())).collect();
+        let values =
+            values.iter().map(|(name, value)| (name.parse().unwrap(), (*value).to_owned())).collect();
         Self { values: RefCell::new(values), ..Self::default() }
     }
 
@@ -116,7 +117,9 @@ impl System for Memory {
 
     fn parts(&self, change: &Change) -> Result<Vec<Change>, SettingError> {
         let is_part = |setting: &&Setting| match (&change.setting, setting) {
-            (Setting::Rps { device, queue: None }, Setting::Rps { device: of, queue: Some(_) }) => device == of,
+            (Setting::Rps { device, queue: None }, Setting::Rps { device: of, queue: Some(_) }) => {
+                device == of
+            }
             (Setting::Irqs { device }, Setting::Irq(name)) => name.starts_with(&format!("{device}-")),
             (one, other) => one == *other,
         };

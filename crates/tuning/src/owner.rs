@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Owner {
     /// Its number.
     pub pid: u32,
-    /// When it started, ticks since boot (proc_pid_stat(5), field 22).
+    /// When it started, ticks since boot (`proc_pid_stat(5)`, field 22).
     pub started: u64,
     /// The namespace of process numbers in which it has this number.
     pub namespace: u64,

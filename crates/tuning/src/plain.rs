@@ -82,7 +82,9 @@ pub(crate) fn mask(cores: &str) -> String {
     };
     let words: Vec<String> = (0..words)
         .rev()
-        .map(|number| if number + 1 == words { format!("{:x}", word(number)) } else { format!("{:08x}", word(number)) })
+        .map(|number| {
+            if number + 1 == words { format!("{:x}", word(number)) } else { format!("{:08x}", word(number)) }
+        })
         .collect();
     words.join(",")
 }
@@ -108,7 +110,10 @@ mod tests {
             ("feature.eth0.gro=off", "ethtool -K eth0 gro off"),
             ("napi-defer.eth0=2", "echo 2 > /sys/class/net/eth0/napi_defer_hard_irqs"),
             ("irq.45=3", "echo 3 > /proc/irq/45/smp_affinity_list"),
-            ("governor.0=performance", "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
+            (
+                "governor.0=performance",
+                "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+            ),
             ("idle-state.2.3=off", "echo 1 > /sys/devices/system/cpu/cpu2/cpuidle/state3/disable"),
             ("idle-states=2us", "cpupower idle-set -D 2"),
         ] {

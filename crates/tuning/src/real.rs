@@ -109,9 +109,7 @@ impl System for Real {
             | Setting::Coalesce { device }
             | Setting::RssTable { device }
             | Setting::RssFields { device, .. }
-            | Setting::Feature { device, .. } => {
-                self.of(setting, || driver::write(device, setting, value))
-            }
+            | Setting::Feature { device, .. } => self.of(setting, || driver::write(device, setting, value)),
             _ => self.of(setting, || files::write(setting, value)),
         }
     }
@@ -212,7 +210,8 @@ fn left_alone(numbers: BTreeSet<u32>) -> Change {
 fn idle_states(limit: &str) -> Vec<Change> {
     let limit_us = limit.trim_end_matches("us").parse::<u64>().ok().filter(|_| limit != ALL);
     let states = files::idle_states().into_iter();
-    let word = |latency_us: u64| if limit_us.is_none_or(|limit_us| latency_us <= limit_us) { "on" } else { "off" };
+    let word =
+        |latency_us: u64| if limit_us.is_none_or(|limit_us| latency_us <= limit_us) { "on" } else { "off" };
     states
         .map(|(cpu, state, latency_us)| Change {
             setting: Setting::IdleState { cpu, state },

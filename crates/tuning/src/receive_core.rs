@@ -10,8 +10,7 @@ use crate::system::{SettingError, System};
 ///
 /// The device, or its receive queues, do not exist.
 pub fn receive_core(system: &dyn System, device: &str, core: u32) -> Result<Vec<Change>, SettingError> {
-    let interrupts =
-        Change { setting: Setting::Irqs { device: device.to_owned() }, value: core.to_string() };
+    let interrupts = Change { setting: Setting::Irqs { device: device.to_owned() }, value: core.to_string() };
     if system.parts(&interrupts).is_ok() {
         return Ok(vec![interrupts]);
     }

@@ -33,13 +33,8 @@ pub fn answered_qps(trial: &Trial) -> f64 {
 
 /// Whether the player spoiled a trial, which is then repeated.
 pub fn is_spoiled(trial: &Trial) -> bool {
-    let warnings = [
-        lagging(trial),
-        send_failed(trial),
-        client_drops(trial),
-        late_player(trial),
-        skewed_start(trial),
-    ];
+    let warnings =
+        [lagging(trial), send_failed(trial), client_drops(trial), late_player(trial), skewed_start(trial)];
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 

@@ -80,7 +80,8 @@ fn backlogs(players: &[&HostFacts], server: Option<&HostFacts>) -> Vec<Backlog> 
     let mut seen: BTreeSet<&String> = server_boot.into_iter().collect();
     let is_shared =
         server_boot.is_some() && players.iter().any(|player| player.boot_id.as_ref() == server_boot);
-    let of_players = players.iter().filter(|player| player.boot_id.as_ref().is_none_or(|boot| seen.insert(boot)));
+    let of_players =
+        players.iter().filter(|player| player.boot_id.as_ref().is_none_or(|boot| seen.insert(boot)));
     let on_way_back: u64 = of_players.map(|player| player.softnet_dropped).sum();
     let mut backlogs = vec![Backlog { dropped: on_way_back, stretches: WAY_BACK..STRETCHES.len() }];
     if let Some(server) = server {

@@ -70,7 +70,8 @@ struct Segments {
 /// Counts as [`two_sided`] does, without the packets of TCP: a control link may pass the same namespaces. The kernel
 /// does not say which address family carried them. So they are left out unless the stages then fit together less well.
 fn without_tcp(evidence: &Evidence<'_>, there: &NetworkFacts, none: &Passages) -> Passages {
-    let (there_tcp, here_tcp) = (there.tcp.unwrap_or_default(), evidence.host.network.tcp.unwrap_or_default());
+    let (there_tcp, here_tcp) =
+        (there.tcp.unwrap_or_default(), evidence.host.network.tcp.unwrap_or_default());
     let segments = Segments {
         to_subject: there_tcp.segments_received,
         from_subject: there_tcp.segments_sent,

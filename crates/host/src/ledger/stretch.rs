@@ -72,11 +72,7 @@ impl Drops {
         ];
         counters.extend(backlogs.iter().map(of_backlog));
         counters.extend([
-            anywhere(
-                Place::SubjectSocketBuffer,
-                of_sockets.unwrap_or(full),
-                of_sockets.is_none() && shared,
-            ),
+            anywhere(Place::SubjectSocketBuffer, of_sockets.unwrap_or(full), of_sockets.is_none() && shared),
             anywhere(Place::SubjectUnanswered, udp.no_ports, shared),
             anywhere(Place::SubjectSend, refused, shared),
             anywhere(Place::PathBack, back, shared),

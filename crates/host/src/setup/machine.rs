@@ -62,9 +62,12 @@ pub(super) fn idle_states(root: &Root) -> Vec<IdleState> {
             let file = |name: &str| format!("{folder}/{entry}/{name}");
             let name = root.text(&file("name")).unwrap_or_default();
             let latency_us = root.number(&file("latency")).unwrap_or(0);
-            let found = states
-                .entry((state, name.clone()))
-                .or_insert_with(|| IdleState { state, name, latency_us, disabled_on: Vec::new() });
+            let found = states.entry((state, name.clone())).or_insert_with(|| IdleState {
+                state,
+                name,
+                latency_us,
+                disabled_on: Vec::new(),
+            });
             if root.number(&file("disable")).is_ok_and(|disabled| disabled != 0) {
                 found.disabled_on.push(cpu);
             }

@@ -58,9 +58,8 @@ impl Shape {
     }
 
     fn interrupts(&self) -> Vec<String> {
-        let of_queues = (0..QUEUES).flat_map(|queue| {
-            self.of_queue.iter().map(move |name| name.replace('#', &queue.to_string()))
-        });
+        let of_queues = (0..QUEUES)
+            .flat_map(|queue| self.of_queue.iter().map(move |name| name.replace('#', &queue.to_string())));
         self.others.iter().map(|name| (*name).to_owned()).chain(of_queues).collect()
     }
 

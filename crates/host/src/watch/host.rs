@@ -61,7 +61,9 @@ impl ServerSeen {
         host.unreadable.extend(subject.unreadable);
         let foreign_cpu_s = match &subject.facts {
             Some(_) => cores::foreign_cpu_s_alone(&subject.cores),
-            None => Err("the subject is not watched, so its CPU time cannot be separated from others'".into()),
+            None => {
+                Err("the subject is not watched, so its CPU time cannot be separated from others'".into())
+            }
         };
         set_frequencies(&mut host.cpus, &[&subject.cores]);
         host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
@@ -83,7 +85,8 @@ mod tests {
             cores: cores::made_up("b", &[0], 0.75),
             ..SubjectSeen::default()
         };
-        let seen = ServerSeen { subject: subject.clone(), host: HostFacts { wall_s: 2.0, ..HostFacts::default() } };
+        let seen =
+            ServerSeen { subject: subject.clone(), host: HostFacts { wall_s: 2.0, ..HostFacts::default() } };
         let sent: ServerSeen = serde_json::from_str(&serde_json::to_string(&seen).unwrap()).unwrap();
         assert_eq!(sent, seen);
         let facts = sent.into_facts();

@@ -85,7 +85,10 @@ mod tests {
             failed(&json!({"identity": other})),
             "ns1 has the architecture aarch64 and this kqps x86_64; all hosts of a run need the same build"
         );
-        assert!(failed(&json!({"identity": ours()})).starts_with("ns1 sent what is no message of kqps: the hello"));
+        assert!(
+            failed(&json!({"identity": ours()}))
+                .starts_with("ns1 sent what is no message of kqps: the hello")
+        );
         assert!(failed(&json!([])).starts_with("ns1 sent what is no message of kqps: the hello `[]`"));
     }
 }

@@ -69,7 +69,9 @@ impl Inbox {
             self.hello = Some(hello);
             return Ok(Taken::Message);
         }
-        if let Ok(ToController::Alive {} | ToController::Said { .. }) = serde_json::from_slice::<FromAgent>(line) {
+        if let Ok(ToController::Alive {} | ToController::Said { .. }) =
+            serde_json::from_slice::<FromAgent>(line)
+        {
             return Ok(Taken::Message);
         }
         self.noise_lines += 1;

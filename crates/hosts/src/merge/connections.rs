@@ -10,11 +10,11 @@ use super::histograms::Histograms;
 
 /// The connections of all players; `None` if the transport has none. Their times are those of the added histograms.
 pub(super) fn of(parts: &[Part], histograms: &Histograms) -> Option<ConnectionFacts> {
-    let all: Vec<&ConnectionFacts> = parts.iter().filter_map(|part| part.trial.connections.as_ref()).collect();
+    let all: Vec<&ConnectionFacts> =
+        parts.iter().filter_map(|part| part.trial.connections.as_ref()).collect();
     let first = all.first()?;
     let sum = |of: fn(&ConnectionFacts) -> u64| counts::sum(all.iter().map(|facts| of(facts)));
-    let by_cause =
-        |of: fn(&ConnectionFacts) -> &Counts| counts::by_cause(all.iter().map(|facts| of(facts)));
+    let by_cause = |of: fn(&ConnectionFacts) -> &Counts| counts::by_cause(all.iter().map(|facts| of(facts)));
     Some(ConnectionFacts {
         alone: first.alone,
         attempts: sum(|facts| facts.attempts),

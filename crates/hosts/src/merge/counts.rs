@@ -40,8 +40,10 @@ pub(super) fn mean(
     mean: fn(&Trial) -> Option<f64>,
     items: fn(&Accounts) -> u64,
 ) -> Option<f64> {
-    let known = parts.iter().filter_map(|part| Some((mean(&part.trial)?, items(&part.trial.accounts) as f64)));
-    let (sum, count) = known.fold((0.0, 0.0), |(sum, count), (mean, items)| (sum + mean * items, count + items));
+    let known =
+        parts.iter().filter_map(|part| Some((mean(&part.trial)?, items(&part.trial.accounts) as f64)));
+    let (sum, count) =
+        known.fold((0.0, 0.0), |(sum, count), (mean, items)| (sum + mean * items, count + items));
     (count > 0.0).then(|| sum / count)
 }
 

@@ -55,7 +55,9 @@ pub enum MergeError {
         host: String,
     },
     /// Several players replayed a capture.
-    #[error("{players} players cannot share a replay: each would play all clients of the capture; use one player")]
+    #[error(
+        "{players} players cannot share a replay: each would play all clients of the capture; use one player"
+    )]
     Replay {
         /// The number of players.
         players: usize,

@@ -10,18 +10,16 @@ use super::{MergeError, Part};
 pub(super) struct Histograms(BTreeMap<String, Histogram>);
 
 /// Histograms that a record has if it has their figures.
-const OF_EVERY_RECORD: [(&str, fn(&Trial) -> &Quantiles); 3] = [
-    ("latency", |trial| &trial.latency_us),
-    ("lag", |trial| &trial.lag_us),
-    ("gap", |trial| &trial.gap_us),
-];
+const OF_EVERY_RECORD: [(&str, fn(&Trial) -> &Quantiles); 3] =
+    [("latency", |trial| &trial.latency_us), ("lag", |trial| &trial.lag_us), ("gap", |trial| &trial.gap_us)];
 
 impl Histograms {
     /// Adds those of all parts, one record after the other.
     pub(super) fn of(parts: &[Part]) -> Result<Self, MergeError> {
         let mut sums: BTreeMap<String, Histogram> = BTreeMap::new();
         for part in parts {
-            let unread = |name: &str| MergeError::Histogram { host: part.host.clone(), name: name.to_owned() };
+            let unread =
+                |name: &str| MergeError::Histogram { host: part.host.clone(), name: name.to_owned() };
             for (name, figures) in OF_EVERY_RECORD {
                 if figures(&part.trial).max.is_some() && !part.trial.histograms.contains_key(name) {
                     return Err(unread(name));

@@ -49,7 +49,11 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
         refused_at_times: counts::sum(parts.iter().map(|part| part.trial.refused_at_times)),
         response_rcodes: by_cause(|trial| &trial.response_rcodes),
         request_bytes_mean: counts::mean(parts, |trial| trial.request_bytes_mean, |accounts| accounts.sent),
-        response_bytes_mean: counts::mean(parts, |trial| trial.response_bytes_mean, |accounts| accounts.correct),
+        response_bytes_mean: counts::mean(
+            parts,
+            |trial| trial.response_bytes_mean,
+            |accounts| accounts.correct,
+        ),
         latency_us: histograms.quantiles("latency"),
         lag_us: histograms.quantiles("lag"),
         gap_us: histograms.quantiles("gap"),

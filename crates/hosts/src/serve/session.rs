@@ -142,7 +142,8 @@ impl Session {
     pub(super) fn stop(&self, id: u64, urgent: bool) {
         let state = self.lock();
         let waiting = state.jobs.iter().find(|asked| asked.id == id).map(|asked| &asked.interrupts);
-        let running = state.running.iter().find(|(running, _)| *running == id).map(|(_, interrupts)| interrupts);
+        let running =
+            state.running.iter().find(|(running, _)| *running == id).map(|(_, interrupts)| interrupts);
         if let Some(interrupts) = waiting.or(running) {
             raise(interrupts, urgent);
         }
@@ -226,7 +227,7 @@ impl State {
             self.end(Over::Silent, now);
         }
         let Some((_, since)) = &self.over else {
-            return Next::Sleep(lease - silence);
+            return Next::Sleep(lease.checked_sub(silence).unwrap());
         };
         let past = now.saturating_duration_since(*since);
         let limit = if self.phase == Phase::Working { WORK_WITHIN } else { END_WITHIN };
@@ -234,12 +235,12 @@ impl State {
             return Next::GiveUp;
         }
         if past < URGENT_AFTER {
-            return Next::Sleep(URGENT_AFTER - past);
+            return Next::Sleep(URGENT_AFTER.checked_sub(past).unwrap());
         }
         if let Some((_, interrupts)) = &self.running {
             raise(interrupts, true);
         }
-        Next::Sleep(limit - past)
+        Next::Sleep(limit.checked_sub(past).unwrap())
     }
 }
 

@@ -32,7 +32,10 @@ fn an_agent_that_is_not_the_right_one_is_refused() {
     let events = folder.path().join("events");
     let host = agent::host(&events, "2");
     let error = failed(&host);
-    assert!(error.starts_with("kqps on p1 is 2 (records of version 4, build abababababab), and here it"), "{error}");
+    assert!(
+        error.starts_with("kqps on p1 is 2 (records of version 4, build abababababab), and here it"),
+        "{error}"
+    );
     let host = agent::host(&events, "1");
     let error = Link::open(&host, &build("1"), &facts("stranger")).unwrap_err();
     assert_eq!(error.to_string(), "p1 refuses: it is a stranger");
@@ -55,7 +58,10 @@ fn a_program_that_is_not_there_is_named() {
         let error = failed(&host_by(reach, &plain.display().to_string()));
         assert!(error.starts_with(&format!("p1 cannot execute `{}`: ", plain.display())), "{error}");
     }
-    let error = failed(&host_by(&["sh", "-c", "echo \"error: unrecognized subcommand '$2'\" >&2; exit 2", "sh"], "x"));
+    let error = failed(&host_by(
+        &["sh", "-c", "echo \"error: unrecognized subcommand '$2'\" >&2; exit 2", "sh"],
+        "x",
+    ));
     assert!(error.starts_with("`x` on p1 has no command `agent`"), "{error}");
     let error = failed(&host_by(&["sh", "-c", "echo bye; exit 7", "sh"], "x"));
     assert_eq!(error, "p1 did not answer: exit status: 7: bye");
@@ -73,10 +79,12 @@ fn stand_in(folder: &Path, script: &str) -> String {
 #[test]
 fn ssh_gets_its_options_and_its_errors_are_understood() {
     let folder = tempfile::tempdir().unwrap();
-    let ssh = stand_in(folder.path(), "echo \"$@\"; echo 'x@p1: Permission denied (publickey).' >&2; exit 255");
+    let ssh =
+        stand_in(folder.path(), "echo \"$@\"; echo 'x@p1: Permission denied (publickey).' >&2; exit 255");
     let host = host_by(&[&ssh, "-p", "22", "p1"], "/opt/my tools/kqps");
     let error = failed(&host);
-    let denied = "p1 refuses the login, which must work without a password: x@p1: Permission denied (publickey).";
+    let denied =
+        "p1 refuses the login, which must work without a password: x@p1: Permission denied (publickey).";
     assert_eq!(error, denied);
     let folder = tempfile::tempdir().unwrap();
     let ssh = stand_in(folder.path(), "echo \"$@\"; exit 255");
@@ -88,7 +96,8 @@ fn ssh_gets_its_options_and_its_errors_are_understood() {
 
 #[test]
 fn rubbish_before_the_hello_is_skipped_up_to_a_limit() {
-    let banner = "echo '*** Authorised use only ***'; echo '{\"level\":\"info\"}'; printf 'last login: never '";
+    let banner =
+        "echo '*** Authorised use only ***'; echo '{\"level\":\"info\"}'; printf 'last login: never '";
     let host = shell(&format!("{banner}; echo \"$hello\"; cat >/dev/null"));
     let link = Link::open(&host, &build("1"), &facts("p1")).unwrap();
     assert_eq!(link.there().hostname, "h");
@@ -96,7 +105,10 @@ fn rubbish_before_the_hello_is_skipped_up_to_a_limit() {
     for (script, expected) in [
         ("exec yes", "p1 sent what is no message of kqps: 1001 lines and no hello, the last of them `y`"),
         ("exec cat /dev/zero", "p1 sent what is no message of kqps: a line of more than 1048576 bytes"),
-        ("echo '{\"hello\":{}}'; cat >/dev/null", "p1 sent what is no message of kqps: the hello `{}`: missing field"),
+        (
+            "echo '{\"hello\":{}}'; cat >/dev/null",
+            "p1 sent what is no message of kqps: the hello `{}`: missing field",
+        ),
     ] {
         let begun = Instant::now();
         let error = failed(&shell(script));
@@ -146,7 +158,8 @@ fn an_agent_that_dies_is_lost_with_its_last_words() {
 
 #[test]
 fn a_silent_agent_is_lost_and_one_that_reads_nothing_holds_up_nobody() {
-    let mut silent = Link::open(&shell("echo \"$hello\"; cat >/dev/null"), &build("1"), &facts("p1")).unwrap();
+    let mut silent =
+        Link::open(&shell("echo \"$hello\"; cat >/dev/null"), &build("1"), &facts("p1")).unwrap();
     let deaf = shell("echo \"$hello\"; while sleep 0.5; do echo '{\"alive\":{}}'; done");
     let mut deaf = Link::open(&deaf, &build("1"), &facts("p1")).unwrap();
     let begun = Instant::now();

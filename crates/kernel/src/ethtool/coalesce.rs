@@ -53,7 +53,7 @@ pub fn set_coalesce(device: &str, wanted: &Coalesce) -> io::Result<()> {
     unsafe { ask_words(device, words) }.map(drop)
 }
 
-/// struct ethtool_coalesce: the command, then time and packets for receiving, the same while an interrupt is handled,
+/// struct `ethtool_coalesce`: the command, then time and packets for receiving, the same while an interrupt is handled,
 /// the four for sending, the statistics' time, whether receiving and sending adapt, and what adapting uses.
 fn read(device: &str) -> io::Result<[u32; WORDS]> {
     let mut words = [0; WORDS];

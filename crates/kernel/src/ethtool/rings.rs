@@ -36,7 +36,7 @@ pub fn set_rings(device: &str, rx: u32, tx: u32) -> io::Result<()> {
     unsafe { ask_words(device, words) }.map(drop)
 }
 
-/// struct ethtool_ringparam: the command, then the sizes of rings that receive, receive small packets, receive jumbo
+/// struct `ethtool_ringparam`: the command, then the sizes of rings that receive, receive small packets, receive jumbo
 /// packets and send: first the most, then the present ones.
 fn read(device: &str) -> io::Result<[u32; 9]> {
     // SAFETY: the struct is nine words, and has no length fields.

@@ -234,9 +234,8 @@ mod tests {
     #[test]
     fn checksums_are_completed_at_one_end_alone() {
         let Some((one, other)) = joined(&VethSettings::default()) else { return };
-        let leaves_them = |namespace: &NetNs| {
-            namespace.within(|| value::ethtool(DEVICE, ETHTOOL_GTXCSUM, 0)).unwrap() != 0
-        };
+        let leaves_them =
+            |namespace: &NetNs| namespace.within(|| value::ethtool(DEVICE, ETHTOOL_GTXCSUM, 0)).unwrap() != 0;
         assert!(leaves_them(&one) && leaves_them(&other));
         one.within(complete_checksums).unwrap();
         assert!(!leaves_them(&one) && leaves_them(&other));

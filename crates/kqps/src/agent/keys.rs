@@ -1,4 +1,4 @@
-//! Lines of `authorized_keys` that let a key start the agent and nothing else (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+//! Lines of `authorized_keys` that let a key start the agent and nothing else (sshd(8), `AUTHORIZED_KEYS` FILE FORMAT).
 
 use std::path::Path;
 
@@ -51,7 +51,8 @@ fn check(line: &str) -> Result<(), &'static str> {
 
 /// The command that starts the agent, as the user's shell reads it, within the quotes of the file.
 fn command(program: &Path) -> Result<String, String> {
-    let unusable = || format!("{} cannot stand in authorized_keys; move kqps to another path", program.display());
+    let unusable =
+        || format!("{} cannot stand in authorized_keys; move kqps to another path", program.display());
     let path = program.to_str().filter(|path| !path.contains(char::is_control)).ok_or_else(unusable)?;
     let quoted = shlex::try_quote(path).map_err(|_| unusable())?;
     Ok(format!("{quoted} agent").replace('"', "\\\""))

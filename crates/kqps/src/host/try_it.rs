@@ -66,7 +66,9 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     if !is_on_veth {
         check(&Real::host(), &args.changes)?;
     } else if args.keep {
-        return Err(bad_input("--keep: the devices of a veth path vanish with it, so there is nothing to keep"));
+        return Err(bad_input(
+            "--keep: the devices of a veth path vanish with it, so there is nothing to keep",
+        ));
     }
     let with = with_changes(&without, &args.changes)?;
     let mut sides = with_names_of_their_own(vec![without, with]).into_iter();
@@ -125,7 +127,8 @@ mod tests {
     use super::*;
 
     fn case(figure: Figure, share: f64, noise: f64) -> Case {
-        let around = |middle: f64| (0..6).map(|block| middle * (1.0 + noise * f64::from(block % 2))).collect();
+        let around =
+            |middle: f64| (0..6).map(|block| middle * (1.0 + noise * f64::from(block % 2))).collect();
         Case { figure, blocks: around(share), same: around(1.0), ..Case::default() }
     }
 

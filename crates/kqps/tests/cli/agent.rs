@@ -35,8 +35,13 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cell of an echo with one worker.
 pub(crate) fn echo_cell() -> Cell {
-    let mut cell =
-        Cell { name: "echo".into(), subject: "echo".into(), io: "mmsg".into(), workers: 1, ..Cell::default() };
+    let mut cell = Cell {
+        name: "echo".into(),
+        subject: "echo".into(),
+        io: "mmsg".into(),
+        workers: 1,
+        ..Cell::default()
+    };
     cell.factors.set_records(RECORDS);
     cell
 }
@@ -127,7 +132,9 @@ fn a_server_and_a_player_work_one_trial() {
     assert_eq!((addresses.len(), addresses[0].ip()), (1, LOOPBACK));
     assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
 
-    let Done::Begun = work(&mut server, Job::WatchBegin { start: Some(1), cpus: Vec::new() }) else { panic!() };
+    let Done::Begun = work(&mut server, Job::WatchBegin { start: Some(1), cpus: Vec::new() }) else {
+        panic!()
+    };
     let at_ns = clock::now_ns() + 300_000_000;
     let played = work(&mut player, play(&addresses[0].to_string(), 2000.0, 0.5, Some(at_ns)));
     let Done::Sent = work(&mut server, Job::WatchSent) else { panic!() };
@@ -185,7 +192,10 @@ fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
     assert!(refusal(&mut new, Job::Facts).contains("hello"));
 
     let mut player = agent(cache.path(), Role::Player);
-    assert!(refusal(&mut player, play("192.0.2.1:53", 1.0, 1.0, None)).contains("192.0.2.1 is none of the targets"));
+    assert!(
+        refusal(&mut player, play("192.0.2.1:53", 1.0, 1.0, None))
+            .contains("192.0.2.1 is none of the targets")
+    );
     assert!(refusal(&mut player, start(1)).contains("a player's"));
     assert!(refusal(&mut player, play("127.0.0.1:53", 1.0, 1.0, None)).contains("were not made here"));
     work(&mut player, materials());
@@ -223,7 +233,10 @@ fn the_line_for_authorized_keys_names_this_program_and_the_key() {
     fs::write(&path, format!("{key}\n")).unwrap();
     let output = run(&["--authorized-keys", path.to_str().unwrap()]);
     let line = String::from_utf8(output.stdout).unwrap();
-    assert!(line.starts_with("restrict,command=\"") && line.ends_with(&format!(" agent\" {key}\n")), "{line}");
+    assert!(
+        line.starts_with("restrict,command=\"") && line.ends_with(&format!(" agent\" {key}\n")),
+        "{line}"
+    );
     assert!(line.contains(env!("CARGO_BIN_EXE_kqps")), "{line}");
 
     fs::write(&path, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();

@@ -109,7 +109,10 @@ fn a_setting_is_applied_shown_and_undone() {
     assert_eq!(ttl(&network), "33\n");
     let status: serde_json::Value = serde_json::from_slice(&run(&["status", "--json"]).stdout).unwrap();
     let shown = &status["settings"][0];
-    assert_eq!((&shown["setting"], &shown["wanted"], &shown["state"]), (&TTL.into(), &"33".into(), &"set".into()));
+    assert_eq!(
+        (&shown["setting"], &shown["wanted"], &shown["state"]),
+        (&TTL.into(), &"33".into(), &"set".into())
+    );
     let undone = run(&["undo"]);
     assert!(undone.status.success(), "{}", text(&undone.stderr));
     assert_eq!(ttl(&network), before);
@@ -126,10 +129,17 @@ fn what_somebody_else_changed_since_is_left_and_named_once() {
     let undone = run(&["undo"]);
     assert_eq!(undone.status.code(), Some(1));
     let said = text(&undone.stderr);
-    assert!(said.contains("stays 44, and was ") && said.contains("somebody else has changed it since"), "{said}");
+    assert!(
+        said.contains("stays 44, and was ") && said.contains("somebody else has changed it since"),
+        "{said}"
+    );
     assert_eq!(ttl(&network), "44\n");
     let again = run(&["undo"]);
-    assert!(again.status.success() && text(&again.stderr).contains("nothing to undo"), "{}", text(&again.stderr));
+    assert!(
+        again.status.success() && text(&again.stderr).contains("nothing to undo"),
+        "{}",
+        text(&again.stderr)
+    );
 }
 
 #[test]
@@ -160,7 +170,8 @@ fn settings_for_a_command_end_with_it_and_its_status_is_that_of_kqps() {
     let before = ttl(&network);
     let setting = format!("{TTL}=33");
     let shown = format!("cat {FILE}; exit 7");
-    let ran = tuned(&network, state.path(), &["apply", &setting, "--for", "sh", "-c", &shown]).output().unwrap();
+    let ran =
+        tuned(&network, state.path(), &["apply", &setting, "--for", "sh", "-c", &shown]).output().unwrap();
     assert_eq!(ran.status.code(), Some(7), "{}", text(&ran.stderr));
     assert!(text(&ran.stdout).ends_with("33\n"), "{}", text(&ran.stdout));
     assert_eq!(ttl(&network), before);
@@ -173,7 +184,8 @@ fn without_a_confirmation_it_is_undone() {
     let before = ttl(&network);
     let setting = format!("{TTL}=33");
     // Standard input is at its end at once.
-    let ran = tuned(&network, state.path(), &["apply", &setting, "--confirm-within", "30s"]).output().unwrap();
+    let ran =
+        tuned(&network, state.path(), &["apply", &setting, "--confirm-within", "30s"]).output().unwrap();
     assert_eq!(ran.status.code(), Some(1));
     assert!(text(&ran.stderr).contains("not confirmed, and is undone"), "{}", text(&ran.stderr));
     assert_eq!(ttl(&network), before);
@@ -188,7 +200,11 @@ fn bad_settings_are_one_sentence() {
         (&["apply", "rps.none0=0"], 1, "kqps: rps.none0: this host has no such setting"),
         (&["apply"], 2, "SETTING=VALUE"),
         (&["try", "rps.none0=0"], 1, "kqps: rps.none0: this host has no such setting"),
-        (&["try", "rps.kqps0=0", "--subject", "echo path=veth", "--keep"], 2, "--keep: the devices of a veth path"),
+        (
+            &["try", "rps.kqps0=0", "--subject", "echo path=veth", "--keep"],
+            2,
+            "--keep: the devices of a veth path",
+        ),
     ] {
         let command = host_with(&state, args);
         let said = text(&command.stderr);
@@ -232,7 +248,11 @@ fn a_study_sets_what_its_cells_ask_for_and_undoes_it() {
     fs::write(&study, STUDY).unwrap();
     let before = ttl(&network);
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.arg("run").arg(&study).args(["--no-install", "--records", "50", "--seed", "3", "--out"]).arg(&out);
+    command
+        .arg("run")
+        .arg(&study)
+        .args(["--no-install", "--records", "50", "--seed", "3", "--out"])
+        .arg(&out);
     command.env("KQPS_STATE", &state).stdin(Stdio::null());
     let ran = namespace::enter(&mut command, &network).unwrap().output().unwrap();
     assert!(out.join("run.sqlite").exists(), "{}", text(&ran.stderr));

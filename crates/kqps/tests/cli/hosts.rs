@@ -75,7 +75,10 @@ impl Lab {
 
     fn study(&self, more: &[&str]) -> Command {
         let mut command = self.kqps(&["run"]);
-        command.arg(self.folder.path().join("study.toml")).args(["--records", "200", "--seed", "5"]).args(more);
+        command
+            .arg(self.folder.path().join("study.toml"))
+            .args(["--records", "200", "--seed", "5"])
+            .args(more);
         command
     }
 
@@ -163,7 +166,8 @@ fn the_account_of_two_players_is_the_sum_of_both() {
 fn a_run_that_was_killed_goes_on_with_the_same_hosts() {
     let lab = Lab::new();
     let hosts = lab.hosts().display().to_string();
-    let mut child = lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
     while !has_trial() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
@@ -223,7 +227,10 @@ fn hosts_that_cannot_take_part_are_named_and_nothing_is_begun() {
     let said = lab.refused(&(server("[\"kqps-no-such-program\"]") + &player(good)), 1);
     assert!(said.contains("ns1") && said.contains("kqps-no-such-program"), "{said}");
     let both = lab.refused(&(server(unknown) + &player(away)), 1);
-    assert!(both.contains("ns1.invalid") && both.contains("p1 cannot be reached"), "each has a sentence: {both}");
+    assert!(
+        both.contains("ns1.invalid") && both.contains("p1 cannot be reached"),
+        "each has a sentence: {both}"
+    );
     let no_core = player(good) + "cores = \"60000\"\n";
     let said = lab.refused(&(server(good) + &no_core), 1);
     assert!(said.contains("p1: the hosts' file allows core 60000"), "{said}");

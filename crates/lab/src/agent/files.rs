@@ -100,9 +100,12 @@ impl PushedFiles {
 
     /// Keeps a file if it has this hash.
     fn keep(&mut self, name: &str, part: &Path, hash: &str) -> Result<Stored, String> {
-        let read = hashes::of_file(part).map_err(|error| format!("cannot read {}: {error}", part.display()))?;
+        let read =
+            hashes::of_file(part).map_err(|error| format!("cannot read {}: {error}", part.display()))?;
         if read != hash {
-            return Err(format!("the file `{name}` did not arrive as it was sent: its BLAKE3 is {read}, not {hash}"));
+            return Err(format!(
+                "the file `{name}` did not arrive as it was sent: its BLAKE3 is {read}, not {hash}"
+            ));
         }
         let kept = self.kept.join(hash);
         let moved = fs::create_dir_all(&self.kept).and_then(|()| fs::rename(part, &kept));

@@ -199,7 +199,9 @@ mod tests {
             within_s: Some(2.5),
         };
         let materials = Job::Materials { wanted: Wanted::default(), seed: u64::MAX, file: None };
-        for job in [Job::Facts, Job::Start(Box::new(start)), materials, Job::Stop { start: 3, within_s: None }] {
+        for job in
+            [Job::Facts, Job::Start(Box::new(start)), materials, Job::Stop { start: 3, within_s: None }]
+        {
             assert_eq!(serde_json::from_str::<Job>(&written(&job)).unwrap(), job);
         }
         let error = serde_json::from_str::<Job>(r#"{"stop":{"start":1,"now":true}}"#).unwrap_err();

@@ -47,7 +47,9 @@ impl Permission {
         let mut targets = request.plan.targets.iter().map(|target| target.ip().to_canonical());
         match targets.find(|ip| !granted.targets.contains(ip)) {
             None => Ok(()),
-            Some(ip) => Err(format!("{ip} is none of the targets in the hosts' file, and nothing else may be loaded")),
+            Some(ip) => {
+                Err(format!("{ip} is none of the targets in the hosts' file, and nothing else may be loaded"))
+            }
         }
     }
 

@@ -37,9 +37,9 @@ pub(super) fn play(
     (request.is_allowed, request.shows_bar) = (true, false);
     // The player sends by the network of this host as it is.
     let player = PlayerProgram { kqps, path: &LaidPath::Loopback, interrupts };
-    let played = player.play(&request).and_then(|played| {
-        if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
-    });
+    let played = player
+        .play(&request)
+        .and_then(|played| if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() });
     played.map_err(|error| match error {
         NoTrial::Interrupted => plain("the trial was interrupted"),
         NoTrial::Failed { reason, output } => (reason, output),

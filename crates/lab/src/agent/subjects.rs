@@ -85,10 +85,11 @@ impl Subjects {
         let over = Over { transport, certificate: certificate.as_ref() };
         let subject = Subject::start_over(over, &definition, &setting, interrupts, share(within_s));
         let subject = subject.map_err(|error| (error.to_string(), error.output().to_vec()));
-        let subject = subject.and_then(|subject| nice(subject, cell.factors.niceness())).inspect_err(|_| {
-            // It may not have been made.
-            let _ = fs::remove_dir_all(&folder);
-        })?;
+        let subject =
+            subject.and_then(|subject| nice(subject, cell.factors.niceness())).inspect_err(|_| {
+                // It may not have been made.
+                let _ = fs::remove_dir_all(&folder);
+            })?;
         let version = self.version(&definition, kqps);
         let (addresses, ready_s, pid) = (subject.addresses().to_vec(), subject.ready_s(), subject.pid());
         self.running.insert(start, Running { subject, folder });

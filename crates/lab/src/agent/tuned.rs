@@ -76,7 +76,8 @@ fn changes(system: &Real, settings: &BTreeMap<String, String>) -> Result<Vec<Cha
     for (name, value) in settings {
         match name.strip_prefix(RECEIVE_CORE) {
             Some(device) => {
-                let core = value.parse().map_err(|_| format!("{name} = {value}: expected the number of a core"))?;
+                let core =
+                    value.parse().map_err(|_| format!("{name} = {value}: expected the number of a core"))?;
                 changes.extend(receive_core(system, device, core).map_err(|error| error.to_string())?);
             }
             None => changes.push(Change::read(name, value).map_err(|error| error.to_string())?),
@@ -96,7 +97,8 @@ mod tests {
     use super::*;
 
     fn words(settings: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let settings =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Ok(changes(&Real::host(), &settings)?.iter().map(ToString::to_string).collect())
     }
 
@@ -110,7 +112,9 @@ mod tests {
     #[test]
     fn what_is_no_setting_or_no_core_is_named() {
         assert!(words(&[("sysctll.net.core.rmem_max", "1")]).unwrap_err().contains("sysctll"));
-        assert!(words(&[("receive-core.lo", "first")]).unwrap_err().contains("expected the number of a core"));
+        assert!(
+            words(&[("receive-core.lo", "first")]).unwrap_err().contains("expected the number of a core")
+        );
     }
 
     #[test]

@@ -60,12 +60,7 @@ pub(super) enum Fault {
 
 impl Member {
     /// Reaches a host and asks what it is. An error names the host.
-    pub(super) fn open(
-        host: &Host,
-        role: HostRole,
-        server: IpAddr,
-        ours: &Identity,
-    ) -> Result<Self, String> {
+    pub(super) fn open(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Result<Self, String> {
         let mut link = connect(host, role, server, ours)?;
         let named = |what: String| format!("{}: {what}", host.name);
         let facts = Facts::ask(&mut link, host).map_err(named)?;

@@ -61,7 +61,10 @@ impl Shared<'_> {
             plan.check().map_err(|error| error.to_string())?;
             Ok(PlayRequest {
                 plan,
-                queries: QueryFile { check: (!self.checks).then_some(Check::Off), ..QueryFile::of(Path::new("")) },
+                queries: QueryFile {
+                    check: (!self.checks).then_some(Check::Off),
+                    ..QueryFile::of(Path::new(""))
+                },
                 is_allowed: false,
                 subject: SubjectWatched::elsewhere(),
                 shows_bar: false,
@@ -124,7 +127,12 @@ mod tests {
         let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()));
         let factors = Factors::read(words).unwrap();
         let players = players_of(Some(&all), &factors).unwrap().unwrap();
-        let cell = Cell { player_cpus: vec![1], subject_cpus: vec![0, 1], factors: factors.clone(), ..Cell::default() };
+        let cell = Cell {
+            player_cpus: vec![1],
+            subject_cpus: vec![0, 1],
+            factors: factors.clone(),
+            ..Cell::default()
+        };
         let targets: Vec<SocketAddr> = vec!["192.0.2.99:5300".parse().unwrap()];
         let shared = Shared { cell: &cell, targets: &targets, ca: None, checks: true };
         let hosts: Vec<Host> = (1..=count).map(host).collect();

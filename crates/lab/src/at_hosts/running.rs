@@ -68,7 +68,8 @@ struct Attempted {
 impl<'a> Running<'a> {
     /// Starts the subject of a cell, and waits until it answers.
     pub(super) fn start(session: &'a Session, start: Start<'a>) -> Result<Self, NoTrial> {
-        let players = players_of(session.site.players.as_ref(), &start.cell.factors).map_err(NoTrial::failed)?;
+        let players =
+            players_of(session.site.players.as_ref(), &start.cell.factors).map_err(NoTrial::failed)?;
         let players = players.ok_or_else(|| NoTrial::failed("the run has no hosts to play".into()))?;
         let server_device = session.members.borrow().server.host().device.clone();
         let mut running = Self {
@@ -101,7 +102,8 @@ impl<'a> Running<'a> {
             server.call(&set, SHORT, interrupts).map_err(not_started)?;
         }
         let certificate = certificate.map(CertificatePem::read).transpose();
-        let unread = |error| NoTrial::failed(format!("reading the certificate of {}: {error}", definition.title));
+        let unread =
+            |error| NoTrial::failed(format!("reading the certificate of {}: {error}", definition.title));
         let share = patience.for_start();
         let request = StartRequest {
             start: number,
@@ -198,7 +200,8 @@ impl<'a> Running<'a> {
         if let Err(fault) = server.call(&begin, SHORT, &undisturbed) {
             return Attempted { played: Vec::new(), seen: Err(fault) };
         }
-        let settle = requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
+        let settle =
+            requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
         let worst_rtt_ns = players.iter().map(|player| player.offset().rtt_ns).max().unwrap_or(0);
         let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, self.late_ns);
         let each = players.iter_mut().zip(requests);
@@ -318,16 +321,19 @@ fn of_player(player: &Member, fault: Fault) -> Trouble {
     match fault {
         Fault::Interrupted => Trouble::Interrupted,
         Fault::Lost(why) => Trouble::Player { host, what: format!("was lost: {why}"), output: Vec::new() },
-        Fault::Failed { reason, output } => Trouble::Player { host, what: format!("failed: {reason}"), output },
+        Fault::Failed { reason, output } => {
+            Trouble::Player { host, what: format!("failed: {reason}"), output }
+        }
     }
 }
 
 fn of_subject(server: &str, fault: Fault) -> Trouble {
     match fault {
         Fault::Interrupted => Trouble::Interrupted,
-        Fault::Lost(why) => {
-            Trouble::Subject { reason: format!("the subject's host {server} was lost: {why}"), output: Vec::new() }
-        }
+        Fault::Lost(why) => Trouble::Subject {
+            reason: format!("the subject's host {server} was lost: {why}"),
+            output: Vec::new(),
+        },
         Fault::Failed { reason, output } => Trouble::Subject { reason, output },
     }
 }
@@ -336,7 +342,9 @@ fn not_started(server: &str, fault: Fault) -> NoTrial {
     match fault {
         Fault::Interrupted => NoTrial::Interrupted,
         Fault::Lost(why) => NoTrial::failed(format!("the subject's host {server} was lost: {why}")),
-        Fault::Failed { reason, output } => NoTrial::Failed { reason: format!("on {server}: {reason}"), output },
+        Fault::Failed { reason, output } => {
+            NoTrial::Failed { reason: format!("on {server}: {reason}"), output }
+        }
     }
 }
 

@@ -40,7 +40,10 @@ mod tests {
         for (whole, of) in [(500, 2), (501, 2), (500, 3), (7, 4)] {
             let windows: Vec<u32> = (0..of).map(|number| window(whole, (number, of), 1)).collect();
             assert_eq!(windows.iter().sum::<u32>(), whole, "{windows:?}");
-            assert!(windows[1..].iter().all(|other| *other == windows[1] && *other <= windows[0]), "{windows:?}");
+            assert!(
+                windows[1..].iter().all(|other| *other == windows[1] && *other <= windows[0]),
+                "{windows:?}"
+            );
         }
         assert_eq!((0..3).map(|number| window(2, (number, 3), 1)).collect::<Vec<_>>(), [2, 1, 1]);
         assert_eq!(window(8, (1, 4), 4), 4, "each thread has one");

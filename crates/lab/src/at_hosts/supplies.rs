@@ -104,7 +104,9 @@ impl Supplies {
                 member.made.insert(wanted.clone());
                 Ok(())
             }
-            Done::Materials { .. } => Err(failed("it made other queries of the same recipe and seed than this host")),
+            Done::Materials { .. } => {
+                Err(failed("it made other queries of the same recipe and seed than this host"))
+            }
             _ => Err(unexpected()),
         }
     }

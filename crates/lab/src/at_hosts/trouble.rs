@@ -44,7 +44,8 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
         Trouble::Player { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
         Trouble::Player { host, what, output } => {
-            let reason = format!("the player on {host} {what}; that made {attempt} trials in succession void");
+            let reason =
+                format!("the player on {host} {what}; that made {attempt} trials in succession void");
             Decision::End(NoTrial::Failed { reason, output })
         }
     }

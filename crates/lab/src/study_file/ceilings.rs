@@ -107,9 +107,8 @@ fn surroundings(cell: &Cell) -> Factors {
     };
     let is_of_host = |name: &str| name.starts_with(name::HOST) && name != name::HOST_NICE;
     let is_shared = |name: &str| name == name::SUBJECT_CERTIFICATE || name.starts_with(name::HOSTS);
-    cell.factors.filtered(|name| {
-        is_of_player(name) || is_of_path(name) || is_of_host(name) || is_shared(name)
-    })
+    cell.factors
+        .filtered(|name| is_of_player(name) || is_of_path(name) || is_of_host(name) || is_shared(name))
 }
 
 /// `player ceiling, sockets 8, window 500`, `player ceiling over tcp, connections 8, window 500`; with the cores if the

@@ -190,7 +190,9 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Whether the word of this factor is read as a value.
 pub(super) fn has_value(name: &str) -> bool {
-    [PLAYER, DATASET, PATH_SETTING, HOST, HOSTS, SUBJECT_SETTING].iter().any(|prefix| name.starts_with(prefix))
+    [PLAYER, DATASET, PATH_SETTING, HOST, HOSTS, SUBJECT_SETTING]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
         || [PATH, STEADY, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
 }
 

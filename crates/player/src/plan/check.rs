@@ -101,7 +101,10 @@ impl Plan {
         let wrong = [
             (self.targets.iter().any(|target| target.is_ipv4() != first.is_ipv4()), PlanError::Targets),
             (!(1..=THREADS_MOST).contains(&threads), PlanError::Threads(threads)),
-            (self.part.number >= self.part.of, PlanError::Part { number: self.part.number, of: self.part.of }),
+            (
+                self.part.number >= self.part.of,
+                PlanError::Part { number: self.part.number, of: self.part.of },
+            ),
             (!(1..=BURST_MOST).contains(&self.burst), PlanError::Burst(self.burst)),
             (self.timeout.is_zero(), PlanError::Timeout),
             (self.drain < self.timeout, PlanError::Drain { drain: self.drain, timeout: self.timeout }),

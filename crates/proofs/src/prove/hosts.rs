@@ -28,7 +28,7 @@ mod tuning;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use kqps_skips::{Capability, skip};
+use kqps_skips::skip;
 
 use super::Bench;
 

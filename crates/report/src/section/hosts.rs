@@ -133,7 +133,13 @@ mod tests {
         };
         let part = |name: &str, correct| PlayerPart {
             host: name.into(),
-            accounts: Accounts { intended: 100, sent: 100, correct, lost: 100 - correct, ..Accounts::default() },
+            accounts: Accounts {
+                intended: 100,
+                sent: 100,
+                correct,
+                lost: 100 - correct,
+                ..Accounts::default()
+            },
             offered_qps: 100.0,
             answered_qps: correct as f64,
             latency_us: Quantiles { p50: Some(80), ..Quantiles::default() },
@@ -149,7 +155,14 @@ mod tests {
         let run = Run {
             hosts: vec![host("ns1", HostRole::Server, 1), host("p1", HostRole::Player, 2)],
             cells: vec![Cell { name: "nsd".into(), ..Cell::default() }],
-            trials: vec![RunTrial { number: 3, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome }],
+            trials: vec![RunTrial {
+                number: 3,
+                cell: 0,
+                block: 0,
+                start: 1,
+                purpose: Purpose::Search,
+                outcome,
+            }],
             ..Run::default()
         };
         let plain = |text: &str| text.replace('\u{a0}', " ");

@@ -39,7 +39,9 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
         question: question.question.clone(),
         source: question.source.clone(),
         path: match question.path {
-            _ if !run.hosts.is_empty() => "Queries and replies travel between the players' hosts and the server's.",
+            _ if !run.hosts.is_empty() => {
+                "Queries and replies travel between the players' hosts and the server's."
+            }
             Path::Loopback => "Queries and replies travel over the loopback interface of this host.",
             Path::Veth => {
                 "Player and subject run in network namespaces of their own, joined by a pair of virtual Ethernet \

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Fingerprint, Run};
 
-use crate::chart::{BoxPlace, Node, boxes};
 use super::host::of_subjects;
+use crate::chart::{BoxPlace, Node, boxes};
 use crate::format;
 use arrivals::Arrivals;
 

@@ -266,7 +266,8 @@ mod tests {
         trial.players.first.notes = vec!["fell back".into()];
         assert_eq!(players_notes(&trial), ["fell back"]);
         trial.players.others = vec![PlayerFacts { notes: vec!["was slow".into()], ..PlayerFacts::default() }];
-        trial.parts = ["p1", "p2"].map(|host| PlayerPart { host: host.into(), ..PlayerPart::default() }).into();
+        trial.parts =
+            ["p1", "p2"].map(|host| PlayerPart { host: host.into(), ..PlayerPart::default() }).into();
         trial.start_skew_us = Some(90.0);
         assert_eq!(players_notes(&trial), ["p1: fell back", "p2: was slow"]);
         assert_eq!(begun(&trial).unwrap().replace('\u{a0}', " "), "players began at most 90 µs apart");

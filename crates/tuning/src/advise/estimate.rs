@@ -47,7 +47,8 @@ impl Costs {
         };
         let mut most = RECEIVE_BUSY_MOST / receiving_s;
         for core in cores.iter() {
-            let loads: Vec<f64> = core.threads.iter().map(|&cpu| load_s(cpu)).filter(|load| *load > 0.0).collect();
+            let loads: Vec<f64> =
+                core.threads.iter().map(|&cpu| load_s(cpu)).filter(|load| *load > 0.0).collect();
             let capacity = if loads.len() > 1 { TWO_THREADS } else { 1.0 };
             let busiest = loads.iter().copied().fold(0.0, f64::max);
             // Without load these are infinite.

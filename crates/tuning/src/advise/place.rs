@@ -99,7 +99,9 @@ pub(super) fn siblings(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
 pub(super) fn second_node(ground: &Ground<'_>, wanted: &Wanted, first_qps: f64) -> Option<Placed> {
     let (here, beyond) = (ground.here(), ground.beyond());
     let is_needed = match wanted.costs {
-        Some(costs) => costs.server_s > costs.softirq_s && wanted.rate_qps.is_none_or(|rate| rate > first_qps),
+        Some(costs) => {
+            costs.server_s > costs.softirq_s && wanted.rate_qps.is_none_or(|rate| rate > first_qps)
+        }
         None => wanted.workers.is_some_and(|workers| workers > here.len()),
     };
     if beyond.is_empty() || here.len() < 2 || !is_needed {

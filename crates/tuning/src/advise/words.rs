@@ -9,7 +9,8 @@ use super::place::Wanted;
 
 /// Why a layout may be best on this host.
 pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
-    let (queue_cpus, worker_cpus) = (cpu_list::write(&layout.queue_cpus), cpu_list::write(&layout.worker_cpus));
+    let (queue_cpus, worker_cpus) =
+        (cpu_list::write(&layout.queue_cpus), cpu_list::write(&layout.worker_cpus));
     let mut reason = match layout.kind {
         Kind::Together => format!(
             "Each of the cores {worker_cpus} receives packets and answers them. No packet moves to another core's \

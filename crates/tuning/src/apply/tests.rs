@@ -71,7 +71,10 @@ fn whatever_step_it_is_killed_after_undoing_brings_every_value_back() {
         memory.steps.kill_after(None);
         let applied = apply(&memory, &journal, &changes, None).unwrap();
         assert_eq!(applied.records.len(), CHANGES.len());
-        assert!(applied.made.iter().any(|made| made.now == "rx=1024,tx=1024"), "the driver rounds: {applied:?}");
+        assert!(
+            applied.made.iter().any(|made| made.now == "rx=1024,tx=1024"),
+            "the driver rounds: {applied:?}"
+        );
         memory.steps.taken()
     };
     assert!(whole > 50, "{whole} steps");
@@ -127,7 +130,11 @@ fn a_thousand_kills_leave_only_what_somebody_else_changed_and_say_so() {
         assert!(left.iter().all(|name| Some(name.as_str()) == theirs), "round {round}: {left:?}");
         assert!(differ.iter().all(|name| Some(name.as_str()) == theirs), "round {round}: {differ:?}");
         if !left.is_empty() {
-            assert!(undone.left[0].to_string().contains("stays 4711, and was 212992: somebody else has changed it"));
+            assert!(
+                undone.left[0]
+                    .to_string()
+                    .contains("stays 4711, and was 212992: somebody else has changed it")
+            );
             journal.forget(&undone.records).unwrap();
         }
         assert!(journal.records().unwrap().is_empty(), "round {round}");

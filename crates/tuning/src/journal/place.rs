@@ -13,9 +13,8 @@ pub(super) fn folder() -> PathBuf {
         let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
         state.unwrap_or_else(std::env::temp_dir).join("kqps")
     };
-    let state = absolute("KQPS_STATE").unwrap_or_else(|| {
-        if may_write(Path::new(SYSTEM)) { SYSTEM.into() } else { of_user() }
-    });
+    let state = absolute("KQPS_STATE")
+        .unwrap_or_else(|| if may_write(Path::new(SYSTEM)) { SYSTEM.into() } else { of_user() });
     state.join("tuning").join(boot())
 }
 
@@ -33,7 +32,7 @@ fn tempfile_in(folder: &Path) -> bool {
     made
 }
 
-/// The identity of this boot (proc_sys_kernel(5)).
+/// The identity of this boot (`proc_sys_kernel(5)`).
 fn boot() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let boot = text.trim();
@@ -64,12 +63,9 @@ mod tests {
     #[test]
     fn journals_of_other_boots_are_removed_and_nothing_else() {
         let state = tempfile::tempdir().unwrap();
-        let [ours, other, file] = [
-            "11111111-2222-3333-4444-555555555555",
-            "99999999-2222-3333-4444-555555555555",
-            "notes",
-        ]
-        .map(|name| state.path().join(name));
+        let [ours, other, file] =
+            ["11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555", "notes"]
+                .map(|name| state.path().join(name));
         for folder in [&ours, &other, &file] {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join("00000001.json"), b"{}").unwrap();

@@ -17,8 +17,12 @@ fn path(setting: &Setting) -> io::Result<PathBuf> {
     let of_device = |device: &str| Path::new("/sys/class/net").join(device);
     Ok(match setting {
         Setting::Sysctl(name) => Path::new("/proc/sys").join(name.replace('.', "/")),
-        Setting::Rps { device, queue: Some(queue) } => of_device(device).join(format!("queues/rx-{queue}/rps_cpus")),
-        Setting::Xps { device, queue: Some(queue) } => of_device(device).join(format!("queues/tx-{queue}/xps_cpus")),
+        Setting::Rps { device, queue: Some(queue) } => {
+            of_device(device).join(format!("queues/rx-{queue}/rps_cpus"))
+        }
+        Setting::Xps { device, queue: Some(queue) } => {
+            of_device(device).join(format!("queues/tx-{queue}/xps_cpus"))
+        }
         Setting::Napi { device, of } => of_device(device).join(of.file()),
         Setting::Irq(irq) => format!("/proc/irq/{}/smp_affinity_list", interrupts::number(irq)?).into(),
         Setting::Governor { policy: Some(policy) } => {

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn the_banned_interrupts_are_those_of_the_setup() {
-        let answer = "SLEEP 10 IRQ 45 LOAD 12 DIFF 3 CLASS 5 IRQ 46 LOAD 0 DIFF 0 CLASS 5 BANNED 00000000,00000003";
+        let answer =
+            "SLEEP 10 IRQ 45 LOAD 12 DIFF 3 CLASS 5 IRQ 46 LOAD 0 DIFF 0 CLASS 5 BANNED 00000000,00000003";
         assert_eq!(banned_in(answer), [45, 46].into());
         assert_eq!(banned_in("SLEEP 10 BANNED 00000000"), BTreeSet::new());
     }

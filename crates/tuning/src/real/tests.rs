@@ -27,9 +27,11 @@ fn pair() -> Option<(NetNs, NetNs)> {
 
 /// The files of all settings that the tests change, byte by byte.
 fn files(namespace: &NetNs) -> Vec<(String, Vec<u8>)> {
-    let names = ["queues/rx-0/rps_cpus", "queues/rx-1/rps_cpus", "queues/tx-0/xps_cpus", "queues/tx-1/xps_cpus"];
+    let names =
+        ["queues/rx-0/rps_cpus", "queues/rx-1/rps_cpus", "queues/tx-0/xps_cpus", "queues/tx-1/xps_cpus"];
     let paths = names.map(|name| format!("/sys/class/net/{DEVICE}/{name}"));
-    let sysctls = ["net/ipv4/udp_rmem_min", "net/ipv4/ip_local_port_range"].map(|name| format!("/proc/sys/{name}"));
+    let sysctls =
+        ["net/ipv4/udp_rmem_min", "net/ipv4/ip_local_port_range"].map(|name| format!("/proc/sys/{name}"));
     let read = || {
         sysfs::show_own_devices()?;
         let all = paths.iter().chain(&sysctls);

@@ -72,7 +72,9 @@ fn read(family: &str, rest: Option<&str>) -> (Option<Setting>, &'static str) {
     let device = || rest.filter(|rest| is_device(rest)).map(str::to_owned);
     let napi = |of| device().map(|device| Setting::Napi { device, of });
     match family {
-        "sysctl" => (rest.filter(|name| is_sysctl(name)).map(|name| Setting::Sysctl(name.into())), "sysctl.NAME"),
+        "sysctl" => {
+            (rest.filter(|name| is_sysctl(name)).map(|name| Setting::Sysctl(name.into())), "sysctl.NAME")
+        }
         "rps" => {
             let read = rest.and_then(queue_of).map(|(device, queue)| Setting::Rps { device, queue });
             (read, "rps.DEVICE or rps.DEVICE.QUEUE")
@@ -151,7 +153,8 @@ fn is_sysctl(name: &str) -> bool {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queued = |f: &mut fmt::Formatter<'_>, family: &str, device: &str, queue: Option<u32>| match queue {
+        let queued = |f: &mut fmt::Formatter<'_>, family: &str, device: &str, queue: Option<u32>| match queue
+        {
             Some(queue) => write!(f, "{family}.{device}.{queue}"),
             None => write!(f, "{family}.{device}"),
         };

@@ -82,7 +82,9 @@ impl Kind {
             Self::Text => "a value",
             Self::Cores => "cores such as 0,2-3, or none",
             Self::SomeCores => "cores such as 0,2-3",
-            Self::Pairs(keys) if *keys == CHANNELS => "a number of queues, or such as rx=4,tx=4 or combined=8",
+            Self::Pairs(keys) if *keys == CHANNELS => {
+                "a number of queues, or such as rx=4,tx=4 or combined=8"
+            }
             Self::Pairs(keys) if *keys == RINGS => "a number of descriptors, or such as rx=4096,tx=1024",
             Self::Pairs(_) => "microseconds, or such as rx-usecs=75,adaptive-rx=off",
             Self::Table => "a number of queues to spread over, or the queue of each slot such as 0,0,1,1",
@@ -171,15 +173,12 @@ pub fn table_word(queues: &[u32]) -> String {
 
 /// The queue of each of `slots` slots that a value of a table means; `None` if it has another number of them.
 pub fn table(value: &str, slots: usize) -> Option<Vec<u32>> {
-    match value.strip_prefix(EQUAL) {
-        Some(count) => {
-            let count: u32 = count.parse().ok().filter(|count| *count > 0)?;
-            Some((0..slots as u32).map(|slot| slot % count).collect())
-        }
-        None => {
-            let queues: Option<Vec<u32>> = value.split(',').map(|queue| queue.trim().parse().ok()).collect();
-            queues.filter(|queues| queues.len() == slots)
-        }
+    if let Some(count) = value.strip_prefix(EQUAL) {
+        let count: u32 = count.parse().ok().filter(|count| *count > 0)?;
+        Some((0..slots as u32).map(|slot| slot % count).collect())
+    } else {
+        let queues: Option<Vec<u32>> = value.split(',').map(|queue| queue.trim().parse().ok()).collect();
+        queues.filter(|queues| queues.len() == slots)
     }
 }
 
@@ -229,7 +228,8 @@ fn read_pairs(keys: &'static [&'static str], text: &str) -> Option<String> {
     let all = pairs(text);
     let is_switch = |key: &str| key.starts_with("adaptive");
     let is_right = |(key, value): (&String, &String)| {
-        let is_value = if is_switch(key) { value == "on" || value == "off" } else { value.parse::<u32>().is_ok() };
+        let is_value =
+            if is_switch(key) { value == "on" || value == "off" } else { value.parse::<u32>().is_ok() };
         keys.contains(&key.as_str()) && is_value
     };
     let is_whole = all.len() == text.split(',').count() && all.iter().all(is_right);
@@ -308,7 +308,10 @@ mod tests {
         assert_eq!(completed(&channels, "8", "rx=4,tx=4,combined=0"), "rx=8,tx=8,combined=0");
         assert_eq!(completed(&channels, "rx=2", "rx=4,tx=4,combined=0"), "rx=2,tx=4,combined=0");
         let coalesce = setting("coalesce.eth0");
-        assert_eq!(completed(&coalesce, "rx-usecs=75", "rx-usecs=3,adaptive-rx=on"), "rx-usecs=75,adaptive-rx=on");
+        assert_eq!(
+            completed(&coalesce, "rx-usecs=75", "rx-usecs=3,adaptive-rx=on"),
+            "rx-usecs=75,adaptive-rx=on"
+        );
         assert_eq!(completed(&setting("rps.eth0"), "0", "none"), "0");
     }
 

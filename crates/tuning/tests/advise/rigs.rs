@@ -38,7 +38,11 @@ impl Rig {
 
 /// The layout of a kind.
 pub(crate) fn layout(advice: &Advice, kind: Kind) -> &Layout {
-    advice.layouts.iter().find(|layout| layout.kind == kind).unwrap_or_else(|| panic!("no {kind:?}: {advice:?}"))
+    advice
+        .layouts
+        .iter()
+        .find(|layout| layout.kind == kind)
+        .unwrap_or_else(|| panic!("no {kind:?}: {advice:?}"))
 }
 
 /// The names and values of all settings of the pieces, as `NAME=VALUE`.
@@ -48,7 +52,13 @@ pub(crate) fn assignments(advice: &Advice) -> Vec<String> {
 }
 
 /// A network card with combined queues, each with an interrupt on its core.
-pub(crate) fn card(driver: &str, node: Option<u32>, queues: u32, most: u32, core: impl Fn(u32) -> u32) -> DeviceSetup {
+pub(crate) fn card(
+    driver: &str,
+    node: Option<u32>,
+    queues: u32,
+    most: u32,
+    core: impl Fn(u32) -> u32,
+) -> DeviceSetup {
     let interrupt = |queue: u32| QueueInterrupt {
         irq: 40 + queue,
         name: format!("eth0-TxRx-{queue}"),
@@ -122,7 +132,7 @@ pub(crate) fn x5355_receiving_on(cpu: u32) -> Rig {
     rig
 }
 
-/// NLnet Labs: four cores of 200 MHz. Assumed: no shared cache, and a card with one queue, as all had then.
+/// `NLnet` Labs: four cores of 200 MHz. Assumed: no shared cache, and a card with one queue, as all had then.
 pub(crate) fn four_slow_cores() -> Rig {
     let facts = |cpu: u32| CoreFacts { cpu, core: cpu, smt: vec![cpu], ..CoreFacts::default() };
     Rig::new(card("hme", None, 1, 1, |_| 0), (0..4).map(facts).collect())

@@ -25,7 +25,10 @@ fn four_cores_with_one_queue_all_answer_and_packets_are_steered() {
         assert_eq!(first.worker_cpus.len(), workers as usize);
     }
     let four = rig.first(Some(4));
-    assert_eq!((four.is_steered, &*four.queue_cpus, &*four.interrupt_cpus), (true, &[0, 1, 2, 3][..], &[1][..]));
+    assert_eq!(
+        (four.is_steered, &*four.queue_cpus, &*four.interrupt_cpus),
+        (true, &[0, 1, 2, 3][..], &[1][..])
+    );
     // A node has no neighbour here, and the study's best was a socket for each worker.
     let advice = rig.advice(&Ask { workers: Some(4), ..Ask::default() });
     assert!(advice.layouts.iter().all(|layout| layout.kind != Kind::SecondNode));

@@ -168,8 +168,7 @@ fn is_late_by_host(trial: &Trial, share: &Share<'_>) -> bool {
     let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
     let still_share = remainder.map_or(0.0, |remainder| remainder.still_share);
     let limit_us = lag_limit_us(share.latency_us);
-    still_share > 0.0
-        && share.lag().is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)
+    still_share > 0.0 && share.lag().is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)
 }
 
 /// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag. Of several players
@@ -185,8 +184,9 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     if let Some(share) = late.max_by_key(|share| share.lag_us.p99) {
         return Some(late_warning(share));
     }
-    let is_short =
-        |share: &&Share<'_>| share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed <= share.given_up();
+    let is_short = |share: &&Share<'_>| {
+        share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed <= share.given_up()
+    };
     let short = shares.iter().filter(is_short);
     let worst = short.max_by(|one, other| one.not_sent_share().total_cmp(&other.not_sent_share()))?;
     let advice = format!(

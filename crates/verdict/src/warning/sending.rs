@@ -52,9 +52,11 @@ fn most(causes: &BTreeMap<String, u64>) -> Option<(&str, u64)> {
 /// More than 0.25 % of the queries were not sent, and most of these because the kernel refused them. One of several
 /// players is enough: the worst is named.
 pub fn send_failed(trial: &Trial) -> Option<Warning> {
-    let is_refused =
-        |share: &Share<'_>| share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed > share.given_up();
-    let refused_share = |share: &Share<'_>| share.accounts.send_failed as f64 / share.accounts.intended as f64;
+    let is_refused = |share: &Share<'_>| {
+        share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed > share.given_up()
+    };
+    let refused_share =
+        |share: &Share<'_>| share.accounts.send_failed as f64 / share.accounts.intended as f64;
     let refused = shares(trial).into_iter().filter(is_refused);
     let worst = refused.max_by(|one, other| refused_share(one).total_cmp(&refused_share(other)))?;
     let share = refused_share(&worst);

@@ -157,7 +157,11 @@ fn a_warning_about_one_player_names_its_host() {
         Code::PlayerLimited,
         "A player thread on p2 or its core was 97 % busy",
     );
-    says(|trial| trial.parts[0].lag_us.p99 = Some(700), Code::Lagging, "of the queries on p1 left 700 µs late");
+    says(
+        |trial| trial.parts[0].lag_us.p99 = Some(700),
+        Code::Lagging,
+        "of the queries on p1 left 700 µs late",
+    );
     says(
         |trial| {
             trial.players.first.socket_drops = 2;

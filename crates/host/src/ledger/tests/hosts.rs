@@ -71,7 +71,9 @@ impl Hosts {
     fn controlled(mut self, over_ipv4: bool) -> Self {
         let there = self.subject.network.as_mut().unwrap();
         let [first, second] = &mut self.players;
-        for (network, received, sent) in [(there, 9, 7), (&mut first.network, 4, 5), (&mut second.network, 3, 5)] {
+        for (network, received, sent) in
+            [(there, 9, 7), (&mut first.network, 4, 5), (&mut second.network, 3, 5)]
+        {
             network.shared = true;
             let tcp = network.tcp.get_or_insert_with(TcpFacts::default);
             (tcp.segments_received, tcp.segments_sent) = (received, sent);

@@ -70,7 +70,10 @@ fn cells_of(run: &Run, subject: Option<&str>) -> anyhow::Result<Vec<usize>> {
         return match names[..] {
             [] => Err(bad_input("the run has no subject")),
             [_] => Ok(of_subjects.iter().map(|(number, _)| *number).collect()),
-            _ => Err(bad_input(format!("the run has several subjects; name one: --for {}", names.join(" or ")))),
+            _ => Err(bad_input(format!(
+                "the run has several subjects; name one: --for {}",
+                names.join(" or ")
+            ))),
         };
     };
     let numbers = |is_it: &dyn Fn(&Cell) -> bool| -> Vec<usize> {
@@ -154,7 +157,8 @@ mod tests {
     /// A second in which 100,000 queries were answered. One core spent a fifth of it in softirqs, and the server
     /// 0.3 s.
     fn trial(answers: u64) -> Trial {
-        let subject = SubjectFacts { alive: true, cpu_user_s: 0.1, cpu_system_s: 0.2, ..SubjectFacts::default() };
+        let subject =
+            SubjectFacts { alive: true, cpu_user_s: 0.1, cpu_system_s: 0.2, ..SubjectFacts::default() };
         let cpu = CpuFacts { softirq: 0.2, ..CpuFacts::default() };
         let host = HostFacts { wall_s: 1.0, cpus: vec![cpu], ..HostFacts::default() };
         let mut trial = Trial { subject: Some(subject), hosts: NonEmpty::one(host), ..Trial::default() };

@@ -49,8 +49,11 @@ fn layouts(layouts: &[Layout]) -> Table {
     let titles = ["", "layout", "queues", "receive on", "interrupts on", "workers on", "at most"];
     table.load_style(presets::NOTHING).set_header(titles);
     for (number, layout) in (1..).zip(layouts) {
-        let interrupts =
-            if layout.interrupt_cpus.is_empty() { "-".into() } else { cpu_list::write(&layout.interrupt_cpus) };
+        let interrupts = if layout.interrupt_cpus.is_empty() {
+            "-".into()
+        } else {
+            cpu_list::write(&layout.interrupt_cpus)
+        };
         table.add_row([
             format!("{number}"),
             layout.kind.word().into(),
@@ -75,7 +78,8 @@ fn explained(layout: &Layout) -> String {
     }
     if let [_, _, ..] = layout.queues_to_try[..] {
         let numbers: Vec<String> = layout.queues_to_try.iter().map(ToString::to_string).collect();
-        let queues = format!("{} queues; stop when two numbers differ by less than a quarter", numbers.join(", "));
+        let queues =
+            format!("{} queues; stop when two numbers differ by less than a quarter", numbers.join(", "));
         text += &wrapped("  search: ", &queues);
     }
     text

@@ -142,7 +142,14 @@ mod tests {
         let outcome = Outcome::Measured(Box::new(trial));
         let mut run = Run {
             hosts: vec![host("ns1", HostRole::Server), host("p1", HostRole::Player)],
-            trials: vec![RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome }],
+            trials: vec![RunTrial {
+                number: 1,
+                cell: 0,
+                block: 0,
+                start: 1,
+                purpose: Purpose::Search,
+                outcome,
+            }],
             ..Run::default()
         };
         let apart = "; in no trial did they begin more than 0.12 ms apart";

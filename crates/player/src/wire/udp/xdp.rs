@@ -18,7 +18,7 @@ use kqps_kernel::errno::{EBUSY, EMSGSIZE};
 use kqps_kernel::xdp::XdpSocket;
 
 use super::thread::{WOULD_BLOCK, taken_up_ns};
-use crate::books::{Books, Due};
+use crate::books::{Due, Origin};
 use crate::error::PlayError;
 use crate::plan::{BURST_MOST, Plan};
 use crate::record::ThreadResult;
@@ -40,8 +40,8 @@ trait Endpoints {
     /// One of them.
     type End;
 
-    /// That of the query with this number in the burst of a flow.
-    fn of_query(&self, books: &Books, flow: usize, number: usize) -> Self::End;
+    /// That of the query with this number in the burst of a flow. `origins` are those of a capture.
+    fn of_query(&self, origins: &[Origin], flow: usize, number: usize) -> Self::End;
 
     /// Its flow.
     fn flow(end: &Self::End) -> usize;
@@ -195,7 +195,7 @@ fn put<E: Endpoints>(thread: &mut XdpThread<'_, E>, flow: usize, burst: &[Due]) 
     let PlayerThread { state, wire: XdpWire { past, ends, rings, .. }, .. } = thread;
     for (number, due) in burst.iter().enumerate() {
         let query = state.supply.query(due.query).message;
-        let end = ends.of_query(&state.books, flow, number);
+        let end = ends.of_query(state.books.origins(), flow, number);
         let flow = E::flow(&end);
         if !ends.has_room(&end, query.len()) {
             state.books.refused(flow, EMSGSIZE, slice::from_ref(due));

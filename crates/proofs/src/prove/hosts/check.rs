@@ -31,7 +31,8 @@ impl Checked {
     /// Prints what was seen, in one line.
     pub(super) fn print(&mut self, what: &str) {
         self.uncertainties_ns.sort_unstable();
-        let median_ns = self.uncertainties_ns.get(self.uncertainties_ns.len() / 2).copied().unwrap_or_default();
+        let median_ns =
+            self.uncertainties_ns.get(self.uncertainties_ns.len() / 2).copied().unwrap_or_default();
         eprintln!(
             "{what}: {} trials with {} parts of players; every offset of clocks is right within its uncertainty \
              (median {:.0} µs), the worst by {:.0} µs; starts were {:.0} µs apart at most",
@@ -86,7 +87,8 @@ fn of_trial(lab: &Lab, trial: &Trial, ahead_ns: i64, checked: &mut Checked) -> R
     let hosts: BTreeSet<&str> = trial.parts.iter().map(|part| part.host.as_str()).collect();
     ensure!(hosts.len() == trial.parts.len(), "a host has two parts: {hosts:?}");
     if trial.parts.len() > 1 {
-        let skew_us = trial.start_skew_us.ok_or_else(|| anyhow::anyhow!("it states no skew of its starts"))?;
+        let skew_us =
+            trial.start_skew_us.ok_or_else(|| anyhow::anyhow!("it states no skew of its starts"))?;
         checked.skew_us = checked.skew_us.max(skew_us);
     }
     checked.trials += 1;

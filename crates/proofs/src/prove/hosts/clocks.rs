@@ -84,7 +84,9 @@ impl Seen {
     fn print(mut self, host: &LabHost, how: &str) {
         self.errors_ns.sort_unstable();
         self.uncertainties_ns.sort_unstable();
-        let at = |sorted: &[u64], share: usize| sorted.get(sorted.len() * share / 100).copied().unwrap_or_default();
+        let at = |sorted: &[u64], share: usize| {
+            sorted.get(sorted.len() * share / 100).copied().unwrap_or_default()
+        };
         eprintln!(
             "{} ({} s ahead), {how}: {} estimates are all right within their uncertainty; error median {:.1} µs, most \
              {:.1} µs; uncertainty median {:.1} µs, p95 {:.1} µs",

@@ -95,7 +95,8 @@ pub(super) fn compare(lab: &Lab, run: &Run) -> Result<u64> {
     let starts = starts(&fs::read_to_string(&file).context("the server left no counts")?)?;
     ensure!(!starts.is_empty(), "the server was never started");
     for start in &starts {
-        let arrived: u64 = seen.iter().filter(|((_, port), _)| *port == start.port).map(|(_, count)| count).sum();
+        let arrived: u64 =
+            seen.iter().filter(|((_, port), _)| *port == start.port).map(|(_, count)| count).sum();
         ensure!(
             start.received == arrived,
             "the server at port {} received {} queries, and {arrived} datagrams came for it",
@@ -134,7 +135,8 @@ fn starts(text: &str) -> Result<Vec<Start>> {
 /// Datagrams that came so far, by sender and port.
 fn seen(at: &NetNs) -> Result<BTreeMap<(Ipv4Addr, u16), u64>> {
     let mut nft = nft()?;
-    let listed = shell::read(namespace::enter(nft.args(["-n", "-j", "list", "set", "ip", "proof", "seen"]), at)?)?;
+    let listed =
+        shell::read(namespace::enter(nft.args(["-n", "-j", "list", "set", "ip", "proof", "seen"]), at)?)?;
     let listed: Value = serde_json::from_str(&listed)?;
     elements(&listed).with_context(|| format!("the counters cannot be read from {listed}"))
 }
@@ -149,7 +151,10 @@ fn elements(listed: &Value) -> Option<BTreeMap<(Ipv4Addr, u16), u64>> {
         .map(|element| {
             let (value, counter) = (&element["elem"]["val"]["concat"], &element["elem"]["counter"]);
             let port = value[1].as_u64().or_else(|| value[1].as_str()?.parse().ok())?;
-            Some(((value[0].as_str()?.parse().ok()?, u16::try_from(port).ok()?), counter["packets"].as_u64()?))
+            Some((
+                (value[0].as_str()?.parse().ok()?, u16::try_from(port).ok()?),
+                counter["packets"].as_u64()?,
+            ))
         })
         .collect()
 }

@@ -143,8 +143,10 @@ pub(super) fn kill_ssh(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -
         random.shuffle(&mut clients);
         for client in clients {
             let line = fs::read(format!("/proc/{client}/cmdline")).unwrap_or_default();
-            let words: Vec<String> =
-                line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            let words: Vec<String> = line
+                .split(|byte| *byte == 0)
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect();
             let is_ssh = words.first().is_some_and(|first| first == "ssh" || first.ends_with("/ssh"));
             let reached = lab.hosts.iter().find(|host| words.contains(&host.name));
             if let (true, Some(host)) = (is_ssh, reached) {

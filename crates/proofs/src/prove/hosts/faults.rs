@@ -298,7 +298,8 @@ impl<'a> Course<'a> {
     fn finish(mut self) -> Result<()> {
         self.stop()?;
         let trials = self.finished + self.before.as_ref().map_or(0, |run| run.trials.len());
-        let counts: Vec<String> = self.counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+        let counts: Vec<String> =
+            self.counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
         eprintln!(
             "{} faults ({}): {trials} trials were committed, and none was lost; all was gone {:.1} s after the fault at \
              the latest",

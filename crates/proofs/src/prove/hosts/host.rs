@@ -206,12 +206,8 @@ impl LabHost {
 }
 
 /// The sysctls of a network namespace that the proofs set.
-pub(super) const SYSCTLS: [&str; 4] = [
-    "net.ipv4.udp_rmem_min",
-    "net.ipv4.udp_wmem_min",
-    "net.ipv4.ip_default_ttl",
-    "net.ipv4.tcp_fin_timeout",
-];
+pub(super) const SYSCTLS: [&str; 4] =
+    ["net.ipv4.udp_rmem_min", "net.ipv4.udp_wmem_min", "net.ipv4.ip_default_ttl", "net.ipv4.tcp_fin_timeout"];
 
 impl Drop for LabHost {
     fn drop(&mut self) {

@@ -87,13 +87,13 @@ impl Lab {
         let (mut control, mut data, controller) = (Switch::new()?, Switch::new()?, quiet_network()?);
         control.connect(&controller, CONTROL, CONTROLLER)?;
         let mut hosts = Vec::new();
-        for (number, (name, ahead_s)) in ["server", "player-1", "player-2"].into_iter().zip(AHEAD_S).enumerate() {
+        for (number, (name, ahead_s)) in
+            ["server", "player-1", "player-2"].into_iter().zip(AHEAD_S).enumerate()
+        {
             let network = quiet_network()?;
             let (of_control, of_data) = (control_address(number), data_address(number));
-            let ports = (
-                control.connect(&network, CONTROL, of_control)?,
-                data.connect(&network, DATA, of_data)?,
-            );
+            let ports =
+                (control.connect(&network, CONTROL, of_control)?, data.connect(&network, DATA, of_data)?);
             let plan = Plan {
                 name,
                 control: of_control,
@@ -147,6 +147,8 @@ impl Lab {
 
     /// Does something on a thread in the controller's network. Processes that it starts must end with it.
     pub(super) fn within<T: Send>(&self, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        self.controller.within(|| Ok(act())).map_err(|error| anyhow!("entering the controller's network: {error}"))?
+        self.controller
+            .within(|| Ok(act()))
+            .map_err(|error| anyhow!("entering the controller's network: {error}"))?
     }
 }

@@ -75,8 +75,11 @@ pub(super) fn ended(processes: &[Process], within: Duration) -> Result<Duration>
 }
 
 fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
-    let mut left: Vec<String> =
-        host.strangers().into_iter().map(|process| format!("process {} `{}`", process.pid, process.words)).collect();
+    let mut left: Vec<String> = host
+        .strangers()
+        .into_iter()
+        .map(|process| format!("process {} `{}`", process.pid, process.words))
+        .collect();
     // The file by which agents begin one after the other stays.
     let agents = host.path(&host.home.join(".cache/kqps/agent"));
     left.extend(folders(&agents).into_iter().map(|name| format!("folder .cache/kqps/agent/{name}")));

@@ -32,7 +32,8 @@ pub(super) struct Port(String);
 impl Switch {
     pub(super) fn new() -> Result<Self> {
         let namespace = quiet_network()?;
-        ip(&namespace, &["link", "add", "name", BRIDGE, "type", "bridge"]).context("no bridge can be made")?;
+        ip(&namespace, &["link", "add", "name", BRIDGE, "type", "bridge"])
+            .context("no bridge can be made")?;
         ip(&namespace, &["link", "set", BRIDGE, "up"])?;
         Ok(Self { namespace, ports: 0 })
     }

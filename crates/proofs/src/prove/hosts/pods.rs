@@ -37,7 +37,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 
 /// A program that reads `exec -i POD -- COMMAND…` and runs the command on the host of that name.
 fn stand_in(lab: &Lab) -> Result<PathBuf> {
-    let mut script = "#!/bin/sh\n[ \"$1 $2 $4\" = 'exec -i --' ] || exit 64\npod=$3\nshift 4\ncase $pod in\n".to_owned();
+    let mut script =
+        "#!/bin/sh\n[ \"$1 $2 $4\" = 'exec -i --' ] || exit 64\npod=$3\nshift 4\ncase $pod in\n".to_owned();
     for host in &lab.hosts {
         let (name, home) = (&host.name, host.home.display());
         writeln!(script, "{name}) HOME={home} XDG_CACHE_HOME= exec {} \"$@\" ;;", host.entered())?;
@@ -58,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_manifest_holds_its_pods_to_the_rules_of_measuring() {
-        let lines: Vec<&str> = MANIFEST.lines().map(|line| line.trim_start_matches([' ', '-']).trim()).collect();
+        let lines: Vec<&str> =
+            MANIFEST.lines().map(|line| line.trim_start_matches([' ', '-']).trim()).collect();
         for wanted in [
             "kind: Job",
             "completionMode: Indexed",

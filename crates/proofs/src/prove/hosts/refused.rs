@@ -13,7 +13,7 @@ use super::left::{self, Settings};
 use super::study;
 
 /// The longest time until a refusal: a host may take 20 s to answer.
-const REFUSED_WITHIN: Duration = Duration::from_secs(60);
+const REFUSED_WITHIN: Duration = Duration::from_mins(1);
 
 /// An address on the control network that nobody has.
 const NOBODY: &str = "192.0.2.99";
@@ -74,7 +74,11 @@ fn cases(bench: &Bench, lab: &Lab) -> Result<Vec<Case>> {
             hosts: by("unknown.toml", &kqps, &bad(format!("ssh -F {config} no-such-host.invalid")))?,
             says: &[BAD],
         },
-        Case { what: "an address without a host", hosts: by("nobody.toml", &kqps, &bad(unreachable))?, says: &[BAD] },
+        Case {
+            what: "an address without a host",
+            hosts: by("nobody.toml", &kqps, &bad(unreachable))?,
+            says: &[BAD],
+        },
         Case {
             what: "a host key that is not the known one",
             hosts: by("wrong-key.toml", &kqps, &bad(format!("ssh -F {} {BAD}", wrong.display())))?,

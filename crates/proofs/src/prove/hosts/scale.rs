@@ -131,7 +131,11 @@ fn merged(record: &Trial, players: usize) -> Result<()> {
         trial.accounts.correct
     );
     ensure!(took < MERGE_WITHIN, "merging {players} records took {:.2} s", took.as_secs_f64());
-    eprintln!("{players} records of {:.0} kB each were merged in {:.3} s", bytes as f64 / 1e3, took.as_secs_f64());
+    eprintln!(
+        "{players} records of {:.0} kB each were merged in {:.3} s",
+        bytes as f64 / 1e3,
+        took.as_secs_f64()
+    );
     Ok(())
 }
 
@@ -199,13 +203,15 @@ fn peak_kib(pid: u32) -> Option<u64> {
 /// Checks every trial's offsets and skew with what the players noted. Returns the true and the stated skew of each,
 /// microseconds.
 fn starts(run: &Run, folder: &Path, players: usize) -> Result<Vec<(f64, f64)>> {
-    let truth: BTreeMap<String, i64> = (0..players).map(|one| (name(one), ahead_s(one) * 1_000_000_000)).collect();
+    let truth: BTreeMap<String, i64> =
+        (0..players).map(|one| (name(one), ahead_s(one) * 1_000_000_000)).collect();
     let noted = (0..players).map(|one| noted(folder, one)).collect::<Result<Vec<_>>>()?;
     let mut skews = Vec::new();
     for trial in run.trials.iter().filter_map(|one| one.measured()) {
         ensure!(trial.parts.len() == players, "a trial has {} parts", trial.parts.len());
         for part in &trial.parts {
-            let truth_ns = *truth.get(&part.host).with_context(|| format!("no player is called {}", part.host))?;
+            let truth_ns =
+                *truth.get(&part.host).with_context(|| format!("no player is called {}", part.host))?;
             let error_ns = part.start.offset_ns.abs_diff(truth_ns);
             ensure!(
                 error_ns <= part.start.uncertainty_ns,
@@ -224,7 +230,10 @@ fn starts(run: &Run, folder: &Path, players: usize) -> Result<Vec<(f64, f64)>> {
         let apart_ns = all.iter().max().zip(all.iter().min()).map_or(0, |(last, first)| last - first);
         let stated_us = trial.start_skew_us.context("no skew is stated")?;
         let apart_us = apart_ns as f64 / 1e3;
-        ensure!(apart_us <= stated_us + 1.0, "starts were {apart_us:.1} µs apart, and {stated_us:.1} µs are stated");
+        ensure!(
+            apart_us <= stated_us + 1.0,
+            "starts were {apart_us:.1} µs apart, and {stated_us:.1} µs are stated"
+        );
         skews.push((apart_us, stated_us));
     }
     ensure!(!skews.is_empty(), "no trial was measured");

@@ -106,7 +106,8 @@ impl Cluster {
             // It fails until slurmctld listens.
             let states = shell::read(self.command(lab, "sinfo").args(["-h", "-N", "-o", "%T"]));
             let states = states.unwrap_or_else(|error| format!("{error:#}"));
-            if states.lines().count() == lab.hosts.len() && states.lines().all(|state| state.trim() == "idle") {
+            if states.lines().count() == lab.hosts.len() && states.lines().all(|state| state.trim() == "idle")
+            {
                 return Ok(());
             }
             if Instant::now() > end {

@@ -93,7 +93,9 @@ pub(super) fn write_hosts(
 pub(super) fn words(study: &Path, hosts: &Path, out: &Path) -> Vec<String> {
     let paths = [study, hosts, out].map(|path| path.display().to_string());
     let [study, hosts, out] = paths;
-    ["run", &study, "--hosts", &hosts, "--out", &out, "--seed", "7", "--records", "200"].map(str::to_owned).into()
+    ["run", &study, "--hosts", &hosts, "--out", &out, "--seed", "7", "--records", "200"]
+        .map(str::to_owned)
+        .into()
 }
 
 /// Runs a command to its end, and returns the run that it left in this folder.

@@ -113,7 +113,11 @@ impl<'a> Kills<'a> {
     /// The settings that differ from those before.
     fn changed(&self) -> Result<Vec<String>> {
         let now = self.host.settings()?;
-        Ok(now.into_iter().filter(|(name, value)| self.before.get(name) != Some(value)).map(|(name, _)| name).collect())
+        Ok(now
+            .into_iter()
+            .filter(|(name, value)| self.before.get(name) != Some(value))
+            .map(|(name, _)| name)
+            .collect())
     }
 
     /// Kills `apply` somewhere, and undoes by hand.
@@ -123,16 +127,24 @@ impl<'a> Kills<'a> {
         let changed = self.changed()?;
         *self.in_force.entry(changed.len()).or_default() += 1;
         let victim = changed.iter().find(|name| name.starts_with("sysctl.")).cloned();
-        let meddled = victim.filter(|_| number % MEDDLED_EVERY == 0);
+        let meddled = victim.filter(|_| number.is_multiple_of(MEDDLED_EVERY));
         if let Some(name) = &meddled {
             self.write(name, MEDDLED.as_bytes())?;
         }
         let output = self.undo()?;
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        ensure!(output.status.code().is_some_and(|code| code != 101), "undo ended with {}: {said}", output.status);
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.code().is_some_and(|code| code != 101),
+            "undo ended with {}: {said}",
+            output.status
+        );
         let mut expected = self.before.clone();
         if let Some(name) = &meddled {
-            ensure!(said.contains(name.as_str()), "undo does not name {name}, which another program changed: {said}");
+            ensure!(
+                said.contains(name.as_str()),
+                "undo does not name {name}, which another program changed: {said}"
+            );
             expected.insert(name.clone(), format!("{MEDDLED}\n").into_bytes());
             self.meddled += 1;
         } else {
@@ -165,7 +177,8 @@ impl<'a> Kills<'a> {
 
     fn print(&self, bench: &Bench) -> Result<()> {
         let kills: u32 = self.in_force.values().sum();
-        let places: Vec<String> = self.in_force.iter().map(|(count, kills)| format!("{count}: {kills}")).collect();
+        let places: Vec<String> =
+            self.in_force.iter().map(|(count, kills)| format!("{count}: {kills}")).collect();
         eprintln!(
             "{kills} kills, by settings in force ({}): every value came back byte for byte; {} values of somebody else \
              stayed and were named; {} guards undid within {:.1} s",

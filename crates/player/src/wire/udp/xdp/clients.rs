@@ -11,7 +11,7 @@ use kqps_stack::{Ends, Parsed, Protocol, parse};
 use super::flows::write_query;
 use super::numbers::Numbers;
 use super::{Endpoints, longest_query};
-use crate::books::{Books, Origin};
+use crate::books::Origin;
 use crate::plan::Plan;
 use crate::replay::Replayed;
 use crate::replay::crowd::Crowd;
@@ -114,8 +114,8 @@ impl Endpoints for Clients<'_> {
     type End = Origin;
 
     #[inline]
-    fn of_query(&self, books: &Books, _: usize, number: usize) -> Origin {
-        books.origins()[number]
+    fn of_query(&self, origins: &[Origin], _: usize, number: usize) -> Origin {
+        origins[number]
     }
 
     #[inline]
@@ -159,7 +159,8 @@ impl Endpoints for Clients<'_> {
             }
             return;
         };
-        let reply = parse(frame).filter(|reply| reply.protocol() == Protocol::Udp && !reply.payload().is_empty());
+        let reply =
+            parse(frame).filter(|reply| reply.protocol() == Protocol::Udp && !reply.payload().is_empty());
         match reply.and_then(|reply| Some((self.flow_of(port, &reply)?, reply))) {
             Some((_, reply)) if self.verifies && !reply.verify() => self.bad_checksums += 1,
             Some((flow, reply)) => {

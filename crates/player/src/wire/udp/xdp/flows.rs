@@ -7,7 +7,7 @@ use kqps_stack::{Ends, parse};
 
 use super::numbers::Numbers;
 use super::{Endpoints, longest_query};
-use crate::books::Books;
+use crate::books::Origin;
 use crate::plan::Plan;
 use crate::share::Owners;
 use crate::state::ThreadState;
@@ -57,7 +57,7 @@ impl Endpoints for Flows {
     type End = usize;
 
     #[inline]
-    fn of_query(&self, _: &Books, flow: usize, _: usize) -> usize {
+    fn of_query(&self, _: &[Origin], flow: usize, _: usize) -> usize {
         flow
     }
 
