@@ -49,9 +49,11 @@ impl Costs {
         for core in cores.iter() {
             let loads: Vec<f64> =
                 core.threads.iter().map(|&cpu| load_s(cpu)).filter(|load| *load > 0.0).collect();
+            if loads.is_empty() {
+                continue;
+            }
             let capacity = if loads.len() > 1 { TWO_THREADS } else { 1.0 };
             let busiest = loads.iter().copied().fold(0.0, f64::max);
-            // Without load these are infinite.
             most = most.min(1.0 / busiest).min(capacity / loads.iter().sum::<f64>());
         }
         most

@@ -70,7 +70,9 @@ fn whatever_step_it_is_killed_after_undoing_brings_every_value_back() {
         let journal = journal(folder.path(), &memory.steps);
         memory.steps.kill_after(None);
         let applied = apply(&memory, &journal, &changes, None).unwrap();
-        assert_eq!(applied.records.len(), CHANGES.len());
+        // With other queues the driver spreads packets over all of them by itself.
+        assert_eq!(applied.already, [CHANGES[1].parse().unwrap()]);
+        assert_eq!(applied.records.len(), CHANGES.len() - 1);
         assert!(
             applied.made.iter().any(|made| made.now == "rx=1024,tx=1024"),
             "the driver rounds: {applied:?}"

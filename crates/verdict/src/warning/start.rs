@@ -12,7 +12,8 @@ pub fn late_player(trial: &Trial) -> Option<Warning> {
     let latest = trial.parts.iter().max_by_key(|part| part.start.late_ns)?;
     let late_s = latest.start.late_ns as f64 / 1e9;
     let share = late_s / trial.load.duration_s;
-    (share > APART_MOST).then(|| {
+    // A trial without a duration has no share.
+    (share.is_finite() && share > APART_MOST).then(|| {
         let advice = format!(
             "The player on {} began {:.1} ms later than asked, which is {:.1} % of the trial (the limit is 1 %): the others \
              played without it meanwhile. Look for what keeps that host busy.",
@@ -29,7 +30,7 @@ pub fn late_player(trial: &Trial) -> Option<Warning> {
 pub fn skewed_start(trial: &Trial) -> Option<Warning> {
     let skew_us = trial.start_skew_us?;
     let share = skew_us / (trial.load.duration_s * 1e6);
-    if share.is_nan() || share <= APART_MOST || late_player(trial).is_some() {
+    if !share.is_finite() || share <= APART_MOST || late_player(trial).is_some() {
         return None;
     }
     let widest = trial.parts.iter().max_by_key(|part| part.start.uncertainty_ns);
