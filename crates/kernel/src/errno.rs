@@ -9,6 +9,9 @@ pub const EBUSY: i32 = libc::EBUSY;
 /// The number of the error "message too long".
 pub const EMSGSIZE: i32 = libc::EMSGSIZE;
 
+/// The number of the error "network is down".
+pub const ENETDOWN: i32 = libc::ENETDOWN;
+
 /// The symbolic name, such as `EPERM`, of an error that can occur when a socket is opened, sends or receives.
 /// For other errors `errno-` and the number.
 pub fn name(number: i32) -> String {

@@ -64,6 +64,10 @@ pub struct XdpSocket {
     sent: Incoming<u64>,
     /// Frames that should go back and found no room in the ring, since the last flush.
     not_sent_back: usize,
+    /// Whether the device was down at the last call to it.
+    is_down: bool,
+    /// How often the device was found down that was not before.
+    downs: u64,
 }
 
 /// Frames that a socket dropped, by cause, and its other counts since it was opened (`linux/if_xdp.h`,
@@ -142,6 +146,8 @@ impl XdpSocket {
             transmitter,
             sent,
             not_sent_back: 0,
+            is_down: false,
+            downs: 0,
         }
     }
 
@@ -188,6 +194,18 @@ impl XdpSocket {
     /// Whether the device reads and writes the frames itself. Otherwise the kernel copies them.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
+    }
+
+    /// Whether the device was down when [`Self::flush`] asked it last (`ENETDOWN`). The frames that the kernel was
+    /// handed by then wait, and leave when the device is up again.
+    #[inline]
+    pub fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// How often the device was found down that was not before.
+    pub fn downs(&self) -> u64 {
+        self.downs
     }
 
     /// The most frames that can wait to be read.

@@ -53,17 +53,21 @@ impl XdpSocket {
     /// device's queue is full and waits, stays for the next call. If frames are not copied, the device takes them when
     /// it comes to them, so later calls count them, and none is refused.
     ///
+    /// If the device is down, all frames stay ([`Self::is_down`]), and the next call asks again. Fails if the device is
+    /// gone.
+    ///
     /// Up to Linux 6.16 the kernel does not say which frame of a call it refused. Then the number of tokens is right,
     /// but a token may be that of another frame of the same call.
     pub fn flush(&mut self, mut refused: impl FnMut(u64)) -> io::Result<usize> {
         (0..std::mem::take(&mut self.not_sent_back)).for_each(|_| refused(SENT_BACK));
         // What the device itself took since the last call.
         let mut taken = self.transmitter.look();
-        while !self.transmitter.is_settled() {
+        while self.is_down || !self.transmitter.is_settled() {
             self.transmitter.publish();
-            let outcome =
-                if self.is_zero_copy && !self.transmitter.needs_wakeup() { Ok(()) } else { self.kick() };
+            let takes_by_itself = self.is_zero_copy && !self.is_down && !self.transmitter.needs_wakeup();
+            let outcome = if takes_by_itself { Ok(()) } else { self.kick() };
             let error = outcome.as_ref().err().and_then(io::Error::raw_os_error);
+            self.note_down(error == Some(libc::ENETDOWN));
             if error == Some(libc::EBUSY)
                 && !self.is_zero_copy
                 && let Some((before, token)) = self.transmitter.refused()
@@ -74,10 +78,10 @@ impl XdpSocket {
             }
             let new = self.transmitter.look();
             taken += new;
-            let is_later =
-                matches!(error, None | Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR));
+            let is_later = self.is_down
+                || matches!(error, None | Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR));
             if !is_later && taken == 0 {
-                return outcome.map(|()| 0);
+                return outcome.map(|()| 0).map_err(if_gone);
             }
             // A call that took frames may have ended because it takes no more at once.
             if !is_later || new == 0 || self.is_zero_copy {
@@ -85,6 +89,27 @@ impl XdpSocket {
             }
         }
         Ok(taken)
+    }
+
+    /// The number of frames that the device took by itself since the last flush. Asks it to take no more.
+    pub fn taken(&mut self) -> usize {
+        self.reap();
+        self.transmitter.look()
+    }
+
+    /// Fails if the device is gone, which a wait for frames does not show. Does nothing while frames wait to be sent.
+    pub fn check_device(&self) -> io::Result<()> {
+        if self.waiting() > 0 || !self.has_kernel {
+            return Ok(());
+        }
+        self.kick().or_else(|error| if is_gone(&error) { Err(if_gone(error)) } else { Ok(()) })
+    }
+
+    /// Notes whether the device is down.
+    #[inline]
+    fn note_down(&mut self, is_down: bool) {
+        self.downs += u64::from(is_down && !self.is_down);
+        self.is_down = is_down;
     }
 
     /// Asks the kernel to send.
@@ -98,5 +123,19 @@ impl XdpSocket {
     #[inline]
     pub fn waiting(&self) -> usize {
         self.transmitter.waiting()
+    }
+}
+
+/// Whether a socket's device was removed, rather than brought down.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV))
+}
+
+/// The error with words for a device that is gone.
+fn if_gone(error: io::Error) -> io::Error {
+    if is_gone(&error) {
+        io::Error::new(io::ErrorKind::NotFound, format!("the device is gone: {error}"))
+    } else {
+        error
     }
 }
