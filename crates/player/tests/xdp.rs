@@ -312,7 +312,8 @@ fn a_device_that_is_down_to_the_end_sent_nothing() {
     let queries = Queries::of("a.test A\n", Format::Text);
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let closed = LoadPlan::Closed { outstanding: 5 };
-    let plan = Plan { stop: Stop { after: Some(Duration::from_secs(1)), passes: None }, ..plan(closed, udp(3)) };
+    let stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
+    let plan = Plan { stop, ..plan(closed, udp(3)) };
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {
             read_queries(&socket, 5);

@@ -71,9 +71,9 @@ impl Attached {
 
     /// Opens a socket on each of these queues of the program's device, in their order, and has matching frames of the
     /// queues handed to them from now on. `frames` is the number of frames of each ([`XdpSettings::frames`]). If the
-    /// program runs in the stack, frames are copied, since a driver then has none to share. If the driver reset the link
-    /// for the program or the sockets, waits until it has its carrier again, and fails after 5 s. The error names the
-    /// step that the kernel refused. Call it in the network namespace of the device.
+    /// program runs in the stack, frames are copied, since a driver then has none to share. If the driver reset the
+    /// link for the program or the sockets, waits until it has its carrier again, and fails after 5 s. The error names
+    /// the step that the kernel refused. Call it in the network namespace of the device.
     pub fn open(&self, queues: Range<u32>, frames: u32) -> io::Result<Vec<XdpSocket>> {
         let mode = if self.is_native() { self.mode } else { XdpMode::Copy };
         let open = |queue| {

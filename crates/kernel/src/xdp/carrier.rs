@@ -32,8 +32,8 @@ impl Carrier {
         ask(&Netlink::open()?, device).map(|(_, carrier)| carrier)
     }
 
-    /// Waits until a device that had this carrier has it again, for 5 s at most. Returns at once if the device never lost
-    /// it, or had none before.
+    /// Waits until a device that had this carrier has it again, for 5 s at most. Returns at once if the device never
+    /// lost it, or had none before.
     pub(super) fn await_again(self, device: u32) -> io::Result<()> {
         self.await_for(device, PATIENCE_NS)
     }

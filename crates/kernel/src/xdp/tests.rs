@@ -168,7 +168,8 @@ fn a_device_that_is_down_takes_frames_when_it_is_up_again_and_none_when_it_is_go
         link.header.index = device;
         link.header.flags = if is_up { LinkFlags::Up } else { LinkFlags::empty() };
         link.header.change_mask = LinkFlags::Up;
-        near.within(|| Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed)).unwrap();
+        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed);
+        near.within(request).unwrap();
     };
     let write = |frame: &mut [u8]| {
         frame[..60].fill(0);

@@ -125,10 +125,13 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
          their places",
     );
     note(all.refused_segments, "segments were refused by the device, and sent again later");
-    note(all.downs, "times a queue found the device down; it then took nothing until it was up again (ENETDOWN)");
+    note(
+        all.downs,
+        "times a queue found the device down, which then took nothing until it was up again (ENETDOWN)",
+    );
     note(
         all.taken_late,
-        "queries that count as not sent (EAGAIN, ENETDOWN) were taken by the device all the same, after the drain",
+        "queries that count as not sent (EAGAIN, ENETDOWN) were taken by the device after the drain",
     );
     if all.retransmitted.total() > 0 {
         let kinds = format!("{syn} were SYNs, {data} had data and {fin} were FINs");
@@ -160,7 +163,8 @@ mod tests {
         assert!(said.len() == 2 && said[0].contains("4 replies") && said[1].contains("6 frames"), "{said:?}");
         let (down, late) = (PastCounts { downs: 3, ..one }, PastCounts { taken_late: 5, ..other });
         let said = notes([down, late].iter());
-        assert!(said.iter().any(|note| note.starts_with("3 times a queue found the device down")), "{said:?}");
-        assert!(said.iter().any(|note| note.starts_with("5 queries that count as not sent")), "{said:?}");
+        let has = |start: &str| said.iter().any(|note| note.starts_with(start));
+        assert!(has("3 times a queue found the device down"), "{said:?}");
+        assert!(has("5 queries that count as not sent"), "{said:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! The accounts past the kernel's network stack: `--io xdp` over a veth path, at a relay that makes faults, by one thread
-//! and by two that hand each other frames, and with a player that stands still until the ring of received frames is full.
+//! The accounts past the kernel's network stack: `--io xdp` over a veth path, at a relay that makes faults, by one
+//! thread and by two that hand each other frames, and with a player that stands still until the ring of received frames
+//! is full.
 
 use std::fs;
 use std::path::Path;

@@ -82,7 +82,7 @@ pub(super) fn past_kernel(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let seen = of_mixes(bench, PAST_KERNEL.into_iter())?;
-    eprintln!("{seen} queries past the kernel, over tcp, tls and https: every count equals that of the server");
+    eprintln!("{seen} queries past the kernel over tcp, tls and https: every count equals that of the server");
     Ok(())
 }
 
