@@ -15,6 +15,9 @@ pub const ENODEV: i32 = libc::ENODEV;
 /// The number of the error "operation not supported".
 pub const EOPNOTSUPP: i32 = libc::EOPNOTSUPP;
 
+/// The number of the error "network is down".
+pub const ENETDOWN: i32 = libc::ENETDOWN;
+
 /// The symbolic name, such as `EPERM`, of an error that can occur when a socket is opened, sends or receives.
 /// For other errors `errno-` and the number.
 pub fn name(number: i32) -> String {

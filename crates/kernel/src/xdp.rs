@@ -7,6 +7,7 @@
 mod assembler;
 mod attached;
 mod bpf;
+mod carrier;
 pub mod devices;
 pub mod memory;
 mod netdev;

@@ -1,6 +1,8 @@
 //! Joins the threads' counts and the observations around them into one record.
 
+mod causes;
 mod connections;
+mod player;
 mod replay;
 
 use std::collections::BTreeMap;
@@ -9,24 +11,20 @@ use kqps_dataset::Dataset;
 use kqps_host::ledger::{Evidence, ledger};
 use kqps_host::watch::WatchResult;
 use kqps_kernel::errno;
-use kqps_message::rcode;
-use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::{
-    DatasetFacts, Interval, LoadFacts, LoadMode, PlayerFacts, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_LATE,
-    UNSENT_WINDOW,
-};
+use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode};
 use kqps_observation::{Accounts, IdentityViolated, Ledger, NonEmpty, SCHEMA, Trial};
 use kqps_tls::Kind;
 
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
-use crate::plan::{LoadPlan, Plan, Wire};
+use crate::plan::{LoadPlan, Plan};
 use crate::replay::TRANSPORTS;
-use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 use crate::team::Team;
-use crate::wire::xdp::{self, PastCounts};
-use connections::{connection_facts, left_closed, no_port_left};
+use crate::wire::xdp::PastCounts;
+use causes::{by_name, lost_expected, response_rcodes, unsent_causes, wrong_causes, wrong_rcodes};
+use connections::{connection_facts, left_closed};
+use player::player;
 
 /// What a thread returns when it ends.
 #[derive(Debug)]
@@ -255,44 +253,6 @@ fn handshake_histograms(
         .map(|(kind, times)| (format!("handshake {kind}"), times.encode()))
 }
 
-fn unsent_causes(tally: &Tally, (for_ids, for_connections): (u64, u64)) -> BTreeMap<String, u64> {
-    let for_window = tally.unsent_for_window;
-    let late = tally.accounts.unsent - for_window - for_ids - for_connections;
-    let room = [(UNSENT_IDS, for_ids), (UNSENT_CONNECTIONS, for_connections)];
-    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window)].into_iter().chain(room).map(named))
-}
-
-fn named((name, count): (&str, u64)) -> (String, u64) {
-    (name.into(), count)
-}
-
-/// Lost queries by their expected reply. A connection that was lost without a query expects none.
-fn lost_expected(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64> {
-    if plan.has_connections_alone() {
-        return by_name([("unknown", tally.accounts.lost)].map(named).into_iter());
-    }
-    by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count)))
-}
-
-/// Wrong replies by cause; statuses by their number.
-fn wrong_causes(tally: &Tally) -> BTreeMap<String, u64> {
-    let causes = Cause::NAMES.into_iter().zip(tally.wrong_causes).filter(|(name, _)| *name != Cause::STATUS);
-    let statuses = tally.wrong_statuses.iter();
-    let statuses = statuses.map(|(status, &count)| (format!("{}-{status}", Cause::STATUS), count));
-    by_name(causes.map(named).chain(statuses))
-}
-
-fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
-    by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
-        (format!("expected {}, got {}", rcode::RcodeName(expected), rcode::RcodeName(got)), count)
-    }))
-}
-
-fn response_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
-    let rcodes = (0..).zip(tally.rcodes).chain(tally.extended_rcodes.clone());
-    by_name(rcodes.map(|(code, count)| (rcode::RcodeName(code).to_string(), count)))
-}
-
 fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     let plan = played.plan;
     let longest =
@@ -327,127 +287,6 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     }
 }
 
-/// The notes on queries that found no free ID over UDP, and no room on a connection.
-const NO_ROOM: [&str; 2] = [
-    "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)",
-    "queries were unsent because every connection had as many as it takes; use more connections (-c)",
-];
-
-/// The same notes for a replay, in which a query goes by its client's socket or connection.
-const NO_ROOM_IN_REPLAY: [&str; 2] = [
-    "queries were unsent because all 65,536 IDs that their client may use were outstanding",
-    "queries were unsent because their connection, or every place for one, had as many as it takes",
-];
-
-/// The notes on connections for which this host had nothing left, of a replay as well.
-const NONE_LEFT: &str =
-    "connections failed because this host had no descriptor or memory left; use fewer connections (-c)";
-const NONE_LEFT_IN_REPLAY: &str = "connections failed because this host had no descriptor or memory left; play \
-                                   fewer slices (--pile) or a shorter window (--window)";
-
-fn player(
-    played: &FinishedTrial<'_>,
-    (tally, connections): (&Tally, Option<&ConnectionCounts>),
-    load: &LoadFacts,
-    socket_drops: u64,
-) -> PlayerFacts {
-    let segment_fallbacks = played.results.iter().map(|result| result.fallbacks).sum();
-    let mut notes = played.notes.clone();
-    let mut note = |count: u64, words: &str| {
-        if count > 0 {
-            notes.push(format!("{count} {words}"));
-        }
-    };
-    let (for_ids, for_connections) = played.unsent_for_room();
-    let [ids, places] = if played.plan.replay.is_some() { NO_ROOM_IN_REPLAY } else { NO_ROOM };
-    note(for_ids, ids);
-    note(for_connections, places);
-    let cut_short = if played.interrupted { tally.cut_short } else { 0 };
-    note(
-        cut_short,
-        "of the lost queries were given up before their timeout, because the second signal ended the drain",
-    );
-    note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
-    note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
-    if let Some(counts) = connections {
-        let none_left = if played.plan.replay.is_some() { NONE_LEFT_IN_REPLAY } else { NONE_LEFT };
-        note(counts.failed[Loss::Local.number()], none_left);
-        note(
-            counts.failed[Loss::Address.number()],
-            "connections failed because their source address is not one of this host's, or does not reach the target; \
-             send from another one (-a)",
-        );
-        note(
-            played.left_closed(),
-            "kept connections were not open when the load began, which then opened those that it needed",
-        );
-        notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
-    }
-    notes.extend(replay::sharing(played));
-    notes.extend(xdp::notes(past(played)));
-    notes.extend(window_not_filled(load, played.plan, played.sockets()));
-    PlayerFacts {
-        io: played.io.clone(),
-        notes,
-        threads: played.plan.threads as u32,
-        sockets: played.sockets() as u32,
-        cpu_s: played.watch_result.player_cpu_s,
-        cpus: played.plan.cpus.clone(),
-        real_time: !played.results.is_empty() && played.results.iter().all(|result| result.real_time),
-        cores_awake: played.cores_awake,
-        socket_drops,
-        segment_fallbacks,
-        per_thread: per_thread(played),
-    }
-}
-
-/// The facts of each thread. A thread that spins through its waits is not busy meanwhile.
-fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
-    let mut threads = played.watch_result.player_threads.clone();
-    for thread in &mut threads {
-        let result = played.results.iter().find(|result| result.tid == thread.tid);
-        let awake_s = result.map_or(0.0, |result| result.awake_ns as f64 / 1e9).min(thread.cpu_s);
-        thread.awake_s = awake_s;
-        thread.withheld_s = result.map_or(0.0, |result| result.withheld_ns as f64 / 1e9);
-        thread.busy = (thread.busy - awake_s / played.watch_result.host.wall_s).max(0.0);
-    }
-    threads
-}
-
-/// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
-/// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
-/// window was not the limit. `flows` are the sockets or connections.
-fn window_not_filled(load: &LoadFacts, plan: &Plan, flows: usize) -> Option<String> {
-    let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
-    let mean = load.outstanding_mean?;
-    let (each, what) = match &plan.wire {
-        Wire::Udp(_) => (IDS, "sockets have only"),
-        Wire::Tcp(tcp) => {
-            let most = tcp.uses_of_connection().map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
-            (u64::from(most), "connections take only")
-        }
-        Wire::Quic(quic) => {
-            let most = quic.uses_of_connection().map_or(quic.outstanding, |most| most.min(quic.outstanding));
-            (u64::from(most), "connections take only")
-        }
-        // Each lane fills a part of the window by rules of its own.
-        Wire::Captured(_) => return None,
-    };
-    let room = flows as u64 * each;
-    let why = if room < window {
-        let advice =
-            if plan.replay.is_some() { "as many as the capture has clients" } else { "use more (-c)" };
-        format!("{flows} {what} {room} queries at once, {advice}")
-    } else {
-        "replies came faster than the player refilled it, or the trial was too short for it".into()
-    };
-    (mean < window as f64 / 2.0)
-        .then(|| format!("of the window of {window} only {mean:.0} were outstanding on average: {why}"))
-}
-
-/// Query IDs of one socket.
-const IDS: u64 = 1 << 16;
-
 fn intervals(tally: &Tally) -> Vec<Interval> {
     let sent = per_second(&tally.sent_per_100ms);
     let correct = per_second(&tally.correct_per_100ms);
@@ -461,41 +300,6 @@ fn intervals(tally: &Tally) -> Vec<Interval> {
         .collect()
 }
 
-/// Counts by name, without zeros.
-fn by_name(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
-    counts.filter(|(_, count)| *count > 0).collect()
-}
-
 fn mean(sum: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum as f64 / count as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::Close;
-    use crate::plan::TcpPlan;
-    use crate::plan::tests::{plan, tcp_plan};
-
-    #[test]
-    fn without_a_port_the_note_says_how_many_addresses_are_enough() {
-        let load = LoadFacts { duration_s: 10.0, ..LoadFacts::default() };
-        let said = |close, ports| {
-            let mut counts = ConnectionCounts { attempts: 30_000, ports, ..ConnectionCounts::default() };
-            counts.failed[Loss::Ports.number()] = 7;
-            let wire = Wire::Tcp(TcpPlan { close, ..tcp_plan(2000) });
-            no_port_left(&counts, &load, &Plan { wire, ..plan("127.0.0.1:53".parse().unwrap()) }).unwrap()
-        };
-        // 2,000 open ones, and 180,000 in TIME_WAIT.
-        let note = said(Close::Fin, 1000);
-        assert!(
-            note.contains("7 connections failed") && note.contains("need 182 source addresses"),
-            "{note}"
-        );
-        assert!(said(Close::Rst, 1000).contains("need 2 source addresses of 1000 ports each"));
-        assert!(!said(Close::Fin, 0).contains("need"), "the kernel chose");
-        let none = ConnectionCounts::default();
-        let wire = Wire::Tcp(tcp_plan(1));
-        assert_eq!(no_port_left(&none, &load, &Plan { wire, ..plan("[::1]:53".parse().unwrap()) }), None);
-    }
 }

@@ -273,6 +273,78 @@ fn what_the_device_refuses_was_not_sent() {
     assert_eq!(trial.send_failed_causes, [("EBUSY".to_string(), 40)].into());
 }
 
+/// Reads so many queries, which must come.
+fn read_queries(socket: &UdpSocket, count: usize) {
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    (0..count).for_each(|_| assert!(socket.recv_from(&mut [0; 512]).unwrap().0 > 0));
+}
+
+#[test]
+fn a_device_that_is_down_for_a_moment_ends_no_trial() {
+    const OUTAGE: Duration = Duration::from_millis(200);
+    let Some(networks) = Networks::new(1) else { return };
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
+    let plan = Plan { stop: Stop { after: None, passes: Some(1500) }, ..plan(load, udp(3)) };
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            read_queries(&socket, 10);
+            networks.near(|| shell("ip link set kqps0 down"));
+            std::thread::sleep(OUTAGE);
+            networks.near(|| shell("ip link set kqps0 up"));
+            read_queries(&socket, 40);
+        });
+        networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject)).unwrap()
+    });
+    let (accounts, causes) = (trial.accounts, &trial.send_failed_causes);
+    assert_eq!((accounts.intended, accounts.sent + accounts.send_failed), (1500, 1500), "{accounts:?}");
+    assert!(accounts.sent >= 50 && causes["ENETDOWN"] > 0, "{accounts:?} {causes:?}");
+    // A frame that is on its way when the device goes down is dropped.
+    assert!(causes.keys().all(|cause| cause == "ENETDOWN" || cause == "EBUSY"), "{causes:?}");
+    let notes = &trial.players.first.notes;
+    assert!(notes.iter().any(|note| note.contains("found the device down")), "{notes:?}");
+}
+
+#[test]
+fn a_device_that_is_down_to_the_end_sent_nothing() {
+    let Some(networks) = Networks::new(1) else { return };
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
+    let closed = LoadPlan::Closed { outstanding: 5 };
+    let stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
+    let plan = Plan { stop, ..plan(closed, udp(3)) };
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            read_queries(&socket, 5);
+            networks.near(|| shell("ip link set kqps0 down"));
+        });
+        networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject)).unwrap()
+    });
+    let accounts = trial.accounts;
+    assert!(accounts.send_failed > 0 && accounts.lost == accounts.sent, "{accounts:?}");
+    assert!(trial.send_failed_causes["ENETDOWN"] > 0, "{:?}", trial.send_failed_causes);
+}
+
+#[test]
+fn a_device_that_is_removed_ends_the_trial_with_that_reason() {
+    let Some(networks) = Networks::new(1) else { return };
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
+    let stop = Stop { after: Some(Duration::from_mins(1)), passes: None };
+    let plan = Plan { stop, ..plan(load, udp(3)) };
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            read_queries(&socket, 10);
+            networks.near(|| shell("ip link del kqps0"));
+        });
+        let played = networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject));
+        played.map(drop).unwrap_err().to_string()
+    });
+    assert!(error.contains("xdp loop failed: the device is gone"), "{error}");
+}
+
 #[test]
 fn sources_are_those_of_a_prefix() {
     let Some(networks) = Networks::new(1) else { return };

@@ -19,16 +19,26 @@ pub(crate) const SOURCES: &str = "198.19.0.0/16";
 /// Lays a path, the same for every player. The server's end completes the checksums of its packets, since a player that
 /// bypasses the kernel would find them wrong. Each device has one queue, since kxdpgun starts a thread for each.
 pub(crate) fn lay(kind: Kind) -> Result<LaidPath> {
+    lay_with(kind, 1)
+}
+
+/// The same with so many queues for each device.
+pub(crate) fn lay_with(kind: Kind, queues: u32) -> Result<LaidPath> {
     if kind == Kind::Loopback {
         return Ok(LaidPath::Loopback);
     }
-    let settings = VethSettings { queues: Some(1), ..VethSettings::default() };
+    let settings = VethSettings { queues: Some(queues), ..VethSettings::default() };
     let path = LaidPath::Veth(VethPath::lay(&settings).context("a veth path cannot be laid")?);
     path.at_subject(veth::complete_checksums)?;
     let player = path.player_address().to_string();
     ip(&["route", "add", "local", SOURCES, "dev", "lo"], |command| path.place_player(command))?;
     ip(&["route", "add", SOURCES, "via", &player], |command| path.place_subject(command))?;
     Ok(path)
+}
+
+/// Why no player can pass the kernel over a veth path here; `None` if it can.
+pub(crate) fn lacks_frames() -> Option<String> {
+    lacks(Kind::Veth).or_else(|| probe::probe_one("af-xdp").err())
 }
 
 /// Why this host cannot lay a path; `None` if it can.

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use super::carrier::Carrier;
 use super::program::{COUNTERS, Filter, MATCHED, UNCLAIMED, program};
 use super::socket::XdpSocket;
 use super::{XdpMode, XdpSettings, bpf, failed};
@@ -20,6 +21,8 @@ pub struct Attached {
     sockets: OwnedFd,
     counters: OwnedFd,
     device: u32,
+    /// The device's carrier before it got the program.
+    carrier: Carrier,
     mode: XdpMode,
     /// Why the program is not in the driver.
     not_native: Option<io::Error>,
@@ -33,6 +36,7 @@ impl Attached {
         let counters = bpf::counters(COUNTERS).map_err(failed("making counters"))?;
         let program = program(filter, sockets.as_fd(), counters.as_fd())?;
         let program = bpf::load(&program).map_err(failed("loading an XDP program"))?;
+        let carrier = Carrier::of(filter.device).map_err(failed("asking for the carrier"))?;
         let attach = |place| bpf::attach(program.as_fd(), filter.device, place);
         let (link, not_native) = match attach(bpf::IN_DRIVER) {
             Ok(link) => (link, None),
@@ -46,13 +50,18 @@ impl Attached {
                 (link, Some(error))
             }
         };
-        Ok(Self { link, sockets, counters, device: filter.device, mode, not_native })
+        Ok(Self { link, sockets, counters, device: filter.device, carrier, mode, not_native })
     }
 
     /// Whether the program runs in the device's driver. Otherwise it runs in the stack, for which the kernel makes a
     /// buffer of its own for every frame first.
     pub fn is_native(&self) -> bool {
         self.not_native.is_none()
+    }
+
+    /// Whether the device had its carrier before it got the program. Without one it drops all that it should send.
+    pub fn had_carrier(&self) -> bool {
+        self.carrier.is_on
     }
 
     /// The error with which the driver refused the program, if it does not run there.
@@ -62,15 +71,19 @@ impl Attached {
 
     /// Opens a socket on each of these queues of the program's device, in their order, and has matching frames of the
     /// queues handed to them from now on. `frames` is the number of frames of each ([`XdpSettings::frames`]). If the
-    /// program runs in the stack, frames are copied, since a driver then has none to share. The error names the step
-    /// that the kernel refused.
+    /// program runs in the stack, frames are copied, since a driver then has none to share. If the driver reset the
+    /// link for the program or the sockets, waits until it has its carrier again, and fails after 5 s. The error names
+    /// the step that the kernel refused. Call it in the network namespace of the device.
     pub fn open(&self, queues: Range<u32>, frames: u32) -> io::Result<Vec<XdpSocket>> {
         let mode = if self.is_native() { self.mode } else { XdpMode::Copy };
         let open = |queue| {
             let socket = XdpSocket::open(&XdpSettings { device: self.device, queue, frames, mode })?;
             self.join(&socket).map(|()| socket)
         };
-        queues.map(open).collect()
+        let sockets = queues.map(open).collect::<io::Result<Vec<_>>>()?;
+        let awaited = self.carrier.await_again(self.device);
+        awaited.map_err(failed("waiting for the link after the program was attached"))?;
+        Ok(sockets)
     }
 
     /// Hands the matching frames of a socket's queue to the socket from now on. The socket must be of the filter's

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkLayerType, LinkMessage,
+    InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkLayerType, LinkMessage, VlanProtocol,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -153,7 +153,7 @@ pub(super) fn link(netlink: &Netlink, device: u32) -> io::Result<Link> {
             LinkAttribute::Address(address) => mac = <[u8; 6]>::try_from(&address[..]).ok(),
             LinkAttribute::Mtu(bytes) => mtu = *bytes,
             LinkAttribute::Link(device) => below = Some(*device),
-            LinkAttribute::LinkInfo(info) => number = vlan(info),
+            LinkAttribute::LinkInfo(info) => number = vlan(info)?,
             _ => {}
         }
     }
@@ -161,18 +161,26 @@ pub(super) fn link(netlink: &Netlink, device: u32) -> io::Result<Link> {
     Ok(Link { mac, mtu, vlan: number.zip(below) })
 }
 
-/// The number of a VLAN; `None` for devices of other kinds.
-fn vlan(info: &[LinkInfo]) -> Option<u16> {
+/// The number of a VLAN; `None` for devices of other kinds. An error if its tags are not those that are written here.
+fn vlan(info: &[LinkInfo]) -> io::Result<Option<u16>> {
     if !info.contains(&LinkInfo::Kind(InfoKind::Vlan)) {
-        return None;
+        return Ok(None);
     }
-    info.iter().find_map(|part| match part {
-        LinkInfo::Data(InfoData::Vlan(data)) => data.iter().find_map(|part| match part {
-            InfoVlan::Id(number) => Some(*number),
-            _ => None,
-        }),
+    let data = info.iter().find_map(|part| match part {
+        LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
         _ => None,
-    })
+    });
+    let mut number = None;
+    for part in data.into_iter().flatten() {
+        match part {
+            InfoVlan::Id(found) => number = Some(*found),
+            InfoVlan::Protocol(VlanProtocol::Ieee8021Ad) => {
+                return Err(io::Error::other("its device is a VLAN of a provider (802.1ad)"));
+            }
+            _ => {}
+        }
+    }
+    Ok(number)
 }
 
 /// The hardware address of the next hop. Makes the kernel ask for it if it does not know it.

@@ -153,6 +153,54 @@ fn what_a_device_refuses_is_known_by_its_token() {
     }
 }
 
+/// For flushes in which the device refuses nothing.
+fn refused(token: u64) {
+    panic!("frame {token} was refused");
+}
+
+#[test]
+fn a_device_that_is_down_takes_frames_when_it_is_up_again_and_none_when_it_is_gone() {
+    let Some((near, far)) = networks() else { return };
+    let (_attached, mut socket) = open(&near, 64).unwrap();
+    let device = near.within(|| route::to(FAR.into())).unwrap().device;
+    let set_up = |is_up: bool| {
+        let mut link = LinkMessage::default();
+        link.header.index = device;
+        link.header.flags = if is_up { LinkFlags::Up } else { LinkFlags::empty() };
+        link.header.change_mask = LinkFlags::Up;
+        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed);
+        near.within(request).unwrap();
+    };
+    let write = |frame: &mut [u8]| {
+        frame[..60].fill(0);
+        60
+    };
+    socket.check_device().unwrap();
+    set_up(false);
+    socket.check_device().unwrap();
+    assert!((0..3).all(|token| socket.put(write, token)));
+    for _ in 0..3 {
+        assert_eq!(socket.flush(refused).unwrap(), 0);
+        assert_eq!((socket.is_down(), socket.downs(), socket.waiting()), (true, 1, 3));
+    }
+    set_up(true);
+    assert_eq!((socket.flush(refused).unwrap(), socket.is_down(), socket.waiting()), (3, false, 0));
+    set_up(false);
+    assert!(socket.put(write, 3));
+    assert_eq!((socket.flush(refused).unwrap(), socket.downs(), socket.taken()), (0, 2, 0));
+    // Both devices of a pair go with the namespace of either.
+    drop(far);
+    let end_ns = now_ns() + PATIENCE_NS;
+    let gone = loop {
+        if let Err(error) = socket.flush(refused) {
+            break error.to_string();
+        }
+        assert!(now_ns() < end_ns, "the device is still there");
+        std::thread::yield_now();
+    };
+    assert!(gone.contains("the device is gone"), "{gone}");
+}
+
 #[test]
 fn what_matched_was_read_or_dropped() {
     let Some((near, far)) = networks() else { return };

@@ -172,6 +172,9 @@ pub(crate) struct PlayerArgs {
     io: Io,
 
     /// With --io xdp, send by this device (default: the one to which the route leads)
+    ///
+    /// The route to the targets must lead to this device, or to a VLAN on it (ip route get ADDR shows it): the name
+    /// guards against playing by another one, and changes no route.
     #[arg(long, value_name = "NAME", help_heading = "Sockets and threads")]
     device: Option<String>,
 

@@ -6,7 +6,7 @@ use kqps_observation::trial::LoadFacts;
 use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts};
 use kqps_tls::{Kind, Session, Trust};
 
-use super::by_name;
+use super::causes::by_name;
 use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::plan::{Close, HttpPlan, Io, Plan, QuicPlan, TlsPlan, Wire};
@@ -154,4 +154,33 @@ fn quic_plan(plan: &Plan) -> Option<&QuicPlan> {
         Wire::Quic(quic) => Some(quic),
         Wire::Udp(_) | Wire::Tcp(_) | Wire::Captured(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::TcpPlan;
+    use crate::plan::tests::{plan, tcp_plan};
+
+    #[test]
+    fn without_a_port_the_note_says_how_many_addresses_are_enough() {
+        let load = LoadFacts { duration_s: 10.0, ..LoadFacts::default() };
+        let said = |close, ports| {
+            let mut counts = ConnectionCounts { attempts: 30_000, ports, ..ConnectionCounts::default() };
+            counts.failed[Loss::Ports.number()] = 7;
+            let wire = Wire::Tcp(TcpPlan { close, ..tcp_plan(2000) });
+            no_port_left(&counts, &load, &Plan { wire, ..plan("127.0.0.1:53".parse().unwrap()) }).unwrap()
+        };
+        // 2,000 open ones, and 180,000 in TIME_WAIT.
+        let note = said(Close::Fin, 1000);
+        assert!(
+            note.contains("7 connections failed") && note.contains("need 182 source addresses"),
+            "{note}"
+        );
+        assert!(said(Close::Rst, 1000).contains("need 2 source addresses of 1000 ports each"));
+        assert!(!said(Close::Fin, 0).contains("need"), "the kernel chose");
+        let none = ConnectionCounts::default();
+        let wire = Wire::Tcp(tcp_plan(1));
+        assert_eq!(no_port_left(&none, &load, &Plan { wire, ..plan("[::1]:53".parse().unwrap()) }), None);
+    }
 }

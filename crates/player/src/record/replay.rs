@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kqps_dataset::CaptureFacts;
 use kqps_observation::{Accounts, CaptureContent, Replay};
 
-use super::{FinishedTrial, by_name, named};
+use super::FinishedTrial;
+use super::causes::{by_name, named};
 use crate::connections::ConnectionCounts;
 use crate::replay::TRANSPORTS;
 

@@ -94,6 +94,12 @@ impl PastPart {
         if self.sockets.len() == 1 { 0 } else { flow % self.sockets.len() }
     }
 
+    /// Whether the device is down, as far as one of the thread's queues knows.
+    #[inline]
+    pub(crate) fn is_down(&self) -> bool {
+        self.sockets.iter().any(XdpSocket::is_down)
+    }
+
     /// Notes that the thread has read, and handed over, all that had arrived at its queues at this time. Returns the
     /// time for which that holds at the queues of all threads. Times are nanoseconds of the monotonic clock.
     pub(crate) fn all_read(&self, clock_ns: u64) -> u64 {
@@ -162,6 +168,7 @@ impl PastPart {
         let mut counts = PastCounts { selected, read, unstamped, ..PastCounts::default() };
         for socket in &self.sockets {
             counts.dropped(&socket.statistics()?);
+            counts.downs += socket.downs();
         }
         Ok(counts)
     }

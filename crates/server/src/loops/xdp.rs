@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 
 use kqps_kernel::clock::{now_ns, sleep_until_ns};
-use kqps_kernel::errno::{EAGAIN, EBUSY};
-use kqps_kernel::poll::{FOREVER_NS, PollSet};
+use kqps_kernel::errno::{EAGAIN, EBUSY, ENETDOWN};
+use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::Peer;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{Address, Wait};
@@ -32,6 +32,12 @@ const TURNS_PER_LOOK: u32 = 64;
 const LINK_BYTES: usize = 14;
 const TAGGED_BYTES: usize = 18;
 
+/// The longest wait for frames, after which the loop asks whether the device is still there.
+const WAIT_NS: u64 = 1_000_000_000;
+
+/// The pause before a device is asked again that was down.
+const DOWN_NAP_NS: u64 = 1_000_000;
+
 /// How long the device may take for the last replies, and the pause between looks.
 const PATIENCE_NS: u64 = 100_000_000;
 const PAUSE_NS: u64 = 100_000;
@@ -45,15 +51,27 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let descriptors: Vec<RawFd> = receivers.chain([socket.as_raw_fd()]).collect();
     let mut ordinary = PollSet::new(&descriptors[..endpoints.len()]);
     let mut all = PollSet::new(&descriptors);
-    let mut turns = 0;
+    let (mut turns, mut is_idle) = (0, false);
     stop.report_ready()?;
     while !stop.is_set() {
+        if socket.is_down() {
+            // It may be up again, and then takes the replies of this turn.
+            send(socket, counts)?;
+        }
         let frames = turn(socket, *mtu, answer, counts);
         send(socket, counts)?;
+        let was_idle = std::mem::replace(&mut is_idle, frames == 0);
         // A wait for the queue would itself send frames that wait, and not say which ones the device refuses.
         let set = if frames == 0 && socket.waiting() == 0 {
-            all.wait(FOREVER_NS)?;
+            if was_idle {
+                // A wait brought no frame, and does not show that the device is gone.
+                socket.check_device()?;
+            }
+            all.wait(WAIT_NS)?;
             &all
+        } else if socket.is_down() {
+            ordinary.wait(DOWN_NAP_NS)?;
+            &ordinary
         } else {
             turns += 1;
             if turns < TURNS_PER_LOOK {
@@ -70,15 +88,21 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     end(socket, counts)
 }
 
-/// Answers frames that arrived. Returns how many it read.
+/// Answers frames that arrived. Returns how many it read. Replies for a device that is down are not sent: they would
+/// leave when it is up again, and clients have given up by then.
 #[inline]
 fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &mut Counts) -> usize {
     let query = |frame| parse(frame).map_or(&[][..], |parsed| parsed.payload());
     answer.foresee(socket.arrived(FRAMES).map(query));
+    let is_down = socket.is_down();
     socket.receive(FRAMES, |frame, length, _| {
         counts.received += 1;
         match reply(frame, length, mtu, answer) {
-            Ok(length) => Some(length),
+            Ok(length) if !is_down => Some(length),
+            Ok(_) => {
+                counts.refused(&io::Error::from_raw_os_error(ENETDOWN), 1);
+                None
+            }
             Err(cause) => {
                 counts.drop(cause);
                 None
@@ -143,9 +167,12 @@ fn end(socket: &mut XdpSocket, counts: &mut Counts) -> io::Result<()> {
         sleep_until_ns(now_ns() + PAUSE_NS);
         send(socket, counts)?;
     }
+    // A device that reads the ring itself may have taken some meanwhile.
+    counts.answered += socket.taken() as u64;
     let left = socket.waiting() as u64;
     if left > 0 {
-        counts.refused(&io::Error::from_raw_os_error(EAGAIN), left);
+        let errno = if socket.is_down() { ENETDOWN } else { EAGAIN };
+        counts.refused(&io::Error::from_raw_os_error(errno), left);
     }
     Ok(())
 }

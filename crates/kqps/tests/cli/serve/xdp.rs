@@ -1,7 +1,10 @@
 //! `kqps serve --io xdp` at one end of a veth pair, asked by ordinary sockets at the other end.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::process::Stdio;
+mod trouble;
+mod ways;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
@@ -44,7 +47,12 @@ impl Pair {
 
     /// A server at the far end, on a port.
     fn serve(&self, kind: &str, port: u16, arguments: &[&str]) -> Running {
-        let listen = self.at(port).to_string();
+        self.serve_at(kind, self.at(port), arguments)
+    }
+
+    /// A server at another address of the far end.
+    fn serve_at(&self, kind: &str, listen: SocketAddr, arguments: &[&str]) -> Running {
+        let listen = listen.to_string();
         let mut command = serve_as(kind, &[&["--json", "--listen", &listen], arguments].concat());
         self.path.place_subject(command.stderr(Stdio::piped())).unwrap();
         Running::of(command.spawn().unwrap())
@@ -59,9 +67,25 @@ impl Pair {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 
+    /// Runs lines of shell at the far end, or at the near one. Returns what went wrong.
+    fn shell(&self, is_far: bool, lines: &str) -> Result<(), String> {
+        let mut command = Command::new("sh");
+        command.args(["-ec", lines]);
+        let placed =
+            if is_far { self.path.place_subject(&mut command) } else { self.path.place_player(&mut command) };
+        placed.unwrap();
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(said) }
+    }
+
     /// An ordinary socket at the near end that receives only from this port.
     fn flow(&self, port: u16) -> UdpSocket {
-        let (near, far) = (self.path.player_address(), self.at(port));
+        self.flow_between(self.path.player_address(), self.at(port))
+    }
+
+    /// An ordinary socket at this address of the near end that receives only from this one of the far end.
+    fn flow_between(&self, near: IpAddr, far: SocketAddr) -> UdpSocket {
         let bound = self.path.at_player(|| {
             let socket = UdpSocket::bind((near, 0))?;
             socket.connect(far)?;

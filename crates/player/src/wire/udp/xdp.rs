@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::slice;
 
-use kqps_kernel::errno::{EBUSY, EMSGSIZE};
+use kqps_kernel::errno::{EBUSY, EMSGSIZE, ENETDOWN};
 use kqps_kernel::xdp::XdpSocket;
 
 use super::thread::{WOULD_BLOCK, taken_up_ns};
@@ -176,16 +176,18 @@ fn send_due<E: Endpoints>(thread: &mut XdpThread<'_, E>, burst: &mut Vec<Due>) -
         settle(thread)?;
         sent = true;
     }
-    Ok(sent)
+    // A thread whose device is down has time to rest.
+    Ok(sent && !thread.wire.past.is_down())
 }
 
-/// Whether a whole burst can be put into any queue now.
+/// Whether a whole burst can be put into any queue now, or would be refused.
 #[inline]
 fn has_room<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> bool {
     let burst_most = thread.burst_most;
     let XdpWire { past, rings, .. } = &mut thread.wire;
     past.sockets.iter_mut().zip(rings.iter_mut()).all(|(socket, ring)| {
-        (ring.waiting.is_empty() || socket.is_zero_copy()) && socket.room() >= burst_most
+        let is_free = ring.waiting.is_empty() || socket.is_zero_copy();
+        socket.is_down() || is_free && socket.room() >= burst_most
     })
 }
 
@@ -203,6 +205,11 @@ fn put<E: Endpoints>(thread: &mut XdpThread<'_, E>, flow: usize, burst: &[Due]) 
         }
         let queue = past.queue_of(flow);
         let (socket, Ring { waiting, first_token }) = (&mut past.sockets[queue], &mut rings[queue]);
+        if socket.is_down() {
+            // Its frame would leave when the device is up again, however late that is.
+            state.books.refused(flow, ENETDOWN, slice::from_ref(due));
+            continue;
+        }
         let token = *first_token + waiting.len() as u64;
         if socket.put(|frame| ends.write(&end, frame, query, due.key), token) {
             ends.put(&end, due.key, state.books.slots_of(flow));
@@ -228,7 +235,7 @@ fn settle_queue(
     Ring { waiting, first_token }: &mut Ring,
     refused: &mut Vec<u64>,
 ) -> io::Result<()> {
-    if waiting.is_empty() {
+    if waiting.is_empty() && !socket.is_down() {
         return Ok(());
     }
     refused.clear();
@@ -311,21 +318,31 @@ fn read_post(past: &mut PastPart, ends: &mut impl Endpoints, state: &mut ThreadS
     post.is_some_and(|post| post.each(|frame, arrived_ns| ends.arrived(state, None, frame, arrived_ns)))
 }
 
-/// Books what the device never took as not sent, at the end.
+/// Books what the device never took as not sent, at the end. A device that reads the ring itself may have taken some
+/// since the last flush.
 #[cold]
 fn give_up<E: Endpoints>(thread: &mut XdpThread<'_, E>) {
-    let PlayerThread { state, wire, .. } = thread;
+    let PlayerThread { state, wire: XdpWire { past, rings, .. }, .. } = thread;
     let now_ns = state.now_ns();
-    for Waiting { flow, due } in wire.rings.iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
-        state.books.never_sent(flow as usize, WOULD_BLOCK, &due, now_ns);
+    for (socket, Ring { waiting, .. }) in past.sockets.iter_mut().zip(rings.iter_mut()) {
+        let taken = socket.taken().min(waiting.len());
+        state.books.tally.messages_sent += taken as u64;
+        for Waiting { flow, due } in waiting.drain(..taken) {
+            state.sent(flow as usize, now_ns, slice::from_ref(&due));
+        }
+        let errno = if socket.is_down() { ENETDOWN } else { WOULD_BLOCK };
+        for Waiting { flow, due } in waiting.drain(..) {
+            state.books.never_sent(flow as usize, errno, &due, now_ns);
+        }
     }
 }
 
 /// Sleeps until there is probably something to do.
 fn rest<E: Endpoints>(thread: &mut XdpThread<'_, E>, now_ns: u64, received: bool) -> io::Result<()> {
     let leaves = thread.state.supply.leaves_ns(thread.burst_most);
-    if thread.wire.rings.iter().any(|ring| !ring.waiting.is_empty()) {
-        let soon_ns = now_ns + ROOM_NAP_NS;
+    let is_down = thread.wire.past.is_down();
+    if is_down || thread.wire.rings.iter().any(|ring| !ring.waiting.is_empty()) {
+        let soon_ns = now_ns + if is_down { TICK_NS } else { ROOM_NAP_NS };
         let is_zero_copy = thread.wire.past.sockets.iter().all(XdpSocket::is_zero_copy);
         let leaves_ns = leaves.filter(|_| is_zero_copy).map_or(soon_ns, |leaves| *leaves.end());
         thread.state.clock.sleep_until_ns(soon_ns.min(leaves_ns));
@@ -356,5 +373,6 @@ fn close<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> io::Result<PastCounts> 
         Ok(())
     })?;
     counts.bad_checksums = ends.bad_checksums();
+    counts.taken_late = past.sockets.iter_mut().map(XdpSocket::taken).sum::<usize>() as u64;
     Ok(counts)
 }

@@ -35,6 +35,10 @@ pub(crate) struct PastCounts {
     pub(crate) given_up: u64,
     /// Segments of TCP that the device refused.
     pub(crate) refused_segments: u64,
+    /// How often a queue's device was found down that was not before.
+    pub(crate) downs: u64,
+    /// Queries that count as not sent, and that the device took after the drain.
+    pub(crate) taken_late: u64,
 }
 
 impl PastCounts {
@@ -69,6 +73,8 @@ impl PastCounts {
             },
             given_up: self.given_up + other.given_up,
             refused_segments: self.refused_segments + other.refused_segments,
+            downs: self.downs + other.downs,
+            taken_late: self.taken_late + other.taken_late,
         }
     }
 }
@@ -119,6 +125,14 @@ pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<St
          their places",
     );
     note(all.refused_segments, "segments were refused by the device, and sent again later");
+    note(
+        all.downs,
+        "times a queue found the device down, which then took nothing until it was up again (ENETDOWN)",
+    );
+    note(
+        all.taken_late,
+        "queries that count as not sent (EAGAIN, ENETDOWN) were taken by the device after the drain",
+    );
     if all.retransmitted.total() > 0 {
         let kinds = format!("{syn} were SYNs, {data} had data and {fin} were FINs");
         notes.push(format!("of the segments that were sent again, {kinds}"));
@@ -147,5 +161,10 @@ mod tests {
         let selected = Some(Selected { matched: 15, unclaimed: 4 });
         let said = notes([PastCounts { selected, read: 15, unstamped: 6, ..PastCounts::default() }].iter());
         assert!(said.len() == 2 && said[0].contains("4 replies") && said[1].contains("6 frames"), "{said:?}");
+        let (down, late) = (PastCounts { downs: 3, ..one }, PastCounts { taken_late: 5, ..other });
+        let said = notes([down, late].iter());
+        let has = |start: &str| said.iter().any(|note| note.starts_with(start));
+        assert!(has("3 times a queue found the device down"), "{said:?}");
+        assert!(has("5 queries that count as not sent"), "{said:?}");
     }
 }

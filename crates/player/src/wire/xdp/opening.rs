@@ -101,6 +101,9 @@ fn ways_of_frames(device: &str, attached: &Attached, sockets: &[XdpSocket]) -> V
         notes
             .push(format!("the program runs in the stack, since the driver of {device} refused it: {error}"));
     }
+    if !attached.had_carrier() {
+        notes.push(format!("{device} had no carrier when the trial was set up"));
+    }
     if !sockets.iter().all(XdpSocket::is_zero_copy) {
         notes.push("frames are copied between the device and the player".into());
     }

@@ -1,5 +1,6 @@
-//! The accounts past the kernel's network stack: `--io xdp` over a veth path, at a relay that makes faults, and with a
-//! player that stands still until the ring of received frames is full.
+//! The accounts past the kernel's network stack: `--io xdp` over a veth path, at a relay that makes faults, by one
+//! thread and by two that hand each other frames, and with a player that stands still until the ring of received frames
+//! is full.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
 use kqps_kernel::namespace::veth;
-use kqps_kernel::probe;
 use kqps_kernel::process::Signal;
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
@@ -20,8 +20,15 @@ use super::{ATTEMPTS, DRAIN, Queries, SHARE_EACH, TIMEOUT, agreed, begin, start}
 use crate::path;
 use crate::program::finish;
 
-/// The loads of trials.
-const LOADS: [&[&str]; 3] = [&["-q", "1000"], &["-Q", "50k"], &["-Q", "50k", "--arrivals", "poisson"]];
+/// The threads of each trial, which is also the number of queues of each device, and its load. With two queues a reply
+/// may come by that of the other thread.
+const LOADS: [(u32, &[&str]); 5] = [
+    (1, &["-q", "1000"]),
+    (1, &["-Q", "50k"]),
+    (1, &["-Q", "50k", "--arrivals", "poisson"]),
+    (2, &["-q", "1000"]),
+    (2, &["-Q", "50k"]),
+];
 
 /// Passes over the queries of each load in the whole form.
 const PASSES: u64 = 20;
@@ -41,34 +48,42 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Compares trials with the relay's counts.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    if let Some(reason) = path::lacks(Kind::Veth).or_else(|| probe::probe_one("af-xdp").err()) {
+    if let Some(reason) = path::lacks_frames() {
         ensure!(bench.size == Size::Small, "{reason}");
         skip(Capability::Networks, format_args!("accounts past the network stack: {reason}"));
         return Ok(());
     }
     let names = bench.choose(QUERIES / 16, QUERIES);
     let queries = Queries::new(bench, names, bench.choose(1, PASSES))?;
-    for (seed, load) in (1..).zip(LOADS) {
-        let trial = with_faults(bench, load, &queries, seed)
-            .with_context(|| format!("with seed {seed}, --io xdp {}", load.join(" ")))?;
-        eprintln!("{} queries agree (--io xdp {})", trial.accounts.sent, load.join(" "));
+    for (seed, (threads, load)) in (1..).zip(LOADS) {
+        let words = format!("--io xdp -T {threads} {}", load.join(" "));
+        let trial = with_faults(bench, (threads, load), &queries, seed)
+            .with_context(|| format!("with seed {seed}, {words}"))?;
+        eprintln!("{} queries agree ({words})", trial.accounts.sent);
     }
     full_ring(bench).context("a full ring")
 }
 
 /// A trial at a relay that makes all faults but one: a reply from another port is not for the player, so its program
 /// leaves it to the kernel, as it does with all that is not for it.
-fn with_faults(bench: &Bench, load: &[&str], queries: &Queries, seed: u64) -> Result<Trial> {
+fn with_faults(
+    bench: &Bench,
+    (threads, load): (u32, &[&str]),
+    queries: &Queries,
+    seed: u64,
+) -> Result<Trial> {
     let none: Share = format!("{}=0", Fault::WrongPort).parse()?;
     let plan = Plan::of(&[format!("every={SHARE_EACH}").parse()?, none])?;
-    let path = path::lay(Kind::Veth)?;
+    let path = path::lay_with(Kind::Veth, threads)?;
     let sockets = queries.sockets();
-    let passes = queries.passes.to_string();
-    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
+    let (passes, threads) = (queries.passes.to_string(), threads.to_string());
+    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", &threads, "-t", TIMEOUT, "--drain", DRAIN];
     flags.extend(["--io", "xdp", "-a", path::SOURCES, "--check", "answers"]);
     flags.extend(load);
     let trial = agreed(bench, &path, &plan, &flags, &queries.file, seed)?;
-    ensure!(trial.players.first.io == "xdp", "the player used {}", trial.players.first.io);
+    let player = &trial.players.first;
+    ensure!(player.io == "xdp", "the player used {}", player.io);
+    ensure!(player.threads.to_string() == threads, "the player had {} threads", player.threads);
     Ok(trial)
 }
 

@@ -1,15 +1,22 @@
 //! Every fault, alone and mixed with others: the player's counts equal the server's, to the last query and connection.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
+use kqps_observation::Trial;
+use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size, player_ios};
 use super::compare::{compare, doubt};
-use super::mix::{MIXES, Mix, URING};
+use super::mix::{MIXES, Mix, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
+use crate::child::Running;
+use crate::path;
+use crate::program::finish;
 
 /// A reply after this time is late.
 const TIMEOUT: &str = "500ms";
@@ -59,13 +66,33 @@ impl Queries {
     }
 }
 
-/// Compares trials of every mix on every wire. The small form makes each once, the whole form each fault alone first,
-/// and then all mixes in turn.
+/// Compares trials of every mix on every wire.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
     let ios = player_ios();
-    let mixes: Vec<&Mix> =
-        MIXES.into_iter().filter(|mix| !mix.needs_uring() || ios.contains(&URING)).collect();
+    let seen = of_mixes(bench, MIXES.into_iter().filter(|mix| !mix.needs_uring() || ios.contains(&URING)))?;
+    eprintln!("{seen} queries over tcp, tls, https and quic: every count equals that of the server");
+    Ok(())
+}
+
+/// The same by a player whose connections pass the kernel, over veth paths.
+pub(super) fn past_kernel(bench: &Bench) -> Result<()> {
+    if let Some(reason) = path::lacks_frames() {
+        ensure!(bench.size == Size::Small, "{reason}");
+        skip(Capability::Networks, format_args!("connections past the network stack: {reason}"));
+        return Ok(());
+    }
+    let seen = of_mixes(bench, PAST_KERNEL.into_iter())?;
+    eprintln!(
+        "{seen} queries past the kernel over tcp, tls and https: every count equals that of the server"
+    );
+    Ok(())
+}
+
+/// Compares trials of these mixes on every wire of theirs. The small form makes each once, the whole form each fault
+/// alone first, and then all mixes in turn. Returns the number of queries.
+fn of_mixes(bench: &Bench, mixes: impl Iterator<Item = &'static Mix>) -> Result<u64> {
+    let wires = Kind::ALL.into_iter().map(|kind| Wired::new(bench, kind)).collect::<Result<Vec<_>>>()?;
+    let mixes: Vec<&Mix> = mixes.collect();
     let queries = mixes
         .iter()
         .map(|mix| wires.iter().map(|wired| Queries::of(bench, mix, wired.kind)).collect())
@@ -80,12 +107,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             }
         }
     }
-    let seen = match bench.size {
-        Size::Small => once(bench, &plays)?,
-        Size::Whole => each_alone(bench, &plays).and_then(|seen| again_and_again(bench, &plays, seen))?,
-    };
-    eprintln!("{seen} queries over tcp, tls, https and quic: every count equals that of the server");
-    Ok(())
+    match bench.size {
+        Size::Small => once(bench, &plays),
+        Size::Whole => each_alone(bench, &plays).and_then(|seen| again_and_again(bench, &plays, seen)),
+    }
 }
 
 /// Makes each trial once, some at the same time. Returns the number of queries.
@@ -151,18 +176,7 @@ impl Play<'_> {
         let flags = self.wired.flags(&flags);
         let mut doubts = Vec::new();
         for _ in 0..ATTEMPTS {
-            let server = Server::start(ServerSettings {
-                wire: self.wired.wire.clone(),
-                plan: Plan::of(&self.faults, self.share)?,
-                seed: self.seed,
-                late_us: LATE_US,
-                streams_most: self.mix.streams_most,
-                disorder: self.mix.disorder,
-                cpu: Some(bench.kqps.subject_cpu),
-                ..ServerSettings::default()
-            })?;
-            let trial = bench.kqps.trial(server.address(), &self.queries.file, &flags)?;
-            let counts = server.stop()?;
+            let (trial, counts) = self.played(bench, &flags)?;
             match doubt(&trial, &counts) {
                 None => {
                     compare(&trial, &counts, self.wired.kind, self.mix)?;
@@ -173,6 +187,27 @@ impl Play<'_> {
             }
         }
         bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+    }
+
+    /// Plays the trial once, over a path that is laid for it.
+    fn played(&self, bench: &Bench, flags: &[&str]) -> Result<(Trial, Counts)> {
+        let path = path::lay(self.mix.path())?;
+        let settings = ServerSettings {
+            listen: SocketAddr::new(path.subject_address(), 0),
+            wire: self.wired.wire.clone(),
+            plan: Plan::of(&self.faults, self.share)?,
+            seed: self.seed,
+            late_us: LATE_US,
+            streams_most: self.mix.streams_most,
+            disorder: self.mix.disorder,
+            cpu: Some(bench.kqps.subject_cpu),
+            ..ServerSettings::default()
+        };
+        let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
+        let mut command = bench.kqps.load_command(server.address(), &self.queries.file, flags);
+        path.place_player(&mut command).context("entering a network namespace")?;
+        let trial = finish(Running::start(&mut command)?)?.measured()?;
+        Ok((trial, server.stop()?))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Faults that go together, and how a player must use its connections so that their counts are certain.
 
 use kqps_faults::streams::{Disorder, Fault, Stage};
+use kqps_observation::question::Path;
 
 use super::wire::{Kind, one_each};
+use crate::path;
 
 /// Faults that go together, and how a player must use its connections so that their counts are certain.
 pub(super) struct Mix {
@@ -154,7 +156,52 @@ pub(super) const MIXES: [&Mix; 10] = [
     &HANDSHAKES_BY_URING,
 ];
 
+/// The I/O model of the mixes past the kernel.
+const XDP: &str = "xdp";
+
+/// The wires over which there is that model.
+const BY_XDP: &[Kind] = BY_URING;
+
+/// The mixes over veth paths by a player whose connections are not the kernel's.
+pub(super) const PAST_KERNEL: [&Mix; 5] = [
+    &Mix {
+        what: "replies past the kernel",
+        kinds: BY_XDP,
+        flags: &["-c", "16", "-q", "2000", "--io", XDP],
+        ..REPLIES
+    },
+    &Mix {
+        what: "replies past the kernel at a rate",
+        kinds: &[Kind::Tcp],
+        flags: &["-c", "16", "-Q", "20k", "--io", XDP],
+        ..REPLIES
+    },
+    &Mix {
+        what: "ends past the kernel",
+        kinds: BY_XDP,
+        flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", XDP],
+        ..ENDS
+    },
+    &Mix {
+        what: "closed past the kernel with many open queries",
+        kinds: &[Kind::Tcp],
+        flags: &["-c", "16", "-q", "5000", "--outstanding-per-connection", "16", "--io", XDP],
+        ..CLOSED
+    },
+    &Mix {
+        what: "handshakes past the kernel",
+        kinds: BY_XDP,
+        flags: &["-c", "64", "-q", "20k", "-a", path::SOURCES, "--io", XDP],
+        ..HANDSHAKES
+    },
+];
+
 impl Mix {
+    /// The path between player and server.
+    pub(super) fn path(&self) -> Path {
+        if self.flags.contains(&XDP) { Path::Veth } else { Path::Loopback }
+    }
+
     /// Whether a player must have `io_uring` for it.
     pub(super) fn needs_uring(&self) -> bool {
         self.flags.contains(&URING)

@@ -4,6 +4,7 @@
 use std::io;
 
 use kqps_kernel::clock;
+use kqps_kernel::xdp::ROOM_BYTES;
 use kqps_stack::parse;
 use kqps_stack::tcp::{Connections, End, Id};
 
@@ -19,7 +20,8 @@ use crate::wire::xdp::{PastCounts, PastPart, Post, arrival_ns};
 const PIECE_BYTES: usize = 1 << 16;
 
 /// Writes the segments that wait, and hands them to the device. One that the device refuses is as good as lost, and is
-/// sent again.
+/// sent again. So is one for a device that is down: it would leave when the device is up again, and its connection may
+/// have ended by then.
 #[inline]
 pub(super) fn transmit(
     past: &mut PastPart,
@@ -30,16 +32,20 @@ pub(super) fn transmit(
         let now_ns = clock::now_ns();
         while tcp.has_segment() {
             let queue = past.queue_of(tcp.next_tag().unwrap_or_default() as usize);
-            let write = |frame: &mut [u8]| {
+            let mut write = |frame: &mut [u8]| {
                 let sent = tcp.poll_transmit(frame, now_ns);
                 sent.expect("a segment waits").frame_bytes
             };
-            if !past.sockets[queue].put(write, 0) {
+            let socket = &mut past.sockets[queue];
+            if socket.is_down() {
+                write(&mut [0; ROOM_BYTES]);
+                counts.refused_segments += 1;
+            } else if !socket.put(write, 0) {
                 break;
             }
         }
     }
-    for socket in past.sockets.iter_mut().filter(|socket| socket.waiting() > 0) {
+    for socket in past.sockets.iter_mut().filter(|socket| socket.waiting() > 0 || socket.is_down()) {
         socket.flush(|_| counts.refused_segments += 1)?;
     }
     Ok(())
