@@ -186,6 +186,7 @@ impl Link {
 
     /// Waits for the result of a job until `until`, and passes the user's interrupts on. A job without a result by then
     /// is stopped.
+    #[allow(clippy::needless_pass_by_value)] // a ticket is for one wait
     pub fn wait<D: DeserializeOwned>(
         &mut self,
         ticket: Ticket,

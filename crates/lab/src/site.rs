@@ -32,15 +32,12 @@ impl Site {
     /// The cores of a player with this many threads and of a subject with one worker.
     pub(crate) fn cpus(&self, threads: usize) -> (Vec<u32>, Vec<u32>) {
         let players = players_of(self.players.as_ref(), &Factors::default());
-        match players.ok().flatten() {
-            Some(players) => {
-                let subject_cpus = self.subject_cpus(&players, threads);
-                (players.first_cpus(threads, &subject_cpus), subject_cpus)
-            }
-            None => {
-                let split = split(&self.topology, threads, 1);
-                (split.player_cpus, split.subject_cpus)
-            }
+        if let Some(players) = players.ok().flatten() {
+            let subject_cpus = self.subject_cpus(&players, threads);
+            (players.first_cpus(threads, &subject_cpus), subject_cpus)
+        } else {
+            let split = split(&self.topology, threads, 1);
+            (split.player_cpus, split.subject_cpus)
         }
     }
 

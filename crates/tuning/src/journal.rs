@@ -188,6 +188,7 @@ impl Journal {
     }
 
     /// Marks the end of a step, after which the program may be killed.
+    #[cfg_attr(not(test), allow(clippy::unused_self))]
     pub(crate) fn step(&self) {
         #[cfg(test)]
         if let Some(after_step) = &self.after_step {
@@ -195,6 +196,7 @@ impl Journal {
         }
     }
 
+    #[cfg_attr(not(test), allow(clippy::unused_self))]
     fn sync(&self, file: &File) -> io::Result<()> {
         // Tests kill the program and not the machine, some ten thousand times.
         #[cfg(test)]

@@ -12,7 +12,7 @@ pub fn command(change: &Change) -> String {
     let of_device = |device: &str, rest: String| format!("/sys/class/net/{device}/{rest}");
     let listed = |pairs: &str| {
         let words = pairs.split(',').filter_map(|pair| pair.split_once('='));
-        words.map(|(key, value)| format!(" {key} {value}")).collect::<String>()
+        words.fold(String::new(), |listed, (key, value)| listed + " " + key + " " + value)
     };
     match setting {
         Setting::Sysctl(name) => format!("sysctl -w {name}={}", quoted(value)),

@@ -283,7 +283,7 @@ mod tests {
             let stored = serde_json::to_string(&setting).unwrap();
             assert_eq!(serde_json::from_str::<Setting>(&stored).unwrap(), setting);
             let of_family = |family: &&str| *name == **family || name.starts_with(&format!("{family}."));
-            assert!(FAMILIES.iter().any(|family| of_family(family)), "{name}");
+            assert!(FAMILIES.iter().any(of_family), "{name}");
         }
     }
 

@@ -9,8 +9,11 @@ use super::{MergeError, Part};
 /// Histograms by name.
 pub(super) struct Histograms(BTreeMap<String, Histogram>);
 
+/// The figures of a histogram in a record.
+type Figures = fn(&Trial) -> &Quantiles;
+
 /// Histograms that a record has if it has their figures.
-const OF_EVERY_RECORD: [(&str, fn(&Trial) -> &Quantiles); 3] =
+const OF_EVERY_RECORD: [(&str, Figures); 3] =
     [("latency", |trial| &trial.latency_us), ("lag", |trial| &trial.lag_us), ("gap", |trial| &trial.gap_us)];
 
 impl Histograms {

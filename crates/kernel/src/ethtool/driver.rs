@@ -60,9 +60,8 @@ mod tests {
     #[test]
     fn only_an_ethernet_address_is_a_mac() {
         let of = |length: u32, bytes: [u8; 8]| {
-            let [a, b, c, d, e, f, g, h] = bytes;
-            let bytes = [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])];
-            mac_of(&[ETHTOOL_GPERMADDR, length, bytes[0], bytes[1]])
+            let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+            mac_of(&[ETHTOOL_GPERMADDR, length, word(0), word(4)])
         };
         assert_eq!(of(6, [2, 3, 4, 5, 6, 7, 9, 9]), Some([2, 3, 4, 5, 6, 7]));
         assert_eq!(of(6, [0; 8]), None);

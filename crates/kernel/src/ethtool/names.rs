@@ -43,6 +43,7 @@ pub(super) fn pair(first: u32, second: u32) -> [u8; 8] {
 
 /// The two words of 32 bits in the memory of one of 64.
 fn halves(word: u64) -> [u32; 2] {
-    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
-    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+    let bytes = word.to_ne_bytes();
+    let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+    [half(0), half(4)]
 }

@@ -32,7 +32,7 @@ pub(super) fn play(
         )));
     }
     request.plan.start_at_ns = at_ns;
-    request.queries.path = queries.as_os_str().to_owned();
+    queries.as_os_str().clone_into(&mut request.queries.path);
     // The targets were compared with those of the hosts' file. Standard error is the agent's.
     (request.is_allowed, request.shows_bar) = (true, false);
     // The player sends by the network of this host as it is.

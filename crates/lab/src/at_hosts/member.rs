@@ -120,12 +120,11 @@ impl Member {
     pub(super) fn reach(&mut self) -> Result<(), Fault> {
         // The old agent ends before the new one begins.
         drop(self.link.take_if(|link| link.is_lost().is_some()));
-        let link = match self.link.take() {
-            Some(link) => link,
-            None => {
-                self.made.clear();
-                connect(&self.host, self.role, self.server, &self.ours).map_err(Fault::Lost)?
-            }
+        let link = if let Some(link) = self.link.take() {
+            link
+        } else {
+            self.made.clear();
+            connect(&self.host, self.role, self.server, &self.ours).map_err(Fault::Lost)?
         };
         self.offset = self.link.insert(link).offset().map_err(|error| Fault::Lost(why(error)))?;
         Ok(())

@@ -2,6 +2,7 @@
 //! this one. Only a file of the user's is sent, once to each host.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -54,9 +55,9 @@ pub(crate) fn queries_of_all(
     let mut all = BTreeMap::new();
     for cell in cells {
         let wanted = Wanted::of(cell.factors.dataset());
-        if !all.contains_key(&wanted) {
-            let materials = Materials::queries_alone(folder, &wanted, seed)?;
-            all.insert(wanted, materials);
+        if let Entry::Vacant(place) = all.entry(wanted) {
+            let materials = Materials::queries_alone(folder, place.key(), seed)?;
+            place.insert(materials);
         }
     }
     Ok(all)

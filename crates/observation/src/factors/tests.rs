@@ -6,6 +6,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // a line for each factor
 fn every_factor_has_a_value_and_keeps_its_word() {
     let words = [
         ("compared_as", "a again"),

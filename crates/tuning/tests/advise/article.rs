@@ -6,7 +6,9 @@ use kqps_tuning::advise::{Ask, Kind};
 use crate::rigs::{Rig, assignments, x5355, x5355_receiving_on};
 
 /// What was varied, the workers, the best queue cores, and the best cores of the server.
-const ROWS: [(&str, Option<u32>, &[u32], &[u32]); 6] = [
+type Row = (&'static str, Option<u32>, &'static [u32], &'static [u32]);
+
+const ROWS: [Row; 6] = [
     ("(d) one process, locked to each core in turn", Some(1), &[7], &[5]),
     ("(e) two processes, every pair of cores", Some(2), &[7], &[5, 7]),
     ("(f) three cores are no better", Some(3), &[7], &[5, 7]),

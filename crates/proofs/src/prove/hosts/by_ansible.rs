@@ -1,6 +1,7 @@
 //! Ansible: the shipped role installs kqps on the hosts and tunes them, a run takes the same inventory as its hosts'
 //! file, and the role takes all of it back.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,7 +103,8 @@ impl Ansible {
         let known = lab.config.with_extension("known");
         let mut text = format!("[kqps_server]\n{}\n[kqps_players]\n", line(lab.server()));
         text.extend(lab.players().iter().map(line));
-        text += &format!(
+        let _ = write!(
+            text,
             "\n[all:vars]\nansible_user=root\nansible_ssh_private_key_file={}\n\
              ansible_ssh_common_args='-oUserKnownHostsFile={} -oGlobalKnownHostsFile=/dev/null'\n\
              ansible_python_interpreter=/usr/bin/python3\nansible_remote_tmp=/run/ansible\nkqps_program={THERE}\n",

@@ -2,6 +2,7 @@
 //! its own. Ending its first process ends all of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
@@ -244,8 +245,8 @@ fn write_accounts(folder: &Path, home: &Path) -> Result<()> {
     let mut passwd = format!("root:x:0:0:root:{}:/bin/sh\n", home.display());
     let mut shadow = "root:*:19000:0:99999:7:::\n".to_owned();
     for line in of_system.lines().filter(|line| !line.starts_with("root:")) {
-        passwd += &format!("{line}\n");
-        shadow += &format!("{}:*:19000:0:99999:7:::\n", line.split(':').next().unwrap_or_default());
+        let _ = writeln!(passwd, "{line}");
+        let _ = writeln!(shadow, "{}:*:19000:0:99999:7:::", line.split(':').next().unwrap_or_default());
     }
     if !of_system.lines().any(|line| line.starts_with("sshd:")) {
         passwd += "sshd:x:64:65534::/run/sshd:/usr/sbin/nologin\n";

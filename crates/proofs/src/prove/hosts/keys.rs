@@ -1,5 +1,6 @@
 //! The keys of the lab, made by ssh-keygen: one of each host, and one of the user who may log in to all of them.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ impl Keys {
         for (name, address) in hosts {
             let key = fs::read_to_string(public(&self.of_host(name)?))?;
             let words: Vec<&str> = key.split_whitespace().take(2).collect();
-            known += &format!("{address} {}\n", words.join(" "));
+            let _ = writeln!(known, "{address} {}", words.join(" "));
         }
         self.write_client("ssh_config", hosts, &known)
     }
@@ -57,8 +58,10 @@ impl Keys {
     pub(super) fn client_of_wrong_keys(&self, hosts: &[(String, Ipv4Addr)]) -> Result<PathBuf> {
         let key = fs::read_to_string(public(&self.of_host("nobody")?))?;
         let words: Vec<&str> = key.split_whitespace().take(2).collect();
-        let known: String =
-            hosts.iter().map(|(_, address)| format!("{address} {}\n", words.join(" "))).collect();
+        let mut known = String::new();
+        for (_, address) in hosts {
+            let _ = writeln!(known, "{address} {}", words.join(" "));
+        }
         self.write_client("wrong_config", hosts, &known)
     }
 
@@ -67,9 +70,10 @@ impl Keys {
         fs::write(&known_hosts, known)?;
         let mut text = String::new();
         for (name, address) in hosts {
-            text += &format!("Host {name}\n    HostName {address}\n");
+            let _ = write!(text, "Host {name}\n    HostName {address}\n");
         }
-        text += &format!(
+        let _ = write!(
+            text,
             "Host *\n    User root\n    IdentityFile {}\n    IdentitiesOnly yes\n    UserKnownHostsFile {}\n    \
              GlobalKnownHostsFile /dev/null\n    ConnectTimeout 5\n    LogLevel ERROR\n",
             self.user().display(),

@@ -2,6 +2,7 @@
 //! that is stated, 200 records with full histograms are merged in time, and the controller stays small.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -183,7 +184,8 @@ fn hosts(bench: &Bench, agent: &Path, players: usize) -> String {
     );
     for player in 0..players {
         let (name, ahead) = (name(player), ahead_s(player));
-        text += &format!(
+        let _ = write!(
+            text,
             "\n[[player]]\nname = \"{name}\"\nreach = \"env KQPS_PROOF_HOST={name} unshare --time --monotonic={ahead} \
              --boottime={ahead} --fork --kill-child\"\nkqps = \"{}\"\ndata = \"198.18.1.{}\"\n",
             agent.display(),

@@ -1,6 +1,7 @@
 //! The study that every way to reach a host plays: one player, and two, at a server that leaves its counts. Its rate is
 //! so low that no packet is lost on the way.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +76,8 @@ pub(super) fn write_hosts(
             0 => ("[server]", bench.kqps.subject_cpu),
             _ => ("[[player]]", bench.kqps.player_cpu),
         };
-        text += &format!(
+        let _ = write!(
+            text,
             "{head}\nname = \"{}\"\nreach = \"{}\"\nkqps = \"{kqps}\"\ndata = \"{}\"\ncores = \"{core}\"\n\
              device = \"{}\"\n\n",
             host.name,
