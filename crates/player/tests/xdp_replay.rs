@@ -4,7 +4,6 @@
 mod capture;
 mod past;
 mod stream;
-#[allow(dead_code)] // captures are the queries here
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use capture::{Captured, client, name};
+use kqps_dataset::Format;
 use kqps_observation::Trial;
-use kqps_player::{Close, Control, Io, LoadPlan, Plan, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
+use kqps_player::{Close, Control, Io, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
 use past::{FAR, Networks};
-use support::no_subject;
+use support::{Queries, no_subject};
 
 const PORT: u16 = 5300;
 
@@ -155,6 +155,14 @@ fn slices_and_passes_play_every_query_as_often_as_they_should() {
         assert!(times.len() == 40 && times.values().all(|count| *count == 3), "{times:?}");
         assert_eq!(seen.iter().map(|(_, from)| *from).collect::<BTreeSet<_>>().len(), 8);
     }
+}
+
+#[test]
+fn other_queries_are_not_replayed() {
+    let queries = Queries::of("a.test A\n", Format::Text);
+    let plan = plan(1, Some(SOURCES), udp());
+    assert_eq!(plan.check(), Ok(()));
+    assert_eq!(plan.check_against(&queries.dataset), Err(PlanError::NoCapture));
 }
 
 /// What a study of connections asks for: TCP from a capture of UDP, a connection for each query, from the addresses of

@@ -26,7 +26,7 @@ fn kqps(arguments: &[&str]) -> Command {
 /// busy host.
 fn live(work_ns: [u32; 2], out: &Path, more: &[&str]) -> Command {
     let mut command = kqps(&["--a", &echo(work_ns[0]), "--b", &echo(work_ns[1])]);
-    command.args(["--duration", "20ms", "--records", "200", "--seed", "3", "--out"]).arg(out).args(more);
+    command.args(["--duration", "100ms", "--records", "200", "--seed", "3", "--out"]).arg(out).args(more);
     command
 }
 

@@ -231,9 +231,9 @@ fn hosts_that_cannot_take_part_are_named_and_nothing_is_begun() {
         both.contains("ns1.invalid") && both.contains("p1 cannot be reached"),
         "each has a sentence: {both}"
     );
-    let no_core = player(good) + "cores = \"60000\"\n";
+    let no_core = player(good) + "cores = \"8000\"\n";
     let said = lab.refused(&(server(good) + &no_core), 1);
-    assert!(said.contains("p1: the hosts' file allows core 60000"), "{said}");
+    assert!(said.contains("p1: the hosts' file allows core 8000"), "{said}");
 }
 
 #[test]

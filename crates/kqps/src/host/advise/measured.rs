@@ -167,7 +167,7 @@ mod tests {
         trial
     }
 
-    fn run(trials: &[(u32, Trial)]) -> Run {
+    fn run(trials: Vec<(u32, Trial)>) -> Run {
         let cell = |name: &str, subject: &str| Cell {
             name: name.into(),
             subject: subject.into(),
@@ -175,11 +175,11 @@ mod tests {
         };
         let trials = (1..).zip(trials).map(|(number, (cell, trial))| RunTrial {
             number,
-            cell: *cell,
+            cell,
             block: 0,
             start: 1,
             purpose: Purpose::Search,
-            outcome: Outcome::Measured(Box::new(trial.clone())),
+            outcome: Outcome::Measured(Box::new(trial)),
         });
         let cells = vec![cell("nsd", "nsd"), cell("knot workers=2", "knot"), cell("knot", "knot")];
         Run { cells, trials: trials.collect(), ..Run::default() }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn loaded_trials_count_and_the_subject_is_named_if_there_are_several() {
-        let run = run(&[(0, trial(100_000)), (0, trial(100_000)), (0, trial(10_000)), (2, trial(50_000))]);
+        let run = run(vec![(0, trial(100_000)), (0, trial(100_000)), (0, trial(10_000)), (2, trial(50_000))]);
         let measured = of(&run, &[0]).unwrap();
         assert_eq!((in_us(measured.server_s_per_answer), measured.trials), (30, 2));
         assert!(of(&run, &[1]).is_none());
