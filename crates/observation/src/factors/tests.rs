@@ -112,7 +112,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
     assert_eq!(set.words().len(), factors.words().keys().filter(|name| name.starts_with("player.")).count());
     let given: Vec<(&str, &str)> =
         factors.words().iter().map(|(name, word)| (name.as_str(), word.as_str())).collect();
-    assert_eq!(given, words);
+    assert_eq!(given, WORDS);
 
     let stored = serde_json::to_string(&factors).unwrap();
     assert!(stored.contains(r#""player.timeout_s":"0.250""#), "{stored}");
