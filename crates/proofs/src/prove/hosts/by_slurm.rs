@@ -33,7 +33,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         .hosts
         .iter()
         .flat_map(super::host::LabHost::processes)
-        .filter(|process| process.words.ends_with(" agent"))
+        .filter(super::host::Process::is_agent)
         .collect();
     let took = left::ended(&agents, left::AFTER_END)?;
     eprintln!("no agent is left {:.1} s after the run", took.as_secs_f64());
