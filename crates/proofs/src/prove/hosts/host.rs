@@ -188,6 +188,14 @@ impl LabHost {
         self.processes().into_iter().filter(|process| !is_ours(process)).collect()
     }
 
+    /// Writes one of the sysctls among [`Self::settings`], as somebody else would.
+    pub(super) fn write(&self, name: &str, value: &[u8]) -> Result<()> {
+        let sysctl = name.strip_prefix("sysctl.").filter(|name| SYSCTLS.contains(name));
+        let sysctl = sysctl.with_context(|| format!("{name} is no sysctl of these proofs"))?;
+        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
+        self.network.within(|| fs::write(&path, value)).with_context(|| format!("cannot write {path}"))
+    }
+
     /// The values of everything that the proofs set here, byte for byte, and the lists of devices and mounts. A network
     /// namespace without a process is held by a mount.
     pub(super) fn settings(&self) -> Result<BTreeMap<String, Vec<u8>>> {
@@ -220,7 +228,7 @@ impl LabHost {
 }
 
 /// The sysctls of a network namespace that the proofs set.
-pub(super) const SYSCTLS: [&str; 4] =
+const SYSCTLS: [&str; 4] =
     ["net.ipv4.udp_rmem_min", "net.ipv4.udp_wmem_min", "net.ipv4.ip_default_ttl", "net.ipv4.tcp_fin_timeout"];
 
 impl Drop for LabHost {

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_and_sessions_of_old_and_new_versions_are_told_apart() {
+    fn listeners_and_sessions_of_old_and_new_versions_are_known() {
         for (words, expected) in [
             ("/usr/sbin/sshd -D -e -f /tmp/a/sshd_config", Some(Sshd::Listener)),
             ("sshd: /usr/sbin/sshd -D -e -f /a/sshd_config [listener] 0 of 100-100 startups", Some(Sshd::Listener)),
