@@ -97,7 +97,7 @@ impl Fault {
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// How long the controller is cut off: longer than an agent waits, and shorter than a controller tries again.
-const OUTAGE: Duration = Duration::from_secs(15);
+pub(super) const OUTAGE: Duration = Duration::from_secs(15);
 
 /// By how much the clock is set.
 const JUMP: Duration = Duration::from_secs(3);
@@ -195,14 +195,6 @@ pub(super) fn unplug(lab: &Lab, host: &LabHost) -> Result<Remains> {
     lab.data.set(&host.data_port, false)?;
     std::thread::sleep(MOMENT);
     lab.data.set(&host.data_port, true)?;
-    Ok(Remains::default())
-}
-
-/// Takes the controller's link down for a quarter of a minute.
-pub(super) fn isolate(lab: &Lab) -> Result<Remains> {
-    lab.control.set(&lab.controller_port, false)?;
-    std::thread::sleep(OUTAGE);
-    lab.control.set(&lab.controller_port, true)?;
     Ok(Remains::default())
 }
 
