@@ -299,10 +299,13 @@ impl<'a> Course<'a> {
     /// another trial.
     fn suffer(&mut self, fault: Fault) -> Result<()> {
         self.measure_one()?;
-        let (failed, left_out) = (self.failures().len(), self.left_out());
         let within_s = self.bench.choose(FAULT_WITHIN_S.0, FAULT_WITHIN_S.1);
         std::thread::sleep(Duration::from_secs_f64(self.random.f64() * within_s));
+        self.look()?;
+        let (failed, left_out) = (self.failures().len(), self.left_out());
         self.make(fault)?;
+        // What was measured meanwhile does not show that the run goes on.
+        self.look()?;
         self.measure_one()?;
         if !fault.may_fail_a_trial() {
             let more = &self.failures()[failed..];
