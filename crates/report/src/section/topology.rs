@@ -67,8 +67,8 @@ fn placements(run: &Run) -> Placements {
 /// The most placements that are listed.
 const LISTED: usize = 24;
 
-/// The placements, the most frequent first; empty if all cells have the same one. The player's cores are named if it ran
-/// on this host.
+/// The placements, the most frequent first; empty if all cells have the same one. The player's cores are named if it
+/// ran on this host.
 fn listed(placements: &Placements, has_player: bool) -> Vec<(String, String)> {
     if placements.len() < 2 {
         return Vec::new();

@@ -22,14 +22,15 @@ use crate::child::Running;
 /// The room of a host.
 const DISK: &str = "16m";
 
-/// The longest time from a new trial to the fault in the small and in the whole form, seconds. The latter is longer than
-/// the time to the next start, so that faults fall on every phase.
+/// The longest time from a new trial to the fault in the small and in the whole form, seconds. The latter is longer
+/// than the time to the next start, so that faults fall on every phase.
 const FAULT_WITHIN_S: (f64, f64) = (1.0, 3.0);
 
 /// This many trials must be committed while a disk is full, unless the run ends.
 const TRIALS_ON_FULL_DISK: usize = 3;
 
-/// How long a run may take to commit another trial after a fault: a host may be reached again twice, 20 s each.
+/// How long a run may take to measure another trial after a fault: it waits until an old agent must have ended, and
+/// reaches a lost host again for about a minute. If it ends then, it is resumed.
 const GO_ON_WITHIN: Duration = Duration::from_mins(3);
 
 /// How long a run may take to end when it is asked to, and to refuse hosts.

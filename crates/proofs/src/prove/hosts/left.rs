@@ -1,5 +1,5 @@
-//! What must be gone when the link to a host is, or the controller: every process of kqps, every folder of an agent, every
-//! device and mount, and every setting's new value.
+//! What must be gone when the link to a host is, or the controller: every process of kqps, every folder of an agent,
+//! every device and mount, and every setting's new value.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The ledger over several hosts: losses that are planted between the hosts, and counted by what drops them, are found at
-//! their place. A loss at the server's own interface is not planted, since the end of a veth pair drops nothing that
+//! The ledger over several hosts: losses that are planted between the hosts, and counted by what drops them, are found
+//! at their place. A loss at the server's own interface is not planted, since the end of a veth pair drops nothing that
 //! arrives.
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The study by the words of `kubectl exec -i POD --`, with hosts of the lab in place of pods: a stand-in for kubectl
-//! enters them. As with kubectl, what was started there outlives the program that entered, until its input ends or nothing
-//! comes any more; so one is killed while a run goes on. No Kubernetes runs here.
+//! enters them. As with kubectl, what was started there outlives the program that entered, until its input ends or
+//! nothing comes any more; so one is killed while a run goes on. No Kubernetes runs here.
 
 use std::fmt::Write as _;
 use std::fs;

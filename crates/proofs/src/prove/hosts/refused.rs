@@ -1,5 +1,5 @@
-//! Hosts that cannot be used, and settings that they cannot have: each is one clear sentence with the host's name and the
-//! cause, in bounded time, and no host is left half-prepared.
+//! Hosts that cannot be used, and settings that they cannot have: each is one clear sentence with the host's name and
+//! the cause, in bounded time, and no host is left half-prepared.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The processes of OpenSSH's server, by their titles. Before OpenSSH 9.8 a connection is another process of `sshd`, and from
-//! then on one of `sshd-session`.
+//! The processes of OpenSSH's server, by their titles. Before OpenSSH 9.8 a connection is another process of `sshd`, and
+//! from then on one of `sshd-session`.
 
 /// What a process of the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -117,8 +117,8 @@ pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
     Ok(run)
 }
 
-/// Runs a command to its end. Returns its status and its standard error. One that hangs is killed, and so is every one if
-/// this program dies.
+/// Runs a command to its end. Returns its status and its standard error. One that hangs is killed, and so is every one
+/// if this program dies.
 pub(super) fn ended(command: &mut Command) -> Result<(ExitStatus, String)> {
     let words = shell::words(command);
     let mut said = tempfile::tempfile()?;
