@@ -62,7 +62,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(capability, format!("hosts of namespaces: {reason}"));
         return Ok(());
     }
-    let leaves_out = |name: &str| bench.size == Size::Small && bench.only.is_none() && INSTALLING.contains(&name);
+    let leaves_out =
+        |name: &str| bench.size == Size::Small && bench.only.is_none() && INSTALLING.contains(&name);
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();

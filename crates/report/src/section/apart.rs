@@ -53,7 +53,9 @@ impl Apart {
             Self::Unknown => "on a host of this list",
             Self::Each => "on a host of its own",
             Self::FromSubjects => "on a host of this list, some of which are one machine",
-            Self::Not => "on a host of this list, not all of which are known to be other machines than the server",
+            Self::Not => {
+                "on a host of this list, not all of which are known to be other machines than the server"
+            }
         }
     }
 }
@@ -74,10 +76,8 @@ mod tests {
 
     /// A run with one trial of two players. The boots are those of their hosts and of the subject's.
     fn run(boots: [Option<&str>; 3]) -> Run {
-        let [first, others @ ..] = boots.map(|boot| HostFacts {
-            boot_id: boot.map(str::to_owned),
-            ..HostFacts::default()
-        });
+        let [first, others @ ..] =
+            boots.map(|boot| HostFacts { boot_id: boot.map(str::to_owned), ..HostFacts::default() });
         let trial = Trial {
             parts: vec![PlayerPart::default(); 2],
             hosts: NonEmpty { first, others: others.into() },

@@ -41,11 +41,8 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     } else {
         "Subjects".to_owned()
     };
-    let described = format!(
-        "{} logical CPUs. {who} on {}.{varied}",
-        host.cores.len(),
-        format::cpus(&pinned.subject)
-    );
+    let described =
+        format!("{} logical CPUs. {who} on {}.{varied}", host.cores.len(), format::cpus(&pinned.subject));
     let (drawing, widest) = boxes("topology", "Cores of the host, and their use", &described, &nodes)?;
     let placements = listed(&placements, is_one_host);
     Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements })
@@ -82,11 +79,8 @@ fn listed(placements: &Placements, has_player: bool) -> Vec<(String, String)> {
         .take(LISTED)
         .map(|((player, subject), cells)| {
             let subject = format!("subject on {}", format::cpus(subject));
-            let cores = if has_player {
-                format!("player on {}, {subject}", format::cpus(player))
-            } else {
-                subject
-            };
+            let cores =
+                if has_player { format!("player on {}, {subject}", format::cpus(player)) } else { subject };
             (in_cells(**cells), cores)
         })
         .collect();

@@ -42,8 +42,8 @@ const STUDY: &str = r#"
 name = "faults"
 title = "Faults"
 question = "Is a run over several hosts whole, whatever happens to it?"
-repetitions = 2000
-load = { rates_qps = [1000], seconds = 0.3 }
+repetitions = 1000
+load = { rates_qps = [800, 900, 1000, 1100], seconds = 0.3 }
 fixed = { "player.timeout_s" = 0.1, "host.sysctl.net.ipv4.udp_rmem_min" = "8192" }
 
 [[experiment]]
@@ -400,7 +400,11 @@ impl<'a> Course<'a> {
             if self.has_ended() {
                 let code = self.ended()?;
                 let said = self.said();
-                ensure!(matches!(code, Some(0 | 3)) || said.contains(&host.name), "{} is not named", host.name);
+                ensure!(
+                    matches!(code, Some(0 | 3)) || said.contains(&host.name),
+                    "{} is not named",
+                    host.name
+                );
                 break;
             }
             self.look()?;

@@ -172,8 +172,12 @@ mod tests {
     use super::*;
 
     fn run_with(places: &[(Place, u64)], unexplained: i64) -> Run {
-        let placed =
-            |(place, count): &(Place, u64)| Placed { place: *place, count: *count, by: FoundBy::Drops, shared: false };
+        let placed = |(place, count): &(Place, u64)| Placed {
+            place: *place,
+            count: *count,
+            by: FoundBy::Drops,
+            shared: false,
+        };
         let ledger = Ledger { places: places.iter().map(placed).collect(), unexplained, ..Ledger::default() };
         let outcome = Outcome::Measured(Box::new(Trial { ledger, ..Trial::default() }));
         let one = RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Rate, outcome };

@@ -126,7 +126,8 @@ fn is_not_set(bench: &Bench, lab: &Lab, case: &Unset) -> Result<()> {
     let of_subject = |one: &&RunTrial| run.cells[one.cell as usize].role == Role::Subject;
     let trials = || run.trials.iter().filter(of_subject);
     ensure!(trials().all(|one| one.measured().is_none()), "a trial was measured without the setting");
-    let why = trials().find_map(RunTrial::failure).or_else(|| run.skipped.values().next().map(String::as_str));
+    let why =
+        trials().find_map(RunTrial::failure).or_else(|| run.skipped.values().next().map(String::as_str));
     let why = why.with_context(|| format!("nothing says why: {said}"))?;
     ensure!(!why.contains('\n'), "the reason is not one sentence: {why}");
     for word in case.says {

@@ -39,7 +39,10 @@ mod tests {
     fn listeners_and_sessions_of_old_and_new_versions_are_known() {
         for (words, expected) in [
             ("/usr/sbin/sshd -D -e -f /tmp/a/sshd_config", Some(Sshd::Listener)),
-            ("sshd: /usr/sbin/sshd -D -e -f /a/sshd_config [listener] 0 of 100-100 startups", Some(Sshd::Listener)),
+            (
+                "sshd: /usr/sbin/sshd -D -e -f /a/sshd_config [listener] 0 of 100-100 startups",
+                Some(Sshd::Listener),
+            ),
             ("/usr/sbin/sshd -D -e -f /tmp/a/sshd_config -R", Some(Sshd::Other)),
             ("sshd: [accepted]", Some(Sshd::Other)),
             ("sshd: root [priv]", Some(Sshd::Session)),

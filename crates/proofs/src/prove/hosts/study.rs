@@ -1,5 +1,6 @@
 //! The study that every way to reach a host plays: one player, and two, at a server that leaves its counts. Its rate is
-//! so low that no packet is lost on the way.
+//! so low that no packet is lost on the way. Each query is a packet of its own, since a segmented message would pass the
+//! counters on the way as one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +29,7 @@ title = "One player, and two, each on a host of its own"
 question = "Does the server receive what the players send?"
 repetitions = {repetitions}
 load = { rates_qps = [{rate}], seconds = {seconds} }
-fixed = { "player.timeout_s" = 0.5 }
+fixed = { "player.timeout_s" = 0.5, "player.io" = "mmsg" }
 
 [[experiment]]
 name = "players"

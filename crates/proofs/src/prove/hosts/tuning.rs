@@ -3,13 +3,14 @@
 //! host of the lab, with its own network, its own sysctls and its own journal.
 
 use std::collections::BTreeMap;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kqps_kernel::process::{Signal, signal};
 
 use super::super::Bench;
-use super::host::LabHost;
+use super::host::{LabHost, Process};
 use super::lab::Lab;
 use super::left;
 
@@ -36,6 +37,9 @@ const MORE: u32 = 4;
 
 /// What somebody else sets: a value that is valid for each sysctl here, and neither the old nor the wanted one.
 const MEDDLED: &str = "77";
+
+/// The command for as long as which settings are in force.
+const SLEEP: (&str, &str) = ("sleep", "60");
 
 /// How much longer than `apply` itself a kill may wait, so that some kills come after its end.
 const BEYOND: f64 = 1.1;
@@ -90,7 +94,7 @@ impl<'a> Kills<'a> {
             guard: Duration::ZERO,
         };
         let began = Instant::now();
-        succeeded(&kills.apply(Duration::from_mins(1), &[])?)?;
+        succeeded(&kills.apply(Duration::from_mins(1))?)?;
         kills.whole = began.elapsed();
         let changed = kills.changed()?.len();
         ensure!(changed == CHANGES.len(), "apply changed {changed} of {} settings", CHANGES.len());
@@ -100,13 +104,17 @@ impl<'a> Kills<'a> {
         Ok(kills)
     }
 
-    /// Applies all settings, and kills that after a time.
-    fn apply(&self, after: Duration, more: &[&str]) -> Result<Output> {
+    /// A command that applies all settings, and kills that after a time.
+    fn applying(&self, after: Duration, more: &[&str]) -> Command {
         let mut command = self.host.command("timeout");
         // In the foreground only the program itself is killed, and no guard of its group.
         command.args(["--foreground", "--signal=KILL", &format!("{:.6}", after.as_secs_f64().max(1e-6))]);
         command.arg(&self.bench.kqps.program).args(["host", "apply"]).args(CHANGES).args(more);
-        command.output().context("cannot start timeout")
+        command
+    }
+
+    fn apply(&self, after: Duration) -> Result<Output> {
+        self.applying(after, &[]).output().context("cannot start timeout")
     }
 
     fn undo(&self) -> Result<Output> {
@@ -127,7 +135,7 @@ impl<'a> Kills<'a> {
     /// Kills `apply` somewhere, and undoes by hand.
     fn undone(&mut self, number: u32) -> Result<()> {
         let after = self.whole.mul_f64(self.random.f64() * BEYOND);
-        self.apply(after, &[])?;
+        self.apply(after)?;
         let changed = self.changed()?;
         *self.in_force.entry(changed.len()).or_default() += 1;
         let victim = changed.iter().find(|name| name.starts_with("sysctl.")).cloned();
@@ -161,14 +169,25 @@ impl<'a> Kills<'a> {
         Ok(())
     }
 
-    /// Kills the owner of settings that are in force for as long as a command runs. Its guard undoes.
+    /// Kills the owner of settings that are in force for as long as a command runs. Its guard undoes, whether the
+    /// command lives on or not.
     fn guarded(&mut self) -> Result<()> {
         let after = self.whole.mul_f64(0.5 + self.random.f64() * 2.0);
-        self.apply(after, &["--for", "sleep", "60"])?;
-        *self.in_force.entry(self.changed()?.len()).or_default() += 1;
+        let mut command = self.applying(after, &["--for", SLEEP.0, SLEEP.1]);
+        // The command outlives its parent, and would keep pipes open.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().context("cannot start timeout")?;
+        let changed = self.changed()?.len();
         let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
+        *self.in_force.entry(changed).or_default() += 1;
         self.guard = self.guard.max(took);
         self.guarded += 1;
+        let words = format!("{} {}", SLEEP.0, SLEEP.1);
+        let is_sleeper = |process: &Process| process.words == words;
+        for sleeper in self.host.processes().into_iter().filter(is_sleeper) {
+            // It may have ended by itself.
+            let _ = signal(sleeper.pid, Signal::Kill);
+        }
         Ok(())
     }
 
