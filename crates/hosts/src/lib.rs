@@ -34,4 +34,4 @@ pub use identity::Identity;
 pub use link::{JobError, Link, Ticket};
 pub use message::{AgentHello, ControllerHello, HelloFacts, Role};
 pub use push::push;
-pub use serve::{LEASE, Worker, serve};
+pub use serve::{ENDED_WITHIN, LEASE, Worker, serve};

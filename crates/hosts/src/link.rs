@@ -20,14 +20,16 @@ use crate::identity::Identity;
 use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, HelloFacts, LINE_MOST, ToAgent};
 use crate::outbox::Unsent;
 use crate::remote::{Known, Remote};
+use crate::serve::ENDED_WITHIN;
 use crate::{command, reason};
 use inbox::{Inbox, Raw};
 
 /// The time within which an agent must answer the first line.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 
-/// A host from which nothing came for so long is lost. An agent sends a line each second.
-const SILENCE: Duration = Duration::from_secs(5);
+/// A host from which nothing came for so long is lost. An agent sends a line each second. If the link is down both ways,
+/// the agent has ended by then.
+const SILENCE: Duration = ENDED_WITHIN;
 
 /// The pings of an offset.
 const PINGS: u32 = 64;
