@@ -9,6 +9,7 @@
 //! replies come after that. A player that calls [`TrialWatch::sending_ended`] gets CPU time for the span of sending and
 //! counters for the whole span.
 
+mod ahead;
 mod cores;
 mod host;
 mod player;
@@ -29,6 +30,7 @@ use crate::ledger::SubjectSide;
 use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
+pub use ahead::begin_at;
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};

@@ -15,7 +15,7 @@ use kqps_observation::SCHEMA;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GONE_WITHIN, assert_gone, folders, materials, play, start};
+use super::{GONE_WITHIN, assert_gone, facts, folders, materials, play, start};
 
 /// An agent that a test controls. A thread sends a line each second, as a controller does.
 struct Controlled {
@@ -127,7 +127,7 @@ fn it_says_who_it_is_works_jobs_and_ends_when_it_is_asked() {
     let pong = agent.answer("pong");
     assert_eq!(pong["id"], 5);
     assert!(pong["at_ns"].as_u64().unwrap() <= kqps_kernel::clock::now_ns());
-    let Done::Facts { topology, .. } = agent.done(&Job::Facts) else { panic!() };
+    let Done::Facts { topology, .. } = agent.done(&facts()) else { panic!() };
     assert!(!topology.cores.is_empty());
     agent.ask(&play("192.0.2.1:53", 1.0, 1.0, None));
     let refused = agent.answer("done");
