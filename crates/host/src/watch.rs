@@ -17,6 +17,7 @@ mod subject;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use kqps_observation::host::CpuFacts;
@@ -125,6 +126,11 @@ fn frequencies(cpus: impl Iterator<Item = u32>) -> BTreeMap<u32, f64> {
 /// What identifies a process's network namespace.
 fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("{process}/ns/net")).ok()
+}
+
+/// The number of the calling thread's network namespace.
+fn namespace_number() -> Option<u64> {
+    fs::metadata("/proc/thread-self/ns/net").ok().map(|namespace| namespace.ino())
 }
 
 /// Whether processes other than this one and `known_pids` are in the namespace of a process, as far as processes are

@@ -27,8 +27,8 @@ use inbox::{Inbox, Raw};
 /// The time within which an agent must answer the first line.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 
-/// A host from which nothing came for so long is lost. An agent sends a line each second. If the link is down both ways,
-/// the agent has ended by then.
+/// A host from which nothing came for so long is lost. An agent sends a line each second. If the link is down in both
+/// directions, the agent has ended by then.
 const SILENCE: Duration = ENDED_WITHIN;
 
 /// The pings of an offset.

@@ -1,6 +1,6 @@
 //! The agent's side of the conversation. The main thread does jobs, one after another. One thread reads, one writes,
 //! and one watches that the controller lives. When the controller ends the conversation, is gone, or says nothing for
-//! 3 s, the running job is interrupted, the worker ends all that it started, and the agent ends within 2 s, in any case.
+//! 3 s, the running job is interrupted, and the worker ends all that it started. The agent ends within 2 s, in any case.
 
 mod reader;
 mod session;

@@ -34,8 +34,8 @@ struct Interface {
 
 /// The name of the interface by which packets to this address come into the calling thread's network namespace: the one
 /// that has the address, or the one below its VLAN. `None` if that is not certain: no interface or several have the
-/// address, or it is on one that carries nothing by itself, such as loopback for other addresses than its own, a bridge, a
-/// bond, or a dummy.
+/// address, or the one that has it carries nothing by itself, as a bridge, a bond, a dummy, or loopback with an address
+/// that is not its own.
 pub fn of_address(address: IpAddr) -> io::Result<Option<String>> {
     let netlink = Netlink::open()?;
     let having: Vec<u32> = netlink

@@ -103,7 +103,8 @@ fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
 }
 
 /// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready. If the plan
-/// gives a start, it is also called before, to find out how long it takes, and so that it is over shortly before the start.
+/// gives a start, the watch begins shortly before that. `watch` is then called up to three times, since the first calls
+/// show how long it takes.
 pub fn play<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,

@@ -1,5 +1,5 @@
-//! The first reading of a trial that begins at a given moment. A reading takes a while. It must be over by then, so that it
-//! misses no packet of the load; and not long before, so that the wait does not count as time of the trial.
+//! The first reading of a trial that begins at a given moment. A reading takes a while. It must be over by then, so that
+//! it misses no packet of the load; and not long before, so that the wait does not count as time of the trial.
 
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
@@ -10,9 +10,9 @@ const LOOK_NS: u64 = 10_000_000;
 /// The readings by which the duration of one is found. The first one also fills caches.
 const TRIED: usize = 2;
 
-/// Takes a reading that is over at `ready_ns` on this host's monotonic clock, as exactly as its duration can be foreseen.
-/// Other readings before it, which are dropped, show how long it takes. If the moment is near or over, or an interrupt
-/// comes, the reading begins at once.
+/// Takes a reading that is over at `ready_ns` on this host's monotonic clock, as exactly as its duration is known. Other
+/// readings before it, which are dropped, show how long it takes. If the moment is near or over, or an interrupt comes,
+/// the reading begins at once.
 pub fn begin_at<W>(ready_ns: u64, interrupts: &Interrupts, take: impl Fn() -> W) -> W {
     let took_ns = duration_ns(ready_ns, &take);
     wait_until(ready_ns.saturating_sub(took_ns), interrupts);

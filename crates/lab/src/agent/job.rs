@@ -67,8 +67,8 @@ pub enum Job {
         cpus: Vec<u32>,
         /// The interface that carries the queries, if it is known.
         device: Option<String>,
-        /// When the first reading is over, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` takes it at once. The job
-        /// lasts until then.
+        /// When the first reading is over, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` takes it at once. The
+        /// job lasts until then.
         at_ns: Option<u64>,
     },
     /// Note that the last query was sent: CPU time is counted up to now. Returns [`Done::Sent`].
@@ -84,8 +84,8 @@ pub enum Job {
         /// When to begin, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` begins at once.
         at_ns: Option<u64>,
     },
-    /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`]. The same
-    /// settings again add a holder. Other settings fail while some are held.
+    /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`]. The
+    /// same settings again add a holder. Other settings fail while some are held.
     Set {
         /// The name of each setting → its value, as `kqps host apply` takes them. `receive-core.DEVICE` puts all
         /// receive work of a device on one core.

@@ -37,7 +37,8 @@ pub enum PlaceError {
 }
 
 impl AgentPlace {
-    /// Makes a folder below `cache`, and removes those that dead agents of this machine left there. `kqps` is this program.
+    /// Makes a folder below `cache`, and removes those that dead agents of this machine left there. `kqps` is this
+    /// program.
     pub(super) fn make(cache: &Path, kqps: &Path) -> Result<Self, PlaceError> {
         let home = cache.join(HOME);
         let failed = |act: &'static str, path: &Path| {
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn folders_of_other_machines_stay() {
         let cache = tempfile::tempdir().unwrap();
-        // The lock of a living agent, as another machine sees it through a network's file system that keeps locks apart.
+        // The lock of a living agent, as another machine sees it on a file system that keeps their locks apart.
         let theirs = cache.path().join(HOME).join("0123456789ab-7-living");
         fs::create_dir_all(&theirs).unwrap();
         fs::write(theirs.join(LOCK), "").unwrap();

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-/// Reads until its standard input is closed, which the kernel does when kqps ends. A signal that ends all processes of a
-/// session must not end the guard first.
+/// Reads until its standard input is closed, which the kernel does when kqps ends. A signal that ends all processes of
+/// a session must not end the guard first.
 const SCRIPT: &str = "trap '' TERM INT HUP; read -r _; kill -s KILL -- \"-$0\"";
 
 /// One guard. Dropping it ends the guard.
