@@ -32,11 +32,11 @@ pub struct Sides<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     /// None: each side has counters of its own.
-    None,
+    NoPlayer,
     /// All: both directions move the same counters.
-    All,
+    AllPlayers,
     /// Some: the counters of the subject's side then show both directions of some players, and one of the others.
-    Some,
+    SomePlayers,
 }
 
 /// Places every query of all players that was intended and has no reply at all.
@@ -44,14 +44,14 @@ pub fn across(sides: &Sides<'_>) -> Ledger {
     let Sides { accounts, players, server, .. } = *sides;
     let inside = inside(players, server.map(|(_, host)| host));
     let host = match (inside, server) {
-        (Inside::All, Some((_, server))) => {
+        (Inside::AllPlayers, Some((_, server))) => {
             let views: Vec<&HostFacts> = players.iter().copied().chain([server]).collect();
             HostFacts { network: widest(&views).clone(), ..HostFacts::default() }
         }
         _ => HostFacts { network: together(players), ..HostFacts::default() },
     };
     let subject = server.map(|(subject, host)| {
-        let network = subject.network.as_ref().filter(|_| inside == Inside::None);
+        let network = subject.network.as_ref().filter(|_| inside == Inside::NoPlayer);
         SubjectFacts { network: network.map(|network| carried(network, &[host])), ..subject.clone() }
     });
     let is_seen = subject.as_ref().is_some_and(|subject| subject.network.is_some());
@@ -66,9 +66,9 @@ pub fn across(sides: &Sides<'_>) -> Ledger {
         host: &host,
         subject: subject.as_ref(),
         side: match inside {
-            Inside::All => SubjectSide::Here,
-            Inside::None if is_seen => SubjectSide::There,
-            Inside::None | Inside::Some => SubjectSide::Unseen,
+            Inside::AllPlayers => SubjectSide::Here,
+            Inside::NoPlayer if is_seen => SubjectSide::There,
+            Inside::NoPlayer | Inside::SomePlayers => SubjectSide::Unseen,
         },
         past_kernel: sides.past_kernel,
     };
@@ -76,11 +76,11 @@ pub fn across(sides: &Sides<'_>) -> Ledger {
 }
 
 fn inside(players: &[&HostFacts], server: Option<&HostFacts>) -> Inside {
-    let Some(server) = server else { return Inside::None };
+    let Some(server) = server else { return Inside::NoPlayer };
     match players.iter().filter(|player| player.shares_namespace(server)).count() {
-        0 => Inside::None,
-        all if all == players.len() => Inside::All,
-        _ => Inside::Some,
+        0 => Inside::NoPlayer,
+        all if all == players.len() => Inside::AllPlayers,
+        _ => Inside::SomePlayers,
     }
 }
 
