@@ -103,7 +103,8 @@ impl Link {
         facts: &HelloFacts,
     ) -> Result<Self, HostsError> {
         let until = Instant::now() + within;
-        let remote = Remote::start(command::agent(host), Inbox::default(), Some(ALIVE))
+        let remote = command::agent(host)
+            .and_then(|command| Remote::start(command, Inbox::default(), Some(ALIVE)))
             .map_err(|error| reason::not_started(host, error))?;
         let hello = ControllerHello::of(ours, facts);
         // If it has ended, its last words say why.
