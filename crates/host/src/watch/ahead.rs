@@ -53,8 +53,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// When each of the readings began that were taken for a moment so far ahead, nanoseconds after the first one, and
-    /// the moment.
+    /// When each of the readings began that were taken for a moment so far ahead, and the moment itself, nanoseconds on
+    /// the monotonic clock.
     fn begun(ahead_ns: u64, each: Duration) -> (Vec<u64>, u64) {
         let begun = RefCell::new(Vec::new());
         let ready_ns = clock::now_ns() + ahead_ns;
