@@ -34,5 +34,5 @@ pub use host::{Host, Hosts};
 pub use identity::Identity;
 pub use link::{JobError, Link, Ticket};
 pub use message::{AgentHello, ControllerHello, HelloFacts, Role};
-pub use push::push;
-pub use serve::{LEASE, Worker, serve};
+pub use push::{find_pushed, push};
+pub use serve::{ENDED_WITHIN, LEASE, Worker, serve};

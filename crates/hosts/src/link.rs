@@ -20,14 +20,16 @@ use crate::identity::Identity;
 use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, HelloFacts, LINE_MOST, ToAgent};
 use crate::outbox::Unsent;
 use crate::remote::{Known, Remote};
+use crate::serve::ENDED_WITHIN;
 use crate::{command, reason};
 use inbox::{Inbox, Raw};
 
 /// The time within which an agent must answer the first line.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 
-/// A host from which nothing came for so long is lost. An agent sends a line each second.
-const SILENCE: Duration = Duration::from_secs(5);
+/// A host from which nothing came for so long is lost. An agent sends a line each second. If the link is down in both
+/// directions, the agent has ended by then.
+const SILENCE: Duration = ENDED_WITHIN;
 
 /// The pings of an offset.
 const PINGS: u32 = 64;
@@ -101,7 +103,8 @@ impl Link {
         facts: &HelloFacts,
     ) -> Result<Self, HostsError> {
         let until = Instant::now() + within;
-        let remote = Remote::start(command::agent(host), Inbox::default(), Some(ALIVE))
+        let remote = command::agent(host)
+            .and_then(|command| Remote::start(command, Inbox::default(), Some(ALIVE)))
             .map_err(|error| reason::not_started(host, error))?;
         let hello = ControllerHello::of(ours, facts);
         // If it has ended, its last words say why.

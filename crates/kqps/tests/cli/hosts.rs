@@ -204,6 +204,21 @@ fn a_dry_run_asks_the_hosts_and_writes_nothing() {
     assert!(words.contains(&left_out) && words.contains("players: hosts.players=1: 1 rate"), "{words}");
 }
 
+#[test]
+fn a_dry_run_brings_no_program_to_the_hosts() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let output = lab.study(&["--hosts", &hosts, "--dry-run", "--push"]).output().unwrap();
+    let said = text_of(&output);
+    // A build with libraries is refused, and a static one is only looked for.
+    let is_refused = said.contains("is not a static program");
+    assert!(is_refused || said.contains("a dry run brings no program to p2"), "{said}");
+    let cache = lab.folder.path().join("cache/kqps");
+    let names = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let brought: Vec<_> = names.filter(|name| name.len() == 64).collect();
+    assert!(brought.is_empty() && !lab.out().exists(), "{brought:?}");
+}
+
 /// A server at an address of loopback that is reached by these words of TOML.
 fn server(reach: &str) -> String {
     let kqps = env!("CARGO_BIN_EXE_kqps");

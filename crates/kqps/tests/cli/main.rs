@@ -28,3 +28,4 @@ mod running;
 mod serve;
 mod study;
 mod subjects;
+mod tied;

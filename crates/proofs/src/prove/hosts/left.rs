@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use kqps_hosts::ENDED_WITHIN;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
@@ -14,8 +15,8 @@ use super::lab::Lab;
 /// An agent learns of a closed connection at once, and has this long to end all.
 pub(super) const AFTER_END: Duration = Duration::from_secs(5);
 
-/// Of a link that is silent, or that stays open, it learns 3 s after the last line, and it ends 3 s later in any case.
-pub(super) const AFTER_SILENCE: Duration = Duration::from_secs(6);
+/// Of a silent link it learns by its lease. It then ends in any case, and its guards may take another second.
+pub(super) const AFTER_SILENCE: Duration = ENDED_WITHIN.saturating_add(Duration::from_secs(1));
 
 const LOOK: Duration = Duration::from_millis(20);
 

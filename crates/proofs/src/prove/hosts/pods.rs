@@ -5,15 +5,22 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::process::tie;
 
 use super::super::Bench;
 use super::lab::Lab;
 use super::{check, counted, faults, left, study};
 
 const DISK: &str = "64m";
+
+/// The time within which an agent must be there.
+const UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
@@ -33,9 +40,37 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     counted::compare(&lab, &run)?;
     checked.print("by a stand-in for kubectl");
     left::nowhere(&lab, &before, left::AFTER_END)?;
+    outlived(&lab, &before, &kubectl, &kqps)?;
+    if bench.size == Size::Small {
+        return Ok(());
+    }
     faults::kill_way(bench, &lab, left::AFTER_SILENCE, |host| {
         format!("{} exec -i {} --", kubectl.display(), host.name)
     })
+}
+
+/// Kills the stand-in behind which an agent runs. The agent outlives it, and ends with its input, which the controller
+/// then closes.
+fn outlived(lab: &Lab, before: &left::Settings, kubectl: &Path, kqps: &str) -> Result<()> {
+    let (host, before) = lab.hosts.iter().zip(before).next_back().context("the lab has no host")?;
+    let mut command = Command::new(kubectl);
+    command.args(["exec", "-i", &host.name, "--", kqps, "agent"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut entered = tie(&mut command).spawn().context("cannot start the stand-in for kubectl")?;
+    let input = entered.stdin.take();
+    let begun = Instant::now();
+    let agent = loop {
+        if let Some(agent) = host.strangers().into_iter().find(|process| process.words.ends_with(" agent")) {
+            break agent;
+        }
+        ensure!(begun.elapsed() < UP_WITHIN, "no agent runs on {}", host.name);
+        sleep(Duration::from_millis(5));
+    };
+    entered.kill()?;
+    entered.wait()?;
+    ensure!(agent.lives(), "the agent ended with the stand-in, so what follows shows nothing");
+    drop(input);
+    left::on_host(host, before, left::AFTER_END).map(drop)
 }
 
 /// A program that reads `exec -i POD -- COMMAND…` and runs the command on the host of that name.
