@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::tie;
 
-use super::super::Bench;
+use super::super::{Bench, Size};
 use super::lab::Lab;
 use super::{check, counted, faults, left, study};
 
