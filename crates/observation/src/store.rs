@@ -19,6 +19,7 @@ pub use error::StoreError;
 use crate::Cell;
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
+use crate::run_host::RunHost;
 use claim::Lock;
 use record::{read_records, write_record};
 use table::Table;
@@ -158,6 +159,15 @@ impl Store {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.blocks = blocks;
+            })
+        })
+    }
+
+    /// Replaces the facts of the hosts that the run is played over.
+    pub fn set_hosts(&self, hosts: &[RunHost]) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.hosts = hosts.to_vec();
             })
         })
     }
