@@ -327,6 +327,23 @@ mod tests {
     }
 
     #[test]
+    fn what_hosts_reported_is_in_the_run_and_nothing_else_changes() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let run = Run { study: "study".into(), cells: vec![Cell::default()], ..Run::default() };
+        let store = Store::create(&folder.path().join("run.sqlite"), &run).unwrap();
+        let mut host = RunHost {
+            name: "ns1".into(),
+            role: crate::run_host::HostRole::Server,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: crate::Fingerprint::default(),
+            kqps: crate::fingerprint::BinaryFacts::default(),
+        };
+        host.fingerprint.binaries.insert("nsd".into(), crate::fingerprint::BinaryFacts::default());
+        store.set_hosts(std::slice::from_ref(&host)).unwrap();
+        assert_eq!(store.run().unwrap(), Run { hosts: vec![host], schema: SCHEMA, ..run });
+    }
+
+    #[test]
     fn a_commit_that_does_not_fit_changes_nothing() {
         let folder = tempfile::TempDir::new().unwrap();
         let run = Run { cells: vec![Cell::default()], ..Run::default() };
