@@ -215,8 +215,8 @@ impl Session {
         self.unreachable.borrow().clone()
     }
 
-    /// Ends the run in order, since a host could not be reached again for this reason. Nothing is stored of the trial or
-    /// start that needed the host, so the run can go on from there.
+    /// Ends the run in order, since a host could not be reached again for this reason. Nothing is stored of the trial
+    /// or start that needed the host, so the run can go on from there.
     fn give_up(&self, why: &str) -> NoTrial {
         let keep_on_s = self.again.keep_on.as_secs();
         let reason = format!("a host was lost and could not be reached again for {keep_on_s} s: {why}");

@@ -104,7 +104,8 @@ fn why_no_window(factors: &Factors, players: usize) -> Option<String> {
     let least = players as u64 * threads;
     (u64::from(window) < least).then(|| {
         let (players, threads) = (counted(players as u64, "player"), counted(threads, "thread"));
-        format!("{players} with {threads} each need {} = {least} or more, and it is {window}", name::PLAYER_WINDOW)
+        let name = name::PLAYER_WINDOW;
+        format!("{players} with {threads} each need {name} = {least} or more, and it is {window}")
     })
 }
 

@@ -159,8 +159,8 @@ impl Member {
         self.link.as_ref().map_or_else(|| Some("its link was closed".into()), Link::is_lost)
     }
 
-    /// Reaches the host again if it was lost. The old agent has ended before the new one begins: it may still have played,
-    /// or held settings. A host that does not come back is tried for a while.
+    /// Reaches the host again if it was lost. The old agent has ended before the new one begins: it may still have
+    /// played, or held settings. A host that does not come back is tried for a while.
     pub(super) fn reach(&mut self, interrupts: &Interrupts) -> Result<(), Fault> {
         if self.lost().is_none() {
             return Ok(());

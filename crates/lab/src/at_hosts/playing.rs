@@ -53,8 +53,8 @@ pub(super) enum Gone {
 }
 
 impl Together<'_> {
-    /// Plays `requests` on the players in their order, for as many seconds. Every job is waited for, whatever came of the
-    /// others, so that the agents are free for the next trial.
+    /// Plays `requests` on the players in their order, for as many seconds. Every job is waited for, whatever came of
+    /// the others, so that the agents are free for the next trial.
     pub(super) fn play(
         &self,
         server: &mut Member,

@@ -91,7 +91,8 @@ mod tests {
         reports.add("echo", Some("2".into()), BTreeMap::new());
         let expected = Completed { cells: vec![0, 3], has_hosts: true };
         assert_eq!(reports.complete(&mut cells, &mut hosts), expected);
-        assert_eq!(cells.each_ref().map(|cell| cell.version.as_deref()), [Some("4.8"), Some("1"), None, Some("4.8")]);
+        let versions = cells.each_ref().map(|cell| cell.version.as_deref());
+        assert_eq!(versions, [Some("4.8"), Some("1"), None, Some("4.8")]);
         assert_eq!(hosts[0].fingerprint.binaries["nsd"], program("ab"));
         assert!(hosts[1].fingerprint.binaries.is_empty(), "a player runs no subject");
         assert_eq!(reports.complete(&mut cells, &mut hosts), Completed::default(), "nothing is new");

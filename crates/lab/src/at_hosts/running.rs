@@ -157,8 +157,8 @@ impl<'a> Running<'a> {
         Ok(trial)
     }
 
-    /// Reaches all players and brings them the queries. Then it measures the clocks of all hosts, as late as it can. The
-    /// subject is gone if its host was lost since the start, even if that was reached again for another subject.
+    /// Reaches all players and brings them the queries. Then it measures the clocks of all hosts, as late as it can.
+    /// The subject is gone if its host was lost since the start, even if that was reached again for another subject.
     fn get_ready(&self, server: &mut Member, players: &mut [Member]) -> Result<(), Trouble> {
         let server_name = server.host().name.clone();
         let of_server = |fault: Fault| of_server(&server_name, fault);

@@ -17,8 +17,11 @@ use crate::trial_request::{RequestedPace, TrialRequest};
 /// The rate of all players together.
 const RATE_QPS: f64 = 2_000.0;
 
-const REQUEST: TrialRequest =
-    TrialRequest { pace: RequestedPace::Open { rate_qps: RATE_QPS }, duration_s: 0.5, purpose: Purpose::Search };
+const REQUEST: TrialRequest = TrialRequest {
+    pace: RequestedPace::Open { rate_qps: RATE_QPS },
+    duration_s: 0.5,
+    purpose: Purpose::Search,
+};
 
 /// A trial that lasts longer than any of these tests.
 const LONG: TrialRequest = TrialRequest { duration_s: 300.0, ..REQUEST };
@@ -91,7 +94,8 @@ impl Lab {
     /// The times of the events that begin with this word, and the rest of each.
     fn noted(&self, host: &str, word: &str) -> Vec<(u64, String)> {
         let events = self.events(host).into_iter();
-        events.filter_map(|(at_ns, event)| Some((at_ns, event.strip_prefix(word)?.trim().to_owned()))).collect()
+        let rest = |(at_ns, event): (u64, String)| Some((at_ns, event.strip_prefix(word)?.trim().to_owned()));
+        events.filter_map(rest).collect()
     }
 
     /// The rates of the trials that a player began.
@@ -107,6 +111,11 @@ fn soon() -> Again {
     Again { lease_most: short, end: long, keep_on: long, pause: short }
 }
 
+/// Whether these are as many rates of one of two players.
+fn are_halves(rates: &[f64], count: usize) -> bool {
+    rates.len() == count && rates.iter().all(|rate| (rate - RATE_QPS / 2.0).abs() < 1e-9)
+}
+
 #[test]
 fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     let lab = Lab::new();
@@ -116,12 +125,12 @@ fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     lab.dies("p2", 1);
     let trial = running.play(&REQUEST).unwrap();
     assert_eq!(trial.accounts.check(), Ok(()));
-    assert_eq!(trial.accounts.sent, (RATE_QPS * trial.load.duration_s).round() as u64);
+    let each = (RATE_QPS / 2.0 * trial.load.duration_s).round() as u64;
+    assert_eq!(trial.accounts.sent, 2 * each);
     let parts: Vec<&str> = trial.parts.iter().map(|part| part.host.as_str()).collect();
     assert_eq!(parts, ["p1", "p2"]);
     for player in ["p1", "p2"] {
-        let rates = lab.rates(player);
-        assert!(rates.len() == 2 && rates.iter().all(|rate| (rate - RATE_QPS / 2.0).abs() < 1e-9), "{rates:?}");
+        assert!(are_halves(&lab.rates(player), 2), "{player}: {:?}", lab.rates(player));
     }
     let agents = |host| lab.noted(host, "agent");
     assert_eq!((agents("ns1").len(), agents("p1").len(), agents("p2").len()), (1, 1, 2));
@@ -153,8 +162,7 @@ fn a_player_that_always_dies_is_named_and_the_others_are_stopped_and_kept() {
     assert!(reason.starts_with("the player on p2 was lost: its connection ended"), "{reason}");
     assert!(reason.ends_with("; that made 3 trials in succession void"), "{reason}");
     assert!(began.elapsed() < Duration::from_secs(200), "no player played to its end");
-    let rates = lab.rates("p1");
-    assert!(rates.len() == 3 && rates.iter().all(|rate| (rate - RATE_QPS / 2.0).abs() < 1e-9), "{rates:?}");
+    assert!(are_halves(&lab.rates("p1"), 3), "{:?}", lab.rates("p1"));
     assert_eq!((lab.noted("p1", "stopped").len(), lab.noted("p1", "agent").len()), (3, 1));
 }
 
@@ -190,7 +198,7 @@ fn hosts_that_stay_away_end_the_run_and_fail_nothing() {
         lab.dies(host, 1);
         lab.is(&format!("{host}.away"));
         let mut ended = running.play(&LONG).err();
-        if let Some(NoTrial::Lost { .. }) = ended {
+        if matches!(ended, Some(NoTrial::Lost { .. })) {
             drop(running);
             ended = session.start(lab.start(2)).err();
         }

@@ -133,12 +133,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// Starts the subject of a cell, and warms it up, if there is time and memory for it.
-    fn join(
-        &mut self,
-        run: &mut Run,
-        group: &mut Group<'a>,
-        cell: usize,
-    ) -> Result<Conducted, StoreError> {
+    fn join(&mut self, run: &mut Run, group: &mut Group<'a>, cell: usize) -> Result<Conducted, StoreError> {
         let block = group.block;
         if let Some(why) = self.why_not(run, cell, block) {
             self.drop(run, &format!("block {}: {}", block + 1, run.cells[cell].name), why)?;
@@ -151,8 +146,8 @@ impl<'a> Conductor<'a> {
         self.begin(run, group, cell, 0)
     }
 
-    /// Starts the subject of a cell, and warms it up. If its host is lost meanwhile, the subject is started again. `lost`
-    /// is how often in succession that was so before.
+    /// Starts the subject of a cell, and warms it up. If its host is lost meanwhile, the subject is started again.
+    /// `lost` is how often in succession that was so before.
     fn begin(
         &mut self,
         run: &mut Run,
