@@ -364,12 +364,13 @@ mod tests {
             arch: std::env::consts::ARCH.into(),
         };
         let facts = HelloFacts { targets: Vec::new(), role: Role::Player, name: "ns1".into() };
-        let open = |interrupts: &Interrupts| {
-            Link::open_within(Duration::from_secs(1), interrupts, &host, &ours, &facts).unwrap_err().to_string()
+        let interrupts = Interrupts::default();
+        let open = || {
+            let within = Duration::from_secs(1);
+            Link::open_within(within, &interrupts, &host, &ours, &facts).unwrap_err().to_string()
         };
-        let undisturbed = Interrupts::default();
-        assert_eq!(open(&undisturbed), "ns1 did not answer within 1 s: waking up");
-        undisturbed.ask();
-        assert!(open(&undisturbed).contains("the user ended the run"), "it is waited for no longer");
+        assert_eq!(open(), "ns1 did not answer within 1 s: waking up");
+        interrupts.ask();
+        assert!(open().contains("the user ended the run"), "it is waited for no longer");
     }
 }

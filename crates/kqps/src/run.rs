@@ -213,9 +213,6 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
-    if args.push {
-        request.hosts = request.hosts.map(hosts::pushed).transpose()?;
-    }
     // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
     // hosts.
     let installing = Instant::now();
@@ -270,7 +267,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
     if args.push && args.hosts.is_none() {
         return Err(bad_input("--push: there are no hosts to bring kqps to; name them with --hosts FILE"));
     }
-    let hosts = args.hosts.as_deref().map(hosts::read).transpose()?;
+    let hosts = args.hosts.as_deref().map(|file| hosts::read(file, args.push)).transpose()?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(RunRequest {
         folder: PathBuf::new(),

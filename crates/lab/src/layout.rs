@@ -191,8 +191,8 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
 }
 
 /// Why several players do not play a capture.
-const SHARED_REPLAY: &str = "several players cannot share a replay, since each would play all clients of the capture: \
-                             name one player";
+const SHARED_REPLAY: &str = "several players cannot share a replay: each would play all clients of the capture; name \
+                             one player";
 
 /// Leaves out cells whose queries are a capture that several players would play.
 fn leave_out_shared(hosts: &PlayerHosts, layout: &mut study::Layout) {
@@ -382,6 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("queries.txt");
         std::fs::write(&text, "a.example. A\n").unwrap();
-        assert!(!is_capture(Some(&text)) && !is_capture(None) && !is_capture(Some(&folder.path().join("none"))));
+        let none = folder.path().join("none");
+        assert!(!is_capture(Some(&text)) && !is_capture(None) && !is_capture(Some(&none)));
     }
 }

@@ -9,9 +9,10 @@ use kqps_lab::at_hosts::kept;
 
 use crate::exit::bad_input;
 
-/// The hosts of a file.
-pub(super) fn read(path: &Path) -> anyhow::Result<Hosts> {
-    Hosts::read(path).map_err(bad_input)
+/// The hosts of a file. If `is_pushed`, each gets this program first, and uses it.
+pub(super) fn read(path: &Path, is_pushed: bool) -> anyhow::Result<Hosts> {
+    let hosts = Hosts::read(path).map_err(bad_input)?;
+    if is_pushed { pushed(hosts) } else { Ok(hosts) }
 }
 
 /// Brings this program to the hosts of the run in a folder, which then goes on with the program.
@@ -25,8 +26,8 @@ pub(super) fn push_to(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings this program to all hosts side by side. Returns the hosts with it.
-pub(super) fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
+/// Brings this program to all hosts side by side.
+fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
     let program = std::env::current_exe().context("finding the running program")?;
     let to = |host: Host| -> anyhow::Result<Host> {
         let kqps = push(&host, &program)?;
