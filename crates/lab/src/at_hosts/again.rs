@@ -16,8 +16,8 @@ pub(super) struct Again {
 }
 
 impl Default for Again {
-    /// An agent ends its work within a second and everything else within two more. Most hosts that come back are back
-    /// within a minute.
+    /// An agent has ended everything 2 s after its lease, and a busy host may take a second more. Most hosts that come
+    /// back are back within a minute.
     fn default() -> Self {
         Self {
             lease_most: Duration::from_mins(1),
