@@ -310,7 +310,7 @@ fn all_of(players: &[Member], results: Vec<Result<(), Fault>>) -> Result<(), Tro
 }
 
 /// The settings of the subject's host that a cell asks for, by their names. `device` is the one that carries the
-/// queries there, as far as the hosts' file names it.
+/// queries there, if it is known.
 fn settings(cell: &Cell, device: Option<&str>) -> Result<BTreeMap<String, String>, String> {
     let mut settings = cell.factors.host_settings().clone();
     if let Some(core) = cell.factors.word(name::HOST_RECEIVE_CORE) {
