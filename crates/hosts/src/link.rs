@@ -93,11 +93,22 @@ pub enum JobError {
 impl Link {
     /// Starts the agent of a host, and checks that it is the same build of kqps as `ours`. Waits 20 s at most.
     pub fn open(host: &Host, ours: &Identity, facts: &HelloFacts) -> Result<Self, HostsError> {
-        Self::open_within(HELLO_WITHIN, host, ours, facts)
+        Self::open_heeding(&Interrupts::default(), host, ours, facts)
+    }
+
+    /// As [`Link::open`], and waits no longer once the user interrupts, which is an error too.
+    pub fn open_heeding(
+        interrupts: &Interrupts,
+        host: &Host,
+        ours: &Identity,
+        facts: &HelloFacts,
+    ) -> Result<Self, HostsError> {
+        Self::open_within(HELLO_WITHIN, interrupts, host, ours, facts)
     }
 
     fn open_within(
         within: Duration,
+        interrupts: &Interrupts,
         host: &Host,
         ours: &Identity,
         facts: &HelloFacts,
@@ -109,11 +120,21 @@ impl Link {
         let hello = ControllerHello::of(ours, facts);
         // If it has ended, its last words say why.
         let _ = remote.send(message::plain_line(&ToAgent::<_, ()>::Hello(&hello)));
-        let look = |known: &mut Known<Inbox>| {
+        let mut look = |known: &mut Known<Inbox>| {
             let hello = known.collected.take_hello();
             (hello.is_some() || known.is_over).then_some(hello)
         };
-        let there = match remote.wait_for(until, look) {
+        let came = loop {
+            let came = remote.wait_for(until.min(Instant::now() + LOOK), &mut look);
+            if came.is_some() || Instant::now() >= until {
+                break came;
+            }
+            if interrupts.is_asked() {
+                let reason = "the user ended the run before it answered".into();
+                return Err(HostsError::Lost { host: host.name.clone(), reason });
+            }
+        };
+        let there = match came {
             Some(Some(hello)) => greeting::accept(&host.name, ours, &hello)?,
             Some(None) => return Err(why_over(host, &remote)),
             None => {
@@ -185,6 +206,11 @@ impl Link {
                 Err(self.unsent(unsent))
             }
         }
+    }
+
+    /// Asks the agent to end a job early. Its result is still waited for by [`Link::wait`].
+    pub fn ask_to_stop(&self, ticket: &Ticket) {
+        self.stop(ticket.0, false);
     }
 
     /// Waits for the result of a job until `until`, and passes the user's interrupts on. A job without a result by then
@@ -341,7 +367,13 @@ mod tests {
             arch: std::env::consts::ARCH.into(),
         };
         let facts = HelloFacts { targets: Vec::new(), role: Role::Player, name: "ns1".into() };
-        let error = Link::open_within(Duration::from_secs(1), &host, &ours, &facts).unwrap_err();
-        assert_eq!(error.to_string(), "ns1 did not answer within 1 s: waking up");
+        let interrupts = Interrupts::default();
+        let open = || {
+            let within = Duration::from_secs(1);
+            Link::open_within(within, &interrupts, &host, &ours, &facts).unwrap_err().to_string()
+        };
+        assert_eq!(open(), "ns1 did not answer within 1 s: waking up");
+        interrupts.ask();
+        assert!(open().contains("the user ended the run"), "it is waited for no longer");
     }
 }

@@ -181,6 +181,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     page?;
     match conducted {
         Conducted::Interrupted => {
+            if let Some(why) = session.unreachable() {
+                eprintln!("kqps: {}", visible_line(&why));
+            }
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
             Ok(ExitCode::from(exit::COULD_NOT))
         }

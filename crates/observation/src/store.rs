@@ -19,6 +19,7 @@ pub use error::StoreError;
 use crate::Cell;
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
+use crate::run_host::RunHost;
 use claim::Lock;
 use record::{read_records, write_record};
 use table::Table;
@@ -156,6 +157,15 @@ impl Store {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.blocks = blocks;
+            })
+        })
+    }
+
+    /// Replaces the facts of the hosts that the run is played over.
+    pub fn set_hosts(&self, hosts: &[RunHost]) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.hosts = hosts.to_vec();
             })
         })
     }
@@ -324,6 +334,23 @@ mod tests {
         let other = folder.path().join("other");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (text TEXT);").unwrap();
         assert!(matches!(Store::create(&other, &Run::default()), Err(StoreError::Exists { .. })));
+    }
+
+    #[test]
+    fn what_hosts_reported_is_in_the_run_and_nothing_else_changes() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let run = Run { study: "study".into(), cells: vec![Cell::default()], ..Run::default() };
+        let store = Store::create(&folder.path().join("run.sqlite"), &run).unwrap();
+        let mut host = RunHost {
+            name: "ns1".into(),
+            role: crate::run_host::HostRole::Server,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: crate::Fingerprint::default(),
+            kqps: crate::fingerprint::BinaryFacts::default(),
+        };
+        host.fingerprint.binaries.insert("nsd".into(), crate::fingerprint::BinaryFacts::default());
+        store.set_hosts(std::slice::from_ref(&host)).unwrap();
+        assert_eq!(store.run().unwrap(), Run { hosts: vec![host], schema: SCHEMA, ..run });
     }
 
     #[test]

@@ -279,3 +279,27 @@ fn flags_that_need_hosts_or_exclude_them_are_refused() {
         assert!(text_of(&output).contains("cannot be used with"), "{more:?}: {}", text_of(&output));
     }
 }
+
+#[test]
+fn a_run_does_not_go_on_at_another_host_of_the_same_name() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let mut child =
+        lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
+    while !has_trial() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = lab.stored();
+    let kept = lab.out().join("hosts.toml");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, text.replace("127.0.0.2", "127.0.0.3")).unwrap();
+    let output = lab.kqps(&["run", "--resume"]).output().unwrap();
+    let said = text_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("p2 has another address than when the run began"), "{said}");
+    assert!(said.contains("begin a new run") && lab.stored() == before, "{said}");
+}

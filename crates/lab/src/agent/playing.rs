@@ -31,6 +31,7 @@ pub(super) fn play(
         .and_then(|played| if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() });
     played.map_err(|error| match error {
         NoTrial::Interrupted => plain("the trial was interrupted"),
+        NoTrial::Lost { reason } => plain(reason),
         NoTrial::Failed { reason, output } => (reason, output),
     })
 }
