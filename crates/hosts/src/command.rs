@@ -44,7 +44,10 @@ fn of_words(words: &[String]) -> Command {
 /// the program that reaches the host: ssh takes options behind the destination too.
 fn words(reach: &[String], there: &[&str]) -> io::Result<Vec<String>> {
     if let Some(option) = there.first().filter(|program| program.starts_with('-')) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{option}` is no program, but an option")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{option}` is no program, but an option"),
+        ));
     }
     let Some(ssh) = place_of_ssh(reach) else {
         return Ok(reach.iter().cloned().chain(there.iter().map(|&word| word.to_owned())).collect());
@@ -150,7 +153,8 @@ mod tests {
     #[test]
     fn no_program_there_is_an_option_here() {
         for reach in ["ssh ns1", "srun -w n", ""] {
-            let refused = words(&shlex::split(reach).unwrap(), &["-R9999:localhost:22", "agent"]).unwrap_err();
+            let refused =
+                words(&shlex::split(reach).unwrap(), &["-R9999:localhost:22", "agent"]).unwrap_err();
             assert_eq!(refused.to_string(), "`-R9999:localhost:22` is no program, but an option");
         }
     }

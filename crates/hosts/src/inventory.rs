@@ -325,9 +325,15 @@ mod tests {
         );
         assert!(of("ns1", "ansible_ssh_common_args", json!("'")).contains("a quote is not closed"));
         for is_true in [json!(true), json!("Yes"), json!(1)] {
-            assert!(of("p1", "ansible_become", is_true).starts_with("host p1: ansible_become: kqps changes no user"));
+            assert!(
+                of("p1", "ansible_become", is_true)
+                    .starts_with("host p1: ansible_become: kqps changes no user")
+            );
         }
-        assert!(of("p1", "ansible_ssh_executable", json!("/usr/bin/dbclient")).contains("found `/usr/bin/dbclient`"));
+        assert!(
+            of("p1", "ansible_ssh_executable", json!("/usr/bin/dbclient"))
+                .contains("found `/usr/bin/dbclient`")
+        );
         assert_eq!(
             failed(&|listing| listing["kqps_server"]["hosts"] = json!(["a", "b"])),
             "expected one host in the group kqps_server, found a, b"

@@ -380,7 +380,10 @@ mod tests {
             let error = push(&evil, &program).unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("cannot bring kqps to ns1: it named {} as the program's path", message::shown(path.as_bytes()))
+                format!(
+                    "cannot bring kqps to ns1: it named {} as the program's path",
+                    message::shown(path.as_bytes())
+                )
             );
         }
     }

@@ -84,9 +84,10 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
             LinkAttribute::LinkInfo(info) => {
                 let has = |kind: InfoKind| info.contains(&LinkInfo::Kind(kind));
                 is_vlan = has(InfoKind::Vlan);
-                is_virtual = [InfoKind::Bond, InfoKind::Bridge, InfoKind::Team, InfoKind::Dummy, InfoKind::Vrf]
-                    .into_iter()
-                    .any(has);
+                is_virtual =
+                    [InfoKind::Bond, InfoKind::Bridge, InfoKind::Team, InfoKind::Dummy, InfoKind::Vrf]
+                        .into_iter()
+                        .any(has);
             }
             _ => {}
         }

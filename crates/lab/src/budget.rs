@@ -180,9 +180,8 @@ mod tests {
 
     #[test]
     fn the_start_of_each_trial_over_hosts_is_paid_for() {
-        let estimate_s = |over_hosts| {
-            plan(1.0, Work { subjects: 0, in_rounds: 0, over_hosts, ..USUAL }).estimate_s
-        };
+        let estimate_s =
+            |over_hosts| plan(1.0, Work { subjects: 0, in_rounds: 0, over_hosts, ..USUAL }).estimate_s;
         assert!((estimate_s(true) - estimate_s(false) - 10.0 * TOGETHER_S).abs() < 1e-9);
         let searched_s = |over_hosts| plan(1.0, Work { over_hosts, ..USUAL }).estimate_s;
         assert!(searched_s(true) > searched_s(false) + 15.0, "searches and rounds have many trials");

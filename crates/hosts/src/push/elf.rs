@@ -89,7 +89,9 @@ mod tests {
         head.resize(54, 0);
         let count = [56, 2].map(|number: u32| bytes(number, 4));
         // Numbers of two bytes.
-        head.extend(count.iter().flat_map(|bytes| if is_big { bytes[2..].to_vec() } else { bytes[..2].to_vec() }));
+        head.extend(
+            count.iter().flat_map(|bytes| if is_big { bytes[2..].to_vec() } else { bytes[..2].to_vec() }),
+        );
         head.resize(64, 0);
         for kind in kinds {
             head.extend(bytes(kind, 4));

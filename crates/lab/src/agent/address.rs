@@ -11,5 +11,7 @@ pub(super) fn check(address: IpAddr) -> Result<(), Failure> {
     if is_local((address, 0).into()) {
         return Ok(());
     }
-    Err(plain(format!("this host has no address {address}: the hosts' file must name one of its own as `data`")))
+    Err(plain(format!(
+        "this host has no address {address}: the hosts' file must name one of its own as `data`"
+    )))
 }

@@ -202,10 +202,7 @@ mod tests {
         assert_eq!(written(&Job::WatchSent), r#""watch-sent""#);
         let watch =
             Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), at_ns: Some(9) };
-        assert_eq!(
-            written(&watch),
-            r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#
-        );
+        assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#);
         let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
         assert_eq!(written(&facts), r#"{"facts":{"address":"192.0.2.1"}}"#);
         let start = StartRequest {

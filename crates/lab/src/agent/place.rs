@@ -132,7 +132,8 @@ mod tests {
         let home = cache.path().join(HOME);
         // One died before it made its lock, one after it.
         let machine = Machine::read();
-        let [born, worked] = ["1-born", "2-worked"].map(|name| home.join(format!("{}{name}", machine.prefix())));
+        let [born, worked] =
+            ["1-born", "2-worked"].map(|name| home.join(format!("{}{name}", machine.prefix())));
         fs::create_dir(born).unwrap();
         fs::create_dir_all(worked.join("subjects")).unwrap();
         fs::write(worked.join(LOCK), "").unwrap();

@@ -8,10 +8,9 @@ const SHOWN: usize = 12;
 /// What is different of a host since its run began, as a sentence without its full stop; `None` if it is the same.
 pub(super) fn difference(then: &RunHost, now: &RunHost) -> Option<String> {
     let changes = facts(then).into_iter().zip(facts(now));
-    let (what, before, after) =
-        changes.into_iter().find_map(|((what, before), (_, after))| {
-            (before != after).then_some((what, before, after))
-        })?;
+    let (what, before, after) = changes
+        .into_iter()
+        .find_map(|((what, before), (_, after))| (before != after).then_some((what, before, after)))?;
     let name = &then.name;
     Some(format!("{name} has another {what} than when the run began (`{before}` then, `{after}` now)"))
 }

@@ -81,7 +81,7 @@ mod tests {
         let mut sleeper = sleeper();
         drop(Guard::of(sleeper.id()).unwrap());
         assert!(sleeper.try_wait().unwrap().is_none());
-        kqps_kernel::process::signal_group(sleeper.id(), kqps_kernel::process::Signal::Kill).unwrap();
+        kqps_kernel::process::signal_group(sleeper.id(), Signal::Kill).unwrap();
         sleeper.wait().unwrap();
     }
 }

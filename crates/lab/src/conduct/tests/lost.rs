@@ -133,8 +133,7 @@ fn a_canary_whose_host_was_lost_is_played_in_its_next_start() {
     let mut plan = plan();
     plan.cells.push(canary);
     let times = Cell::new(0);
-    let (run, _) =
-        conducted(&plan, &|moment| one_of(2, &times, moment == Moment::Trial(Purpose::Canary)));
+    let (run, _) = conducted(&plan, &|moment| one_of(2, &times, moment == Moment::Trial(Purpose::Canary)));
     assert_eq!((times.get(), failures(&run).len()), (2, 0));
     assert_eq!(essence(&run), essence(&with_canary(u32::MAX)));
 }
