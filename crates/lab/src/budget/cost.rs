@@ -231,7 +231,7 @@ mod tests {
         assert!((trials(&cell(rates, &[]), "quick", 0) - 8.0).abs() < 1e-9, "with a warm-up");
         let ceiling = Cell { role: Role::EchoCeiling, ..cell(CellLoad::Search, &[]) };
         assert!((trials(&ceiling, "quick", 0) - 1.0).abs() < 1e-9);
-        let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50,90")]);
+        let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50 90")]);
         assert!(trials(&search, "quick", 0) > trials(&search, "quick", 1) + 2.0, "latency comes once");
         let of_minutes = (RFC2544.later_s / 60.3, trials(&search, "rfc2544", 1) - 1.0);
         assert!((of_minutes.0 - of_minutes.1).abs() < 1e-9, "its trials last a minute");
