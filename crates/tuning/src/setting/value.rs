@@ -278,11 +278,8 @@ fn read_fields(text: &str) -> Option<String> {
     if !is_known || (letters.is_empty() && others == 0) {
         return None;
     }
-    let mut value: String = FIELDS.chars().filter(|letter| letters.contains(letter)).collect();
-    if others != 0 {
-        value += &format!("+{others:#x}");
-    }
-    Some(value)
+    let letters: String = FIELDS.chars().filter(|letter| letters.contains(letter)).collect();
+    Some(if others == 0 { letters } else { format!("{letters}+{others:#x}") })
 }
 
 /// A text with one space between its words.
