@@ -89,7 +89,7 @@ pub fn apply(
     let _lock = journal.lock()?;
     let mut applied = Applied::default();
     let mut records = Vec::new();
-    let made = changes.iter().try_for_each(|change| {
+    let made: Result<(), ApplyError> = changes.iter().try_for_each(|change| {
         records.extend(one(system, journal, change, owner, &mut applied)?);
         Ok(())
     });
