@@ -139,7 +139,9 @@ fn settings_of_another_namespace_are_named_and_kept_and_those_of_the_host_are_un
 
 #[test]
 fn a_namespace_that_its_owner_made_ends_with_the_owner() {
-    for undo_it in [undo, |memory: &dyn System, journal: &Journal| undo_of(memory, journal, ended())] {
+    type Undo = fn(&dyn System, &Journal) -> Result<Undone, JournalError>;
+    let ways: [Undo; 2] = [undo, |memory, journal| undo_of(memory, journal, ended())];
+    for undo_it in ways {
         let (memory, journal, _folder) = host();
         memory.network.set(7);
         memory.is_private.set(true);

@@ -87,7 +87,7 @@ fn a_device_without_hardware_that_is_gone_has_nothing_to_undo() {
 #[test]
 fn the_interrupt_of_a_device_that_is_down_is_undone_when_it_is_up() {
     let (memory, journal, _folder, before) = tuned();
-    let irq = "irq.eth0-TxRx-0".parse().unwrap();
+    let irq: Setting = "irq.eth0-TxRx-0".parse().unwrap();
     let cores = memory.values.borrow_mut().remove(&irq).unwrap();
     memory.linked.borrow_mut().clear();
     let undone = undo(&memory, &journal).unwrap();
@@ -103,7 +103,7 @@ fn a_queue_that_is_gone_takes_its_settings_along() {
     let (memory, journal, _folder) = host();
     memory.identities.borrow_mut().insert("eth0".into(), card(1));
     apply(&memory, &journal, &changes(&["rps.eth0.1=0"]), None).unwrap();
-    memory.values.borrow_mut().remove(&"rps.eth0.1".parse().unwrap());
+    memory.values.borrow_mut().remove(&"rps.eth0.1".parse::<Setting>().unwrap());
     let undone = undo(&memory, &journal).unwrap();
     assert_eq!((undone.gone.len(), undone.is_whole()), (1, true), "{undone:?}");
 }
