@@ -10,8 +10,8 @@ use crate::setting::{Change, Setting};
 /// The table of a device with so many slots. A table that is spread over more queues than it has slots is spread over as
 /// many as it has.
 pub(super) fn table(change: &Change, slots: usize) -> Change {
-    let is_longer = value::table(&change.value, slots).filter(|queues| !queues.is_empty());
-    let value = is_longer.map_or_else(|| change.value.clone(), |queues| value::table_word(&queues));
+    let queues = value::table(&change.value, slots).filter(|queues| !queues.is_empty());
+    let value = queues.map_or_else(|| change.value.clone(), |queues| value::table_word(&queues));
     Change { value, ..change.clone() }
 }
 
