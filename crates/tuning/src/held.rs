@@ -17,7 +17,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Makes changes of a system. What processes left that have ended is undone before.
+    /// Makes changes of a system. What processes left that have ended is undone first.
     pub fn set(
         system: Box<dyn System + Send>,
         guard: &Arc<Guard>,

@@ -35,7 +35,7 @@ pub fn command(change: &Change) -> String {
             format!("echo {} | tee {cpus}/cpufreq/policy*/scaling_governor", quoted(value))
         }
         Setting::Governor { policy: Some(policy) } => {
-            write(&format!("{cpus}/cpufreq/policy{policy}/scaling_governor"), value)
+            write(&format!("{cpus}/cpufreq/policy{policy}/scaling_governor"), &quoted(value))
         }
         Setting::IdleStates if value == value::ALL => "cpupower idle-set -E".into(),
         // It switches off states that take this long, too.
@@ -57,8 +57,9 @@ fn quoted(text: &str) -> Cow<'_, str> {
     shlex::try_quote(text).unwrap_or(Cow::Borrowed(text))
 }
 
+/// Writes a value that needs no quotes.
 fn write(file: &str, value: &str) -> String {
-    format!("echo {} > {}", quoted(value), quoted(file))
+    format!("echo {value} > {}", quoted(file))
 }
 
 /// Pairs as ethtool takes them: ` rx 4 tx 4`.
@@ -184,13 +185,13 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let mut interrupts = String::from("     CPU0\n  9:  4  IO-APIC  9-fasteoi  acpi\n");
+        let mut interrupts = vec!["     CPU0\n  9:  4  IO-APIC  9-fasteoi  acpi\n".to_owned()];
         for (irq, name) in [(50, "eth0"), (51, "eth0-TxRx-0"), (52, "eth0-TxRx-1"), (100, "eth0-TxRx-2")] {
             write(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix");
             write(&format!("proc/irq/{irq}/smp_affinity_list"), "before");
-            interrupts += &format!(" {irq}:  1  PCI-MSI  524288-edge  {name}\n");
+            interrupts.push(format!(" {irq}:  1  PCI-MSI  524288-edge  {name}\n"));
         }
-        write("proc/interrupts", &interrupts);
+        write("proc/interrupts", &interrupts.concat());
         let root_folder = root.path().display().to_string();
         let command = command(&"irqs.eth0=2,5".parse().unwrap());
         let command = command.replace("/sys/", &format!("{root_folder}/sys/"));
