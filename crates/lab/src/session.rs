@@ -194,6 +194,10 @@ impl Session {
         };
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
         let conducted = conductor.conduct(&mut self.run)?;
+        for (what, why) in launcher.settings.notes() {
+            self.store.add_skipped(&what, &why)?;
+            self.run.skipped.insert(what, why);
+        }
         self.keep_versions()?;
         if conducted == Conducted::Whole {
             let now = unix_ms();

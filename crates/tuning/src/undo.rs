@@ -93,6 +93,18 @@ impl Undone {
         left.is_empty() && held.is_empty() && elsewhere.is_empty() && troubles.is_empty()
     }
 
+    /// Adds what undoing another journal did.
+    pub fn add(&mut self, other: Self) {
+        let Self { restored, left, gone, held, elsewhere, troubles, over } = other;
+        self.restored.extend(restored);
+        self.left.extend(left);
+        self.gone.extend(gone);
+        self.held.extend(held);
+        self.elsewhere.extend(elsewhere);
+        self.troubles.extend(troubles);
+        self.over.extend(over);
+    }
+
     fn note(&mut self, outcome: Result<(), JournalError>) {
         self.troubles.extend(outcome.err().map(|error| error.to_string()));
     }
