@@ -198,7 +198,7 @@ pub(super) fn print_status(
     let system = Real::host();
     let parts = records.iter().flat_map(|record| {
         // Of a change that was undone, what its driver had changed with it may be left.
-        let of_driver = record.beside.iter().filter(|_| record.parts.is_empty());
+        let of_driver = record.beside.iter().filter(move |_| record.parts.is_empty());
         record.parts.iter().chain(of_driver).map(move |part| (record, part))
     });
     let settings: Vec<SettingOutput> = parts.map(|(record, part)| of_part(&system, record, part)).collect();
