@@ -78,7 +78,7 @@ pub(crate) fn in_order() -> &'static Interrupts {
     &received().interrupts
 }
 
-/// From now on, a process gets SIGTERM and SIGHUP that this process receives, one that has come already included. It gets
+/// From now on, a process gets SIGTERM and SIGHUP that this process receives, also one that has come already. It gets
 /// SIGINT from the terminal by itself.
 pub(crate) fn pass_to(child: Option<u32>) {
     let received = received();

@@ -191,8 +191,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until no other process changes settings, and keeps others from it as long as the file lives. A disk that has
-    /// become full or read-only does not keep it from that.
+    /// Waits until no other process changes settings, and keeps others from it as long as the file lives. That works on a
+    /// disk that has become full or read-only, too.
     pub(crate) fn lock(&self) -> Result<File, JournalError> {
         let path = self.folder.join(LOCK);
         let open = || -> io::Result<File> {

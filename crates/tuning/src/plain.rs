@@ -83,14 +83,13 @@ fn of_queues(device: &str, way: &str, queue: Option<u32>, file: &str, cores: &st
     }
 }
 
-/// A loop that gives each queue's interrupt one of the cores in turn, as kqps does. A virtio device has the interrupts of
-/// the device above it.
+/// A loop that gives each queue's interrupt one of the cores in turn, as kqps does. The interrupts of a virtio device are
+/// those of the device above it.
 fn in_turn(device: &str, cores: &str) -> String {
     let cores: Vec<String> = value::cores(cores).iter().map(u32::to_string).collect();
-    let folder = quoted(device);
+    let folder = format!("/sys/class/net/{}/device", quoted(device));
     format!(
-        "(set -- {}; for irq in $(ls /sys/class/net/{folder}/device/msi_irqs /sys/class/net/{folder}/device/../msi_irqs \
-         2>/dev/null | sort -n | uniq); do grep -E \"^ *$irq:.*({QUEUE_NAMES})\" /proc/interrupts | grep -qv fdir || \
+        "(set -- {}; for irq in $(ls {folder}/msi_irqs {folder}/../msi_irqs 2>/dev/null | sort -n | uniq); do grep -E \"^ *$irq:.*({QUEUE_NAMES})\" /proc/interrupts | grep -qv fdir || \
          continue; echo $1 > /proc/irq/$irq/smp_affinity_list; set -- \"$@\" \"$1\"; shift; done)",
         cores.join(" ")
     )

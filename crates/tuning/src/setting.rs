@@ -183,8 +183,8 @@ impl Setting {
         self.takes_link_down() || matches!(self, Self::Coalesce { .. })
     }
 
-    /// Its place in the order in which settings are made: numbers of queues come first, then sizes of rings, offloads and
-    /// delays of interrupts, since drivers may begin anew with the rest for each of them.
+    /// Its place in the order in which settings are made: numbers of queues come first, then sizes of rings, offloads,
+    /// and delays of interrupts, since drivers may begin anew with the rest for each of them.
     pub fn rank(&self) -> u32 {
         match self {
             Self::Channels { .. } => 0,

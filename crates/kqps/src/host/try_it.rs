@@ -27,8 +27,8 @@ Examples:
 /// Measure whether settings of this host make a subject faster
 ///
 /// Trials without and with the settings take turns, as in `kqps compare`, and the settings are undone after them. They
-/// play on this host, over loopback or a path of virtual devices (`path=veth`), which no packet of a network card takes:
-/// settings of other devices are refused. Measure those with the player on another host, by `kqps run --hosts`. The
+/// play on this host, over loopback or a path of virtual devices (`path=veth`). No packet passes a network card there, so
+/// settings of other devices are refused: measure those with the player on another host, by `kqps run --hosts`. The
 /// status is 0 if the subject is faster with them beyond the minimum detectable effect, and 3 if not.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -122,9 +122,9 @@ fn why_off_path(change: &Change, is_on_veth: bool, subject: &str) -> Option<Stri
         },
     };
     Some(format!(
-        "{setting}: trials on this host go over {on_path}, and {why}. Measure it with the player on another host, since \
-         neither this command nor kqps compare has --hosts: kqps run --hosts FILE --subject '{subject}' --subject \
-         '{subject} host.{change}'"
+        "{setting}: trials on this host go over {on_path}, and {why}. Measure it with the player on another host. \
+         Neither this command nor kqps compare has --hosts, so: kqps run --hosts FILE --subject '{subject}' \
+         --subject '{subject} host.{change}'"
     ))
 }
 

@@ -48,8 +48,8 @@ pub(super) fn are_placed(device: &str) -> bool {
     of_queues.any(|one| one.managed.unwrap_or_else(|| is_refused(one.irq)))
 }
 
-/// Whether the kernel refuses to place an interrupt where it is, which changes nothing. Older kernels say it in no other
-/// way.
+/// Whether the kernel refuses to place an interrupt where it is, which changes nothing. Older kernels show it in no
+/// other way.
 fn is_refused(irq: u32) -> bool {
     let path = format!("/proc/irq/{irq}/smp_affinity_list");
     let Ok(cores) = fs::read(&path) else { return false };

@@ -13,8 +13,8 @@ use crate::setting::value::numbers_word;
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The bytes of a request that versions up to 1.9.4 read (`sock_handle`, irqbalance.c). They ignore the rest, and take a
-/// number that is cut for another one.
+/// The bytes of a request that versions up to 1.9.4 read (`sock_handle`, irqbalance.c). They ignore the rest, and a
+/// number that is cut is another number.
 const REQUEST_MOST: usize = 499;
 
 /// Why more interrupts cannot be banned.
@@ -75,8 +75,8 @@ fn connect(pid: u32) -> io::Result<UnixStream> {
         .or_else(|_| UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name)?))
 }
 
-/// The interrupts in the answer to `setup`: `SLEEP 10 IRQ 45 LOAD 0 DIFF 0 CLASS 3 BANNED 00000000`. `None` if it is not
-/// such an answer: to a process that it does not trust it sends nothing.
+/// The interrupts in the answer to `setup`: `SLEEP 10 IRQ 45 LOAD 0 DIFF 0 CLASS 3 BANNED 00000000`. `None` for another
+/// answer: irqbalance sends nothing to a process that it does not trust.
 fn banned_in(answer: &str) -> Option<BTreeSet<u32>> {
     let words: Vec<&str> = answer.split_whitespace().collect();
     if !words.contains(&"SLEEP") || !words.contains(&"BANNED") {

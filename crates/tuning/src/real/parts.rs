@@ -7,8 +7,8 @@ use super::{interrupts, irqbalance};
 use crate::setting::value::{self, ALL};
 use crate::setting::{Change, Setting};
 
-/// The table of a device with so many slots. A table that is spread over more queues than it has slots is spread over as
-/// many as it has.
+/// The table of a device with so many slots. One that is spread over more queues than it has slots is spread over as many
+/// as it has.
 pub(super) fn table(change: &Change, slots: usize) -> Change {
     let queues = value::table(&change.value, slots).filter(|queues| !queues.is_empty());
     let value = queues.map_or_else(|| change.value.clone(), |queues| value::table_word(&queues));
@@ -24,8 +24,8 @@ pub(super) fn in_turn(interrupts: Vec<(u32, String)>, cores: &[u32]) -> Vec<Chan
     interrupts.into_iter().filter_map(change).collect()
 }
 
-/// The changes of interrupts with one before them that asks irqbalance to leave them alone, if it runs, answers, and has
-/// room for so many.
+/// The changes of interrupts with one before them that asks irqbalance to leave them alone, if irqbalance runs, answers,
+/// and has room for so many.
 pub(super) fn with_irqbalance(changes: Vec<Change>) -> Vec<Change> {
     let numbers = changes.iter().filter_map(|change| match &change.setting {
         Setting::Irq(irq) => interrupts::number(irq).ok(),
@@ -57,8 +57,8 @@ pub(super) fn remarks_of_interrupts(parts: &[Change]) -> Option<String> {
     let pid = irqbalance::process()?;
     if parts.iter().any(|part| part.setting == Setting::Irqbalance) {
         return Some(format!(
-            "irqbalance (process {pid}) is asked to leave these interrupts alone. Some versions move them all the same, \
-             every 10 s: look after 15 s whether kqps host status shows them as changed"
+            "irqbalance (process {pid}) is asked to leave these interrupts alone. Some versions move them all the same \
+             within 10 s: look after 15 s whether kqps host status shows them as changed"
         ));
     }
     let why = irqbalance::banned().err().unwrap_or_else(|| irqbalance::NO_ROOM.to_owned());

@@ -16,8 +16,8 @@ pub const ALL: &str = "all";
 /// The word before the number of queues over which a table is spread evenly.
 const EQUAL: &str = "equal=";
 
-/// The letters of hashed fields (`ethtool -N DEVICE rx-flow-hash`): VLAN, protocol, addresses, ports, and others. Bits of
-/// fields without a letter follow as a number: `sdfn+0x400`.
+/// The letters of hashed fields (`ethtool -N DEVICE rx-flow-hash`): VLAN, protocol, addresses, ports, and others. Fields
+/// without a letter follow as a number: `sdfn+0x400`.
 const FIELDS: &str = "mvtsdfnelr";
 
 /// A value that its setting does not take.
