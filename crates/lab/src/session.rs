@@ -201,6 +201,10 @@ impl Session {
         };
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
         let conducted = conductor.conduct(&mut self.run)?;
+        for (what, why) in launcher.settings.notes() {
+            self.store.add_skipped(&what, &why)?;
+            self.run.skipped.insert(what, why);
+        }
         keep_reports(&self.store, self.hosts.as_ref(), &mut self.run.cells, &mut self.run.hosts)?;
         if conducted == Conducted::Whole {
             let now = unix_ms();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use kqps_tuning::link::{self, TakesLinkDown};
 use kqps_tuning::receive_core::receive_core;
-use kqps_tuning::{Change, Guard, Held, Journal, Real, Setting};
+use kqps_tuning::setting::in_order;
+use kqps_tuning::{Change, Guard, Held, Journal, Real};
 
 use super::failure::{Failure, plain};
 use super::holders::Holders;
@@ -97,7 +98,7 @@ fn changes(system: &Real, settings: &BTreeMap<String, String>) -> Result<Vec<Cha
             None => changes.push(Change::read(name, value).map_err(|error| error.to_string())?),
         }
     }
-    changes.sort_by_key(|change| !matches!(change.setting, Setting::Channels { .. }));
+    in_order(&mut changes);
     Ok(changes)
 }
 
