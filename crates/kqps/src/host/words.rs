@@ -259,7 +259,7 @@ fn of_part(system: &Real, record: &Record, part: &Part) -> SettingOutput {
         now,
         state,
         reason: part.left.clone(),
-        owner: record.owner.filter(|owner| owner.lives()).map(|owner| owner.pid),
+        owner: record.owner.filter(kqps_tuning::Owner::lives).map(|owner| owner.pid),
         network: record.network.filter(|_| !is_here),
         command: None,
     }

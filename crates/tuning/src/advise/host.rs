@@ -15,7 +15,7 @@ const BACKLOG: u64 = 40_000;
 /// longer than an answer.
 const WAKE_UP_US: u32 = 2;
 
-/// The name of the state in which a core polls (drivers/cpuidle/poll_state.c).
+/// The name of the state in which a core polls (`drivers/cpuidle/poll_state.c`).
 const POLLING: &str = "POLL";
 
 pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece> {

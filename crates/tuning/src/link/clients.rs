@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The port of SSH (RFC 4253, section 4.1).
 const PORT: u16 = 22;
 
-/// The state of an established connection in `/proc/net/tcp` (include/net/tcp_states.h).
+/// The state of an established connection in `/proc/net/tcp` (`include/net/tcp_states.h`).
 const ESTABLISHED: &str = "01";
 
 /// The most ancestors that a process is taken to have.

@@ -100,7 +100,7 @@ pub(super) struct IdleState {
     pub(super) number: u32,
     /// Microseconds that leaving it takes.
     pub(super) latency_us: u64,
-    /// Whether the core polls in it, and does not sleep (drivers/cpuidle/poll_state.c).
+    /// Whether the core polls in it, and does not sleep (`drivers/cpuidle/poll_state.c`).
     pub(super) polls: bool,
 }
 
