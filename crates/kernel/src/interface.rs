@@ -82,12 +82,15 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
             // The interface below is in another network namespace.
             LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
             LinkAttribute::LinkInfo(info) => {
-                let has = |kind: InfoKind| info.contains(&LinkInfo::Kind(kind));
-                is_vlan = has(InfoKind::Vlan);
-                is_virtual =
-                    [InfoKind::Bond, InfoKind::Bridge, InfoKind::Team, InfoKind::Dummy, InfoKind::Vrf]
-                        .into_iter()
-                        .any(has);
+                let mut kinds = info.iter().filter_map(|one| match one {
+                    LinkInfo::Kind(kind) => Some(kind),
+                    _ => None,
+                });
+                let kind = kinds.next();
+                is_vlan = kind == Some(&InfoKind::Vlan);
+                let without_wire =
+                    [InfoKind::Bond, InfoKind::Bridge, InfoKind::Team, InfoKind::Dummy, InfoKind::Vrf];
+                is_virtual = kind.is_some_and(|kind| without_wire.contains(kind));
             }
             _ => {}
         }

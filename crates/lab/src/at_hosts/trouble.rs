@@ -111,7 +111,7 @@ mod tests {
         let lost = || Err(Fault::Lost("its connection ended".into()));
         let played = || Ok(Trial::default());
         assert_eq!(worst(&[played(), played()]), None);
-        assert_eq!(worst(&[Err(Fault::Late), failed(), lost(), lost()]), Some(2));
+        assert_eq!(worst(&[Err(Fault::Late), failed(), lost()]), Some(2));
         assert_eq!(worst(&[Err(Fault::Late), played(), failed()]), Some(2));
         assert_eq!(worst(&[played(), Err(Fault::Late)]), Some(1));
     }

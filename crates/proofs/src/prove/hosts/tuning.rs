@@ -169,8 +169,7 @@ impl<'a> Kills<'a> {
         Ok(())
     }
 
-    /// Kills the owner of settings that are in force for as long as a command runs. Its guard undoes, whether the
-    /// command lives on or not.
+    /// Kills the owner of settings that are in force for as long as a command runs. Its guard undoes.
     fn guarded(&mut self) -> Result<()> {
         let after = self.whole.mul_f64(0.5 + self.random.f64() * 2.0);
         let mut command = self.applying(after, &["--for", SLEEP.0, SLEEP.1]);
@@ -178,16 +177,17 @@ impl<'a> Kills<'a> {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.status().context("cannot start timeout")?;
         let changed = self.changed()?.len();
-        let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
-        *self.in_force.entry(changed).or_default() += 1;
-        self.guard = self.guard.max(took);
-        self.guarded += 1;
+        // The command lives on. Everything else must end by itself.
         let words = format!("{} {}", SLEEP.0, SLEEP.1);
         let is_sleeper = |process: &Process| process.words == words;
         for sleeper in self.host.processes().into_iter().filter(is_sleeper) {
             // It may have ended by itself.
             let _ = signal(sleeper.pid, Signal::Kill);
         }
+        let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
+        *self.in_force.entry(changed).or_default() += 1;
+        self.guard = self.guard.max(took);
+        self.guarded += 1;
         Ok(())
     }
 
