@@ -26,11 +26,6 @@ fn accounts_agree_with_a_server_on_connections_that_makes_faults() -> Result<()>
 }
 
 #[test]
-fn accounts_of_connections_past_the_kernel_agree_with_a_server_that_makes_faults() -> Result<()> {
-    of_connections("past-kernel")
-}
-
-#[test]
 fn what_a_server_refuses_is_counted() -> Result<()> {
     of_connections("refusals")
 }

@@ -23,7 +23,14 @@ pub(super) fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
     let away_us = counts.longest_away_us + trial.lag_us.max.unwrap_or(0);
     let is_long = away_us > AWAY_MOST_US;
     let paused = || is_long.then(|| format!("server and player had no CPU for up to {} ms", away_us / 1000));
-    counts.doubt().or_else(paused)
+    counts.doubt().or_else(paused).or_else(|| unmade(trial, counts))
+}
+
+/// Connections that were not made in time though the server made no fault: the host was too busy for their handshakes.
+fn unmade(trial: &Trial, counts: &Counts) -> Option<String> {
+    let failed = |failed: &BTreeMap<String, u64>| count(failed, "connect-timeout");
+    let more = failed(&trial.connections.as_ref()?.failed).checked_sub(failed(&counts.expected().failed))?;
+    (more > 0).then(|| format!("{more} connections were not made in time"))
 }
 
 /// Checks all equations, and compares every count with the server's.
