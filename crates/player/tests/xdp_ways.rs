@@ -60,7 +60,7 @@ fn with_vlan(protocol: &str) -> Option<Networks> {
     match at_both(&networks, &vlan) {
         Ok(()) => Some(networks),
         Err(reason) => {
-            skip(Capability::Networks, format!("a VLAN over a veth pair: {reason}"));
+            skip(Capability::Vlans, format!("a VLAN over a veth pair: {reason}"));
             None
         }
     }

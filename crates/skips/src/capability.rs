@@ -9,6 +9,8 @@ pub enum Capability {
     Root,
     /// Network namespaces, and links between them.
     Networks,
+    /// Devices of VLANs.
+    Vlans,
     /// A mount namespace with a small disk.
     Mounts,
     /// Raw sockets.
@@ -43,10 +45,11 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Programs,
         Self::Root,
         Self::Networks,
+        Self::Vlans,
         Self::Mounts,
         Self::RawSockets,
         Self::RealTime,
@@ -70,6 +73,7 @@ impl Capability {
             Self::Programs => "programs",
             Self::Root => "root",
             Self::Networks => "networks",
+            Self::Vlans => "vlans",
             Self::Mounts => "mounts",
             Self::RawSockets => "raw-sockets",
             Self::RealTime => "real-time",
@@ -107,7 +111,8 @@ impl Capability {
             | Self::Segmentation
             | Self::Ipv6
             | Self::Cores => true,
-            Self::ControlGroups
+            Self::Vlans
+            | Self::ControlGroups
             | Self::DropReasons
             | Self::IdleStates
             | Self::Route

@@ -49,7 +49,7 @@ fn in_a_vlan_frames_with_its_tag_are_answered_in_place() {
     let vlan = "ip link add link kqps0 name kqps0.7 type vlan id 7\n\
                 ip addr add 198.18.7.{end}/24 dev kqps0.7\nip link set kqps0.7 up";
     if let Err(reason) = at_both(&pair, vlan) {
-        skip(Capability::Networks, format!("a VLAN over a veth pair: {reason}"));
+        skip(Capability::Vlans, format!("a VLAN over a veth pair: {reason}"));
         return;
     }
     let (near, far): (IpAddr, SocketAddr) =
