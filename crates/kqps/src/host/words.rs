@@ -72,7 +72,8 @@ pub(super) fn print_planned(planned: Vec<Planned>, json: bool) -> anyhow::Result
             command: one.command,
             ..SettingOutput::default()
         });
-        return print("host-apply", &Journal::all_of_this_boot(), settings.collect(), Vec::new());
+        let (journals, refused) = Journal::all_of_this_boot();
+        return print("host-apply", &journals, settings.collect(), refused);
     }
     for Planned { setting, now, command, .. } in planned {
         match (command, now) {
