@@ -62,6 +62,8 @@ pub(crate) struct Memory {
     pub(crate) steps: Steps,
     /// A setting that cannot be written.
     pub(crate) refused: RefCell<Option<Setting>>,
+    /// A setting that cannot be read.
+    pub(crate) unreadable: RefCell<Option<Setting>>,
     /// What devices are, by name.
     pub(crate) identities: RefCell<BTreeMap<String, Identity>>,
     /// The devices that have their link.
@@ -176,6 +178,9 @@ impl Memory {
 
 impl System for Memory {
     fn read(&self, setting: &Setting) -> Result<String, SettingError> {
+        if self.unreadable.borrow().as_ref() == Some(setting) {
+            return Err(SettingError::refused(setting, "it does not answer"));
+        }
         let value = self.values.borrow().get(setting).cloned();
         value.ok_or_else(|| SettingError::absent(setting, "this host has no such setting"))
     }

@@ -247,12 +247,21 @@ fn one(
     }
 }
 
-/// Puts back what the driver changed by itself. Returns what it refused.
+/// Puts back what the driver changed by itself. Returns what it refused, and what cannot be seen now.
 fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone: &mut Undone) -> Vec<Part> {
     let mut failed = Vec::new();
     for part in beside {
-        // A queue that came with the change is gone again, and so are its settings.
-        let Place::Here { setting, now } = place(system, part) else { continue };
+        let (setting, now) = match place(system, part) {
+            Place::Here { setting, now } => (setting, now),
+            // A queue that came with the change is gone again, and so are its settings.
+            Place::Gone(_) => continue,
+            Place::Left { kind, found, reason } => {
+                failed.extend((!kind.is_over()).then(|| part.clone()));
+                let (setting, old) = (part.setting.clone(), part.old.clone());
+                undone.left.push(Left { setting, found, reason, old, kind });
+                continue;
+            }
+        };
         if value::same(&setting, &now, &part.old) {
             continue;
         }
@@ -272,11 +281,12 @@ fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone:
     failed
 }
 
-/// Whether a setting that changed by itself has the value that it got then.
+/// Whether a setting that changed by itself has the value that it got then, or cannot be seen now.
 fn is_as_left(system: &dyn System, part: &Part) -> bool {
     match (&part.found, place(system, part)) {
         (Some(found), Place::Here { setting, now }) => value::alike(&setting, &now, found),
-        (Some(_), _) => false,
+        (Some(_), Place::Gone(_)) => false,
+        (Some(_), Place::Left { .. }) => true,
         // The program ended within the change, or within undoing it.
         (None, _) => true,
     }

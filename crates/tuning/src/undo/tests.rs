@@ -106,6 +106,57 @@ fn what_the_driver_changed_and_refuses_to_take_back_is_named_and_kept() {
 }
 
 #[test]
+fn what_the_driver_changed_and_cannot_be_read_now_is_named_and_put_back_later() {
+    let (memory, journal, _folder) = host();
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), None).unwrap();
+    *memory.unreadable.borrow_mut() = Some("rss.eth0".parse().unwrap());
+    let undone = undo(&memory, &journal).unwrap();
+    let left: Vec<(String, LeftKind)> =
+        undone.left.iter().map(|left| (left.setting.to_string(), left.kind)).collect();
+    assert_eq!((left, undone.is_whole()), (vec![("rss.eth0".to_owned(), LeftKind::Refused)], false));
+    *memory.unreadable.borrow_mut() = None;
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+    assert!(journal.records().unwrap().is_empty());
+}
+
+#[test]
+fn forgetting_one_setting_keeps_what_the_driver_refused_to_take_back() {
+    let (memory, journal, _folder) = host();
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4", "governor.0=performance"]), None).unwrap();
+    memory.change("governor.0", "schedutil");
+    *memory.refused.borrow_mut() = Some("rss.eth0".parse().unwrap());
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!(undone.over, [(2, "governor.0".parse().unwrap())]);
+    journal.forget(&undone.over).unwrap();
+    let records = journal.records().unwrap();
+    assert_eq!((records.len(), records[0].number, records[0].parts.len()), (1, 1, 0));
+    *memory.refused.borrow_mut() = None;
+    memory.change("governor.0", "powersave");
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+}
+
+#[test]
+fn an_irqbalance_that_does_not_answer_is_asked_again_and_one_that_has_ended_is_not() {
+    let (memory, journal, _folder) = host();
+    memory.change("irqbalance", "none");
+    apply(&memory, &journal, &changes(&["irqbalance=45"]), None).unwrap();
+    *memory.unreadable.borrow_mut() = Some(Setting::Irqbalance);
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left.len(), undone.left[0].kind, undone.gone.len()), (1, LeftKind::Refused, 0));
+    *memory.unreadable.borrow_mut() = None;
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(memory.value("irqbalance"), "none");
+    apply(&memory, &journal, &changes(&["irqbalance=45"]), None).unwrap();
+    memory.values.borrow_mut().remove(&Setting::Irqbalance);
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left.len(), undone.gone.len()), (0, 1), "{undone:?}");
+}
+
+#[test]
 fn of_two_owners_of_a_setting_neither_leaves_its_value() {
     let (memory, journal, _folder) = host();
     let name = "sysctl.net.core.rmem_max";

@@ -73,6 +73,19 @@ fn a_card_that_was_unplugged_is_named_and_undone_when_it_is_back() {
 }
 
 #[test]
+fn what_the_driver_of_an_unplugged_card_changed_is_put_back_when_it_is_back() {
+    let (memory, journal, _folder) = host();
+    memory.identities.borrow_mut().insert("eth0".into(), card(1));
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), None).unwrap();
+    let unplugged = memory.unplug("eth0");
+    assert!(!undo(&memory, &journal).unwrap().is_whole());
+    memory.plug("eth0", unplugged);
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+}
+
+#[test]
 fn a_device_without_hardware_that_is_gone_has_nothing_to_undo() {
     let (memory, journal, _folder) = host();
     let number = Identity { device: Some("eth0".into()), index: Some(9), ..Identity::default() };
