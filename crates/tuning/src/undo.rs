@@ -84,6 +84,17 @@ pub struct Undone {
     pub troubles: Vec<String>,
     /// The settings that were left for good, each with the number of its record, for [`Journal::forget`].
     pub over: Vec<(u64, Setting)>,
+    /// The numbers of the records that were to be undone and that stay in the journal.
+    pub kept: Vec<u64>,
+}
+
+/// Whether undoing waits for the links that it takes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// It waits up to 10 s for each, since somebody uses the host next.
+    Await,
+    /// It does not, since it must end soon.
+    Leave,
 }
 
 impl Undone {
@@ -95,7 +106,7 @@ impl Undone {
 
     /// Adds what undoing another journal did.
     pub fn add(&mut self, other: Self) {
-        let Self { restored, left, gone, held, elsewhere, troubles, over } = other;
+        let Self { restored, left, gone, held, elsewhere, troubles, over, kept } = other;
         self.restored.extend(restored);
         self.left.extend(left);
         self.gone.extend(gone);
@@ -103,6 +114,7 @@ impl Undone {
         self.elsewhere.extend(elsewhere);
         self.troubles.extend(troubles);
         self.over.extend(over);
+        self.kept.extend(kept);
     }
 
     fn note(&mut self, outcome: Result<(), JournalError>) {
@@ -116,17 +128,17 @@ pub fn undo(system: &dyn System, journal: &Journal) -> Result<Undone, JournalErr
         return Ok(Undone::default());
     }
     let _lock = journal.lock()?;
-    back(system, journal, &|record| record.owner.is_none_or(|owner| !owner.lives()))
+    back(system, journal, &|record| record.owner.is_none_or(|owner| !owner.lives()), Links::Await)
 }
 
 /// Undoes what processes left that have ended.
 pub fn undo_of_the_ended(system: &dyn System, journal: &Journal) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
-    back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()))
+    back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()), Links::Await)
 }
 
 /// Undoes what one process holds, whether or not it runs, and then what it kept others from undoing. The network
-/// namespaces that it made end with it, and nothing is undone there.
+/// namespaces that it made end with it, and nothing is undone there. It waits for no link.
 pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
     let is_its = |record: &Record| record.owner == Some(owner);
@@ -134,26 +146,31 @@ pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<U
     for record in journal.records()?.iter().filter(|record| is_its(record) && record.is_private) {
         removed.note(journal.remove(record.number));
     }
-    let mut undone = back(system, journal, &is_its)?;
+    let mut undone = back(system, journal, &is_its, Links::Leave)?;
     undone.troubles.extend(removed.troubles);
-    after_others(system, journal, &is_its);
+    after_others(system, journal, &is_its, Links::Leave);
     Ok(undone)
 }
 
 /// Undoes the records with these numbers, and then what they kept others from undoing.
-pub fn undo_records(system: &dyn System, journal: &Journal, numbers: &[u64]) -> Result<Undone, JournalError> {
+pub fn undo_records(
+    system: &dyn System,
+    journal: &Journal,
+    numbers: &[u64],
+    links: Links,
+) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
     let is_its = |record: &Record| numbers.contains(&record.number);
-    let undone = back(system, journal, &is_its)?;
-    after_others(system, journal, &is_its);
+    let undone = back(system, journal, &is_its, links)?;
+    after_others(system, journal, &is_its, links);
     Ok(undone)
 }
 
 /// Undoes what ended processes left because a later change was above it. What is left of it stays in the journal, where
 /// `kqps host status` shows it.
-fn after_others(system: &dyn System, journal: &Journal, is_done: &dyn Fn(&Record) -> bool) {
+fn after_others(system: &dyn System, journal: &Journal, is_done: &dyn Fn(&Record) -> bool, links: Links) {
     let is_of_the_ended = |record: &Record| record.owner.is_some_and(|owner| !owner.lives());
-    let _ = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record));
+    let _ = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record), links);
 }
 
 /// Undoes the selected records, the newest first. The caller has locked the journal. A record that cannot be read,
@@ -162,6 +179,7 @@ pub(crate) fn back(
     system: &dyn System,
     journal: &Journal,
     is_selected: &dyn Fn(&Record) -> bool,
+    links: Links,
 ) -> Result<Undone, JournalError> {
     let mut undone = Undone::default();
     // Settings that a later record holds, which stays.
@@ -172,7 +190,7 @@ pub(crate) fn back(
         let is_here = record.is_in(system.network());
         if is_selected(&record) {
             if is_here {
-                one(system, journal, record, &above, &mut undone);
+                one(system, journal, record, &above, links, &mut undone);
             } else {
                 of_another_network(journal, &record, &mut undone);
             }
@@ -196,6 +214,7 @@ fn of_another_network(journal: &Journal, record: &Record, undone: &mut Undone) {
         undone.note(journal.remove(record.number));
         return;
     }
+    undone.kept.push(record.number);
     let network = record.network.unwrap_or_default();
     undone.elsewhere.extend(record.parts.iter().map(|part| (part.setting.clone(), network)));
 }
@@ -206,6 +225,7 @@ fn one(
     journal: &Journal,
     mut record: Record,
     above: &BTreeMap<Setting, String>,
+    links: Links,
     undone: &mut Undone,
 ) {
     // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
@@ -218,7 +238,7 @@ fn one(
     }
     let (mut kept, mut is_begun) = (Vec::new(), false);
     for part in record.parts.iter().rev() {
-        match put_back(system, journal, part, record.is_made, above, &mut undone.troubles) {
+        match put_back(system, journal, part, record.is_made, above, links, &mut undone.troubles) {
             Outcome::Restored(setting) => {
                 is_begun = true;
                 undone.restored.push(Restored { setting, value: part.old.clone() });
@@ -236,13 +256,17 @@ fn one(
         kept.reverse();
         // As long as the setting stays, what the driver changed with it stays too.
         let beside = if is_begun { record.beside } else { beside };
+        undone.kept.push(record.number);
         undone.note(journal.write(&Record { parts: kept, beside, ..record }));
         return;
     }
     let failed = beside_again(system, journal, &record.beside, undone);
     if failed.is_empty() {
-        undone.note(journal.remove(record.number));
+        let removed = journal.remove(record.number);
+        undone.kept.extend(removed.is_err().then_some(record.number));
+        undone.note(removed);
     } else {
+        undone.kept.push(record.number);
         undone.note(journal.write(&Record { parts: Vec::new(), beside: failed, ..record }));
     }
 }

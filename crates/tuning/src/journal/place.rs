@@ -164,8 +164,8 @@ fn is_boot(name: &str) -> bool {
 }
 
 /// Removes the journals of this machine's other boots, beside that of a place. What they say has no effect any more. It
-/// does so only in the folder of the `system`, which is this machine's own: in a shared one they may be of a clone of it
-/// that runs.
+/// does so only in the folder of the `system`, which is this machine's own. In a shared one they may be those of a
+/// running clone of this machine.
 pub(super) fn remove_other_boots(place: &Place, system: &Path) {
     let Place { state, folder } = place;
     let Some(parent) = folder.parent().filter(|_| state == system) else { return };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Left, LeftKind};
+use super::{Left, LeftKind, Links};
 use crate::journal::{Journal, Part};
 use crate::setting::{Setting, value};
 use crate::settle::Link;
@@ -80,6 +80,7 @@ pub(super) fn put_back(
     part: &Part,
     is_made: bool,
     above: &BTreeMap<Setting, String>,
+    links: Links,
     troubles: &mut Vec<String>,
 ) -> Outcome {
     let old = &part.old;
@@ -110,7 +111,9 @@ pub(super) fn put_back(
         return left(LeftKind::Refused, Some(now), why);
     }
     journal.step();
-    troubles.extend(link.wait());
+    if links == Links::Await {
+        troubles.extend(link.wait());
+    }
     match system.read(&setting) {
         Ok(again) if value::alike(&setting, &again, old) => Outcome::Restored(setting),
         Ok(again) => {

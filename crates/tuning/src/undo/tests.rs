@@ -50,6 +50,7 @@ fn what_is_refused_stays_in_the_journal_until_it_is_undone() {
     let undone = undo(&memory, &journal).unwrap();
     assert_eq!((undone.left[0].kind, undone.restored.len()), (LeftKind::Refused, 1));
     assert_eq!((undone.left.len(), undone.over.len(), undone.is_whole()), (1, 0, false));
+    assert_eq!(undone.kept, [2], "it can be undone by its number");
     journal.forget(&undone.over).unwrap();
     let left = journal.records().unwrap().remove(0);
     assert_eq!(left.parts[0].left.as_deref(), Some("permission denied"));
@@ -167,7 +168,8 @@ fn of_two_owners_of_a_setting_neither_leaves_its_value() {
     let undone = undo_of(&memory, &journal, ended()).unwrap();
     assert_eq!((undone.left[0].kind, undone.over.len()), (LeftKind::Above, 0));
     assert_eq!(memory.value(name), "2000");
-    undo_records(&memory, &journal, &ours.records).unwrap();
+    let undone = undo_records(&memory, &journal, &ours.records, Links::Await).unwrap();
+    assert!(undone.kept.is_empty());
     assert_eq!(memory.value(name), "212992");
     assert!(journal.records().unwrap().is_empty());
 }

@@ -55,6 +55,19 @@ fn a_link_that_was_there_is_waited_for() {
 }
 
 #[test]
+fn a_guard_waits_for_no_link() {
+    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let journal = Journal::at(folder.path()).unwrap();
+    memory.linked.borrow_mut().insert("eth0".into());
+    memory.looks.set(3);
+    let owner = Owner::this_process();
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), Some(owner)).unwrap();
+    assert!(undo::undo_of(&memory, &journal, owner).unwrap().is_whole());
+    assert!(!memory.is_linked("eth0"), "it is not back");
+    assert_eq!(memory.value("channels.eth0"), "rx=0,tx=0,combined=2");
+}
+
+#[test]
 fn a_journal_that_cannot_be_written_does_not_keep_a_failed_change_from_being_undone() {
     let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
     let mut journal = Journal::at(folder.path()).unwrap();
