@@ -15,6 +15,7 @@ pub struct Held {
     system: Box<dyn System + Send>,
     guard: Arc<Guard>,
     applied: Applied,
+    ended: Undone,
 }
 
 impl Held {
@@ -25,9 +26,14 @@ impl Held {
         changes: &[Change],
     ) -> Result<Self, ApplyError> {
         let journal = guard.journal();
-        undo_of_the_ended(&*system, journal)?;
+        let ended = undo_of_the_ended(&*system, journal)?;
         let applied = apply(&*system, journal, changes, Some(guard.owner()))?;
-        Ok(Self { system, guard: Arc::clone(guard), applied })
+        Ok(Self { system, guard: Arc::clone(guard), applied, ended })
+    }
+
+    /// What was undone before for processes that have ended.
+    pub fn ended(&self) -> &Undone {
+        &self.ended
     }
 
     /// What was changed.

@@ -40,7 +40,7 @@ pub struct Left {
 pub enum LeftKind {
     /// It has another value than kqps gave it.
     Changed,
-    /// Another device has the name of its device.
+    /// Another device has the name of its device, which has no hardware and does not come back.
     Another,
     /// A later change of kqps stays above it.
     Above,
@@ -148,7 +148,7 @@ pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<U
     }
     let mut undone = back(system, journal, &is_its, Links::Leave)?;
     undone.troubles.extend(removed.troubles);
-    after_others(system, journal, &is_its, Links::Leave);
+    undone.restored.extend(after_others(system, journal, &is_its, Links::Leave));
     Ok(undone)
 }
 
@@ -161,16 +161,31 @@ pub fn undo_records(
 ) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
     let is_its = |record: &Record| numbers.contains(&record.number);
-    let undone = back(system, journal, &is_its, links)?;
-    after_others(system, journal, &is_its, links);
+    let mut undone = back(system, journal, &is_its, links)?;
+    undone.restored.extend(after_others(system, journal, &is_its, links));
     Ok(undone)
 }
 
-/// Undoes what ended processes left because a later change was above it. What is left of it stays in the journal, where
-/// `kqps host status` shows it.
-fn after_others(system: &dyn System, journal: &Journal, is_done: &dyn Fn(&Record) -> bool, links: Links) {
+/// Undoes what ended processes left because a later change was above it, and returns that. What is left of it stays in
+/// the journal, where `kqps host status` shows it.
+fn after_others(
+    system: &dyn System,
+    journal: &Journal,
+    is_done: &dyn Fn(&Record) -> bool,
+    links: Links,
+) -> Vec<Restored> {
     let is_of_the_ended = |record: &Record| record.owner.is_some_and(|owner| !owner.lives());
-    let _ = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record), links);
+    let undone = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record), links);
+    undone.map_or_else(|_| Vec::new(), |undone| undone.restored)
+}
+
+/// The present name and value of a setting of the journal, also if its device has another name now; `None` if it cannot
+/// be read.
+pub fn value_now(system: &dyn System, part: &Part) -> Option<(Setting, String)> {
+    match place(system, part) {
+        Place::Here { setting, now } => Some((setting, now)),
+        Place::Gone(_) | Place::Left { .. } => None,
+    }
 }
 
 /// Undoes the selected records, the newest first. The caller has locked the journal. A record that cannot be read,

@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     // Half of the settings would be left if a signal ended this process at once.
     let interrupts = signals::in_order();
     if args.confirm_within.is_none() && args.for_command.is_empty() {
-        undo_of_the_ended(&system, &journal)?;
+        words::print_ended(&undo_of_the_ended(&system, &journal)?);
         let applied = apply(&system, &journal, &changes, None)?;
         words::print_applied(&applied, &journal, true, json)?;
         if interrupts.is_asked() {
@@ -92,6 +92,7 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let kqps = std::env::current_exe().context("finding the running program")?;
     let guard = Arc::new(Guard::start(&kqps, journal).context("the guard of host settings")?);
     let held = Held::set(Box::new(system), &guard, &changes)?;
+    words::print_ended(held.ended());
     words::print_applied(held.applied(), guard.journal(), false, json)?;
     match args.confirm_within {
         Some(within) => confirm(held, within, interrupts),

@@ -44,13 +44,14 @@ pub(super) fn place(system: &dyn System, part: &Part) -> Place {
         return Place::Gone(why);
     }
     let Some(name) = system.find(identity) else {
-        return if is_another {
-            left(LeftKind::Another, found, "another device has its name now".into())
-        } else if identity.has_hardware() {
+        return if identity.has_hardware() {
+            let other = if is_another { "; another device has its name now" } else { "" };
             let reason = format!(
-                "its device ({identity}) is not here: it was unplugged, or is in another network namespace"
+                "its device ({identity}) is not here: it was unplugged, or is in another network namespace{other}"
             );
             left(LeftKind::Absent, None, reason)
+        } else if is_another {
+            left(LeftKind::Another, found, "another device has its name now".into())
         } else {
             Place::Gone(why)
         };

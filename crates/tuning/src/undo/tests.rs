@@ -170,6 +170,8 @@ fn of_two_owners_of_a_setting_neither_leaves_its_value() {
     assert_eq!(memory.value(name), "2000");
     let undone = undo_records(&memory, &journal, &ours.records, Links::Await).unwrap();
     assert!(undone.kept.is_empty());
+    let values: Vec<&str> = undone.restored.iter().map(|one| one.value.as_str()).collect();
+    assert_eq!(values, ["1000", "212992"], "what it undoes for the ended process is named");
     assert_eq!(memory.value(name), "212992");
     assert!(journal.records().unwrap().is_empty());
 }

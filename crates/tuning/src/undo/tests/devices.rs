@@ -42,9 +42,40 @@ fn another_device_with_the_name_is_left_alone() {
     let (memory, journal, _folder, _) = tuned();
     memory.identities.borrow_mut().insert("eth0".into(), card(2));
     let undone = undo(&memory, &journal).unwrap();
-    assert!(undone.left.iter().all(|left| left.kind == LeftKind::Another), "{undone:?}");
-    assert_eq!((undone.left.len(), undone.over.len(), undone.restored.len()), (3, 3, 0));
+    assert!(undone.left.iter().all(|left| left.kind == LeftKind::Absent), "{undone:?}");
+    assert!(undone.left[0].reason.ends_with("another device has its name now"), "{undone:?}");
+    assert_eq!((undone.left.len(), undone.over.len(), undone.restored.len()), (3, 0, 0));
     assert_eq!(memory.value("rps.eth0.0"), "0");
+    // The card is plugged in again, and has its name.
+    journal.forget(&undone.over).unwrap();
+    memory.identities.borrow_mut().insert("eth0".into(), card(1));
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(memory.value("rps.eth0.0"), "none");
+}
+
+#[test]
+fn a_virtual_device_whose_name_another_has_does_not_come_back() {
+    let (memory, journal, _folder) = host();
+    let number = |index| Identity { device: Some("eth0".into()), index: Some(index), ..Identity::default() };
+    memory.identities.borrow_mut().insert("eth0".into(), number(9));
+    apply(&memory, &journal, &changes(&["feature.eth0.gro=off"]), None).unwrap();
+    memory.identities.borrow_mut().insert("eth0".into(), number(12));
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left[0].kind, undone.over.len()), (LeftKind::Another, 1));
+    assert_eq!(memory.value("feature.eth0.gro"), "off");
+}
+
+#[test]
+fn the_value_of_a_device_is_that_of_its_present_name() {
+    let (memory, journal, _folder, _) = tuned();
+    memory.rename("eth0", "lan0");
+    memory.change("feature.eth0.gro", "on");
+    memory.identities.borrow_mut().insert("eth0".into(), card(2));
+    let records = journal.records().unwrap();
+    let mut parts = records.iter().flat_map(|record| &record.parts);
+    let gro = parts.find(|part| part.setting.to_string() == "feature.eth0.gro").unwrap();
+    let (setting, value) = value_now(&memory, gro).unwrap();
+    assert_eq!((setting.to_string().as_str(), value.as_str()), ("feature.lan0.gro", "off"));
 }
 
 #[test]
