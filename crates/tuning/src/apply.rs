@@ -173,9 +173,11 @@ fn one(
     for at in 0..record.parts.len() {
         let Part { setting, wanted, .. } = record.parts[at].clone();
         let found = set(system, journal, &setting, &wanted, applied)?;
-        let is_taken = setting.is_rounded() || value::same(&setting, &found, &wanted);
+        let is_same = setting.is_rounded() || value::same(&setting, &found, &wanted);
         record.parts[at].found = Some(found.clone());
-        if !is_taken {
+        if !is_same && value::may_be_rewritten(&setting, &wanted, &found) {
+            applied.remark([format!("{setting}: the kernel was given {wanted} and has {found}")]);
+        } else if !is_same {
             // Undoing must know that this value is ours.
             journal.write(&record)?;
             return Err(ApplyError::NotTaken { setting, wanted, found });

@@ -165,6 +165,8 @@ impl Memory {
                 if number == 0 { "0".to_owned() } else { number.next_power_of_two().to_string() }
             }
             (Setting::Sysctl(_), Ok(number)) => number.min(HIGHEST).to_string(),
+            // It shortens a text.
+            (Setting::Sysctl(name), _) if name == "kernel.core_pattern" => value.chars().take(8).collect(),
             // This driver has rings of powers of two.
             (Setting::Rings { .. }, _) => {
                 let rounded = |size: &str| size.parse::<u32>().map_or(0, u32::next_power_of_two);
