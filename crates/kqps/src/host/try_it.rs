@@ -72,12 +72,6 @@ const POLLING: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
 pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let without = subject(&args.subject)?;
     let is_on_veth = without.factors.path().kind == Some(Path::Veth);
-    // A device that no packet passes need not be there, and its link stays as it is.
-    if let Some(why) = args.changes.iter().find_map(|change| why_off_path(change, is_on_veth, &args.subject))
-    {
-        return Err(bad_input(why));
-    }
-    link::check(&args.changes).map_err(bad_input)?;
     if !is_on_veth {
         check(&Real::host(), &args.changes)?;
     } else if args.keep {
@@ -85,6 +79,11 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
             "--keep: the devices of a veth path vanish with it, so there is nothing to keep",
         ));
     }
+    if let Some(why) = args.changes.iter().find_map(|change| why_off_path(change, is_on_veth, &args.subject))
+    {
+        return Err(bad_input(why));
+    }
+    link::check(&args.changes).map_err(bad_input)?;
     let with = with_changes(&without, &args.changes)?;
     let mut sides = with_names_of_their_own(vec![without, with]).into_iter();
     let (Some(a), Some(b)) = (sides.next(), sides.next()) else { anyhow::bail!("expected two sides") };

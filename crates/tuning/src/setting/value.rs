@@ -180,8 +180,8 @@ pub fn alike(setting: &Setting, one: &str, other: &str) -> bool {
     same(setting, one, other) || (are_delays && chosen(one) == chosen(other))
 }
 
-/// Whether a sysctl may have another form in the kernel than a value that was written: one of the two has words that are
-/// no whole numbers. A number that is another one now was not taken.
+/// Whether the kernel may have another form for the value of a sysctl that was written: one of the two has words that
+/// are no whole numbers. A number that is another one now was not taken.
 pub fn may_be_rewritten(setting: &Setting, wanted: &str, found: &str) -> bool {
     let is_of_numbers = |text: &str| text.split_whitespace().all(|word| word.parse::<i64>().is_ok());
     matches!(setting, Setting::Sysctl(_)) && !(is_of_numbers(wanted) && is_of_numbers(found))
