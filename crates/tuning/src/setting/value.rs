@@ -218,6 +218,15 @@ pub fn table(value: &str, slots: usize) -> Option<Vec<u32>> {
     }
 }
 
+/// The table that means a value, which is empty if it is the driver's own: spread over all queues. If such a table is
+/// written slot by slot, the kernel takes it for one that somebody wants, and refuses fewer queues later.
+pub(crate) fn table_to_write(value: &str, slots: usize, queues: Option<u32>) -> Option<Vec<u32>> {
+    let table = table(value, slots)?;
+    let is_own = |queues: u32| (0_u32..).zip(&table).all(|(slot, queue)| *queue == slot % queues);
+    let is_own = queues.filter(|queues| *queues > 0).is_some_and(is_own);
+    Some(if is_own { Vec::new() } else { table })
+}
+
 /// The cores of a value.
 pub fn cores(value: &str) -> Vec<u32> {
     if value == NONE { Vec::new() } else { cpu_list::parse(value).unwrap_or_default() }
