@@ -15,7 +15,6 @@ mod find;
 mod front;
 mod host;
 mod host_advise;
-mod hosts;
 mod load;
 mod nonsense;
 mod outside;

@@ -84,12 +84,16 @@ pub(super) fn compare(lab: &Lab, run: &Run) -> Result<u64> {
         let parts = trials.flat_map(|trial| &trial.parts).filter(|part| part.host == player.name);
         let sent: u64 = parts.map(|part| part.accounts.sent).sum();
         ensure!(sent > 0, "{} sent nothing", player.name);
+        // What players sent in void trials is in no record, and a busy host makes trials void.
         ensure!(
-            sent == arrived,
+            sent <= arrived,
             "{} accounts for {sent} queries, and {arrived} datagrams of it reached the server",
             player.name
         );
         of_players += sent;
+        if sent < arrived {
+            eprintln!("{} queries of {} are in no record", arrived - sent, player.name);
+        }
     }
     let file = lab.server().path(&file(lab));
     let starts = starts(&fs::read_to_string(&file).context("the server left no counts")?)?;
