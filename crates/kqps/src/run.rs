@@ -170,6 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
+    session.print_by(progress.printer());
     let interrupts = signals::in_order();
     let conducted = session.conduct(interrupts, &mut |event| progress.show(event));
     progress.end();

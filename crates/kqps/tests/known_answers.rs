@@ -35,7 +35,7 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
     Ok(())
 }
 
-/// A part of the proof of several hosts. A player that begins late voids its trial, and what it sent is in no record.
+/// A part of the proof of several hosts.
 fn of_hosts(part: &str) -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     prove_part(Proof::Hosts, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))

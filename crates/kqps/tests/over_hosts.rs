@@ -99,6 +99,21 @@ impl Lab {
         Store::read(&self.out().join("run.sqlite")).unwrap()
     }
 
+    /// Kills a run over the hosts of this file once it has stored a trial. Returns what it stored.
+    fn killed_after_a_trial(&self, hosts: &str) -> Run {
+        let mut study = self.study(&["--hosts", hosts]);
+        let mut child = study.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let has_trial =
+            || Store::read(&self.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
+        while !has_trial() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.stored()
+    }
+
     /// What a run over the hosts of this file prints, which cannot begin.
     fn refused(&self, text: &str, status: i32) -> String {
         let hosts = self.file(text).display().to_string();
@@ -193,16 +208,7 @@ fn a_run_that_was_killed_goes_on_with_the_same_hosts() {
 fn goes_on() -> bool {
     let lab = Lab::new();
     let hosts = lab.hosts().display().to_string();
-    let mut child =
-        lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
-    while !has_trial() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let before = lab.stored();
+    let before = lab.killed_after_a_trial(&hosts);
     // The run has its own copy.
     std::fs::remove_file(&hosts).unwrap();
     let output = lab.kqps(&["run", "--resume"]).output().unwrap();
@@ -321,16 +327,7 @@ fn a_run_does_not_go_on_at_another_host_of_the_same_name() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let hosts = lab.hosts().display().to_string();
-    let mut child =
-        lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
-    while !has_trial() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let before = lab.stored();
+    let before = lab.killed_after_a_trial(&hosts);
     let kept = lab.out().join("hosts.toml");
     let text = std::fs::read_to_string(&kept).unwrap();
     std::fs::write(&kept, text.replace("127.0.0.2", "127.0.0.3")).unwrap();

@@ -18,6 +18,7 @@ mod share;
 mod supplies;
 mod timing;
 mod trouble;
+mod void;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ pub struct Session {
     /// Why the run ends before its end, if a host that was lost could not be reached again.
     unreachable: RefCell<Option<String>>,
     again: Again,
+    /// Prints a line while the run goes on.
+    pub(crate) print: Box<dyn Fn(&str)>,
 }
 
 struct Members {
@@ -135,6 +138,7 @@ impl Session {
             reports: RefCell::default(),
             unreachable: RefCell::default(),
             again,
+            print: Box::new(|_| ()),
         })
     }
 

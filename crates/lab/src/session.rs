@@ -214,6 +214,13 @@ impl Session {
         Ok(conducted)
     }
 
+    /// Has lines printed while the run goes on: those about void trials over several hosts.
+    pub fn print_by(&mut self, print: impl Fn(&str) + 'static) {
+        if let Some(hosts) = &mut self.hosts {
+            hosts.print = Box::new(print);
+        }
+    }
+
     /// Why a run ended early although the user did not end it: a host was lost, and could not be reached again. `None`
     /// otherwise.
     pub fn unreachable(&self) -> Option<String> {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use name::{FAMILIES, NameError};
+pub use name::NameError;
 pub(crate) use sysctl::components;
 pub use value::ValueError;
 
@@ -221,7 +221,12 @@ impl Setting {
             | Self::Irqs { device } => is.clone_into(device),
             // Most drivers name their handlers for the device: `eth0-TxRx-3`, `i40e-eth0-TxRx-3`.
             Self::Irq(handler) if !was.is_empty() => *handler = handler.replacen(was, is, 1),
-            _ => {}
+            Self::Sysctl(_)
+            | Self::Irq(_)
+            | Self::Governor { .. }
+            | Self::IdleStates
+            | Self::IdleState { .. }
+            | Self::Irqbalance => {}
         }
         setting
     }
@@ -298,6 +303,8 @@ impl fmt::Display for Change {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::factors::name::HOST_SETTINGS;
+
     use super::*;
 
     #[test]
@@ -331,7 +338,7 @@ mod tests {
             let stored = serde_json::to_string(&setting).unwrap();
             assert_eq!(serde_json::from_str::<Setting>(&stored).unwrap(), setting);
             let of_family = |family: &&str| *name == **family || name.starts_with(&format!("{family}."));
-            assert!(FAMILIES.iter().any(of_family), "{name}");
+            assert!(HOST_SETTINGS.iter().any(of_family), "{name}");
         }
     }
 
@@ -390,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_factors_of_a_cell_know_the_families() {
-        for family in FAMILIES {
+        for family in HOST_SETTINGS {
             let is_open = kqps_observation::factors::name::is_host_setting(&format!("host.{family}"));
             let is_known = kqps_observation::factors::name::is_host_setting(&format!("host.{family}.eth0"));
             assert!(is_open || is_known, "{family}");

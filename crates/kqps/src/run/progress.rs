@@ -79,10 +79,22 @@ impl Progress {
     }
 
     fn line(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(visible_line(line)),
-            None => eprintln!("{line}"),
-        }
+        print(self.bar.as_ref(), line);
+    }
+
+    /// Prints further lines, between those of this progress.
+    pub(super) fn printer(&self) -> impl Fn(&str) + 'static {
+        let bar = self.bar.clone();
+        move |line| print(bar.as_ref(), line)
+    }
+}
+
+/// Prints a line above the bar, if there is one.
+fn print(bar: Option<&ProgressBar>, line: &str) {
+    let line = visible_line(line);
+    match bar {
+        Some(bar) => bar.println(line),
+        None => eprintln!("{line}"),
     }
 }
 

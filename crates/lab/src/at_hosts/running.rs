@@ -18,7 +18,7 @@ use super::plan::Shared;
 use super::playing::{Attempted, Gone, SHORT, Together};
 use super::timing;
 use super::trouble::{self, Decision, Trouble, of_player, of_server};
-use super::{Members, Session, Start, side_by_side};
+use super::{Members, Session, Start, side_by_side, void};
 use crate::agent::certificate::CertificatePem;
 use crate::agent::job::{Done, Job, StartRequest};
 use crate::materials::Wanted;
@@ -126,15 +126,34 @@ impl<'a> Running<'a> {
         let mut members = session.members.borrow_mut();
         let Members { server, players } = &mut *members;
         let players = &mut players[..self.players.hosts.len()];
-        let server_name = server.host().name.clone();
         self.get_ready(server, players)?;
         let least_s = timing::least_s(players.iter().map(|player| player.offset().uncertainty_ns));
         let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
         let together = Together { start: self.start, wanted: &self.wanted, late_ns: self.late_ns };
-        let Attempted { played, seen, gone } = together.play(server, players, requests, request.duration_s);
+        let attempted = together.play(server, players, requests, request.duration_s);
+        let sent = void::sent(players.iter().map(|player| &player.host().name), &attempted.played);
+        let judged = self.judged(attempted, server, players, request.duration_s);
+        if let Err(Trouble::Player { host, what, .. }) = &judged
+            && !self.start.interrupts.is_asked()
+        {
+            (session.print)(&void::words(host, what, &sent));
+        }
+        judged
+    }
+
+    /// The record of the trial that was attempted, unless a host spoiled it.
+    fn judged(
+        &mut self,
+        attempted: Attempted,
+        server: &Member,
+        players: &[Member],
+        duration_s: f64,
+    ) -> Result<Trial, Trouble> {
+        let server_name = &server.host().name;
+        let Attempted { played, seen, gone } = attempted;
         match gone {
-            Some(Gone::Server(why)) => return Err(of_server(&server_name, Fault::Lost(why))),
+            Some(Gone::Server(why)) => return Err(of_server(server_name, Fault::Lost(why))),
             Some(Gone::Player(number, why)) => {
                 return Err(of_player(&players[number].host().name, Fault::Lost(why)));
             }
@@ -143,9 +162,9 @@ impl<'a> Running<'a> {
         let late_ns = played.iter().flatten().filter_map(|trial| trial.late_start_ns).max();
         self.late_ns = self.late_ns.max(late_ns.unwrap_or(0));
         // If the subject ended, that is why players have no record.
-        let mut seen = seen.map_err(|fault| of_server(&server_name, fault))?;
+        let mut seen = seen.map_err(|fault| of_server(server_name, fault))?;
         seen.host.device = seen.host.device.take().or_else(|| server.device().map(str::to_owned));
-        let parts = self.parts(players, played, request.duration_s)?;
+        let parts = self.parts(players, played, duration_s)?;
         let merged = merge(parts, Some(*seen));
         let mut trial = merged.map_err(|error| {
             let reason = format!("the records of the players do not make one trial: {error}");

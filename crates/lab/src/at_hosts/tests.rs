@@ -4,6 +4,7 @@
 mod agent;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,14 @@ fn soon() -> Again {
     Again { lease_most: short, end: long, keep_on: long, pause: short }
 }
 
+/// A session, and the lines that it prints.
+fn printing(mut session: Session) -> (Session, Rc<RefCell<Vec<String>>>) {
+    let printed = Rc::<RefCell<Vec<String>>>::default();
+    let lines = Rc::clone(&printed);
+    session.print = Box::new(move |line| lines.borrow_mut().push(line.to_owned()));
+    (session, printed)
+}
+
 /// Whether these are as many rates of one of two players.
 fn are_halves(rates: &[f64], count: usize) -> bool {
     rates.len() == count && rates.iter().all(|rate| (rate - RATE_QPS / 2.0).abs() < 1e-9)
@@ -120,7 +129,7 @@ fn are_halves(rates: &[f64], count: usize) -> bool {
 fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     let lab = Lab::new();
     let end = Duration::from_secs(1);
-    let session = lab.session(Again { end, ..soon() });
+    let (session, printed) = printing(lab.session(Again { end, ..soon() }));
     let mut running = session.start(lab.start(1)).unwrap();
     lab.dies("p2", 1);
     let trial = running.play(&REQUEST).unwrap();
@@ -138,6 +147,10 @@ fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     let between_ns = agents("p2")[1].0 - lab.noted("p2", "dies")[0].0;
     assert!(Duration::from_nanos(between_ns) >= end, "{between_ns} ns");
     assert_eq!(lab.noted("p1", "stopped").len(), 1, "the other ended its void trial");
+    let printed = printed.borrow();
+    let [line] = &printed[..] else { panic!("one trial was void: {printed:?}") };
+    assert!(line.starts_with("a trial is void, since the player on p2 was lost: "), "{line}");
+    assert!(line.ends_with("p2 left no account"), "{line}");
 
     let devices: Vec<_> = trial.hosts.iter().map(|host| host.device.as_deref()).collect();
     assert_eq!(devices, [Some("eth0"); 3], "found by the agents, since the file names none");
@@ -154,13 +167,14 @@ fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
 #[test]
 fn a_player_that_always_dies_is_named_and_the_others_are_stopped_and_kept() {
     let lab = Lab::new();
-    let session = lab.session(soon());
+    let (session, printed) = printing(lab.session(soon()));
     let mut running = session.start(lab.start(1)).unwrap();
     lab.dies("p2", 99);
     let began = Instant::now();
     let Err(NoTrial::Failed { reason, .. }) = running.play(&LONG) else { panic!("it is no failure") };
     assert!(reason.starts_with("the player on p2 was lost: its connection ended"), "{reason}");
     assert!(reason.ends_with("; that made 3 trials in succession void"), "{reason}");
+    assert_eq!(printed.borrow().len(), 3, "{:?}", printed.borrow());
     assert!(began.elapsed() < Duration::from_secs(200), "no player played to its end");
     assert!(are_halves(&lab.rates("p1"), 3), "{:?}", lab.rates("p1"));
     assert_eq!((lab.noted("p1", "stopped").len(), lab.noted("p1", "agent").len()), (3, 1));

@@ -91,7 +91,8 @@ pub const HOST_NICE: &str = "host.nice";
 /// The core that does all receive work of the path.
 pub const HOST_RECEIVE_CORE: &str = "host.receive-core";
 
-/// The first words, after [`HOST`], of the names of settings that are set for a cell and undone after it.
+/// The first words of the names of settings of a host. After [`HOST`], they name settings that are set for a cell and
+/// undone after it.
 pub const HOST_SETTINGS: [&str; 18] = [
     "sysctl",
     "rps",

@@ -26,6 +26,7 @@ mod sshd;
 mod study;
 mod tries;
 mod tuning;
+mod void;
 
 use std::time::Instant;
 

@@ -35,8 +35,8 @@ impl Place {
         Self { folder: within(&state), state }
     }
 
-    /// Why this process does not do what a journal there says; `None` if it does. Whoever writes the journal decides
-    /// what is written to the host with the rights of this process.
+    /// Why this process does not do what a journal there says; `None` if it does. The writer of a journal decides
+    /// what this process writes to the host, with all the rights that it has.
     pub(super) fn why_refused(&self) -> Option<String> {
         self.why_refused_to(effective_user())
     }

@@ -35,7 +35,7 @@ impl Client {
     }
 }
 
-/// The clients of this session, and of others on the usual port.
+/// The client of the connection over which this process was started, and all clients on the usual port of ssh.
 pub(super) fn all() -> io::Result<Vec<Client>> {
     let own = std::env::var(VARIABLE).ok();
     let inherited = ancestors().into_iter().filter_map(|pid| {

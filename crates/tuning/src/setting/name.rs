@@ -5,30 +5,9 @@ use std::str::FromStr;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_kernel::ethtool::short_name;
+use kqps_observation::factors::name::HOST_SETTINGS;
 
 use super::{Flow, NapiSetting, Setting};
-
-/// The first words of all names.
-pub const FAMILIES: [&str; 18] = [
-    "sysctl",
-    "rps",
-    "xps",
-    "channels",
-    "rings",
-    "coalesce",
-    "rss",
-    "rss-fields",
-    "feature",
-    "napi-defer",
-    "gro-flush",
-    "napi-threaded",
-    "irq",
-    "irqs",
-    "governor",
-    "idle-states",
-    "idle-state",
-    "irqbalance",
-];
 
 /// The most bytes of a device's name (`IFNAMSIZ`, less the 0 at its end).
 const DEVICE_MOST: usize = 15;
@@ -37,7 +16,7 @@ const DEVICE_MOST: usize = 15;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The first word is unknown.
-    #[error("no setting is called `{name}`{near} (known: {known})", known = FAMILIES.join(", "))]
+    #[error("no setting is called `{name}`{near} (known: {known})", known = HOST_SETTINGS.join(", "))]
     Unknown {
         /// The name.
         name: String,
@@ -59,8 +38,8 @@ impl FromStr for Setting {
 
     fn from_str(name: &str) -> Result<Self, NameError> {
         let (family, rest) = name.split_once('.').map_or((name, None), |(family, rest)| (family, Some(rest)));
-        if !FAMILIES.contains(&family) {
-            let near = did_you_mean(nearest(family, &FAMILIES));
+        if !HOST_SETTINGS.contains(&family) {
+            let near = did_you_mean(nearest(family, &HOST_SETTINGS));
             return Err(NameError::Unknown { name: name.to_owned(), near });
         }
         let (read, expected) = read(family, rest);

@@ -17,6 +17,7 @@ use super::super::{Bench, kept};
 use super::counted;
 use super::host::LabHost;
 use super::lab::Lab;
+use super::void::{self, VoidQueries};
 use crate::shell;
 
 /// How long a run of this study may take.
@@ -109,8 +110,15 @@ pub(super) fn words(study: &Path, hosts: &Path, out: &Path) -> Vec<String> {
         .into()
 }
 
+/// A run that was played to its end.
+pub(super) struct Played {
+    pub(super) run: Run,
+    /// The queries of its void trials, which are in no record, by the players' hosts.
+    pub(super) void: VoidQueries,
+}
+
 /// Runs a command to its end, and returns the run that it left in this folder.
-pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
+pub(super) fn play(mut command: Command, out: &Path) -> Result<Played> {
     let (status, said) = ended(&mut command)?;
     // Status 3 means that a figure is refused, which a busy host may cause.
     let words = shell::words(&command);
@@ -119,7 +127,7 @@ pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
     ensure!(run.finished_unix_ms.is_some(), "the run is not marked as finished: {}", said.trim());
     let left_out: Vec<_> = run.skipped.iter().filter(|(what, _)| *what != NEVER_OVER_HOSTS).collect();
     ensure!(left_out.is_empty(), "cells were left out: {left_out:?}");
-    Ok(run)
+    Ok(Played { run, void: void::queries(&said)? })
 }
 
 /// Runs a command to its end. Returns its status and its standard error. One that hangs is killed, and so is every one

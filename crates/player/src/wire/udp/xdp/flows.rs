@@ -105,6 +105,7 @@ impl Endpoints for Flows {
             _ => state.books.answers_nothing(1),
         }
     }
+
     fn bad_checksums(&self) -> u64 {
         self.bad_checksums
     }
