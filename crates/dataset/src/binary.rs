@@ -52,6 +52,16 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
     Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
 }
 
+/// Takes a message as it is, whatever its bytes are. Its ID becomes 0.
+pub(crate) fn any(message: &mut [u8]) -> Result<Facts, RecordFault> {
+    if message.len() < 2 {
+        return Err(RecordFault::NoId(message.len()));
+    }
+    header::set_id(message, 0);
+    let question_bytes = question::end(message).map_or(0, |end| end - HEADER_BYTES);
+    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
+}
+
 /// Sets DO in the OPT record whose data begin at `data_at`: the upper bit of the TTL's third byte, with one
 /// more byte of TTL and two of RDLENGTH after it (RFC 6891, section 6.1.3).
 fn set_do(message: &mut [u8], data_at: usize) {

@@ -3,18 +3,20 @@
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 
-use kqps_message::Edns;
+use kqps_message::{Edns, edns};
 use kqps_message::text::without_mark;
 
+use crate::additions::Additions;
 use crate::binary;
 use crate::capture;
-use crate::encoded::{Header, Sections};
+use crate::encoded::{Facts, Header, Sections};
 use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault};
 use crate::failure::CompileError;
 use crate::options::{Format, Options};
 use crate::skipped::Skipped;
 use crate::source::{BUFFER_BYTES, Hashing};
 use crate::text::{self, Line};
+use crate::updates::{self, Update};
 use crate::writer::{WriteError, Writer};
 
 /// Encodes the queries of `source` to `out`, and returns their number. `path` is used in messages.
@@ -41,22 +43,24 @@ pub(crate) fn encode(
     let writer = Writer::new(out).map_err(CompileError::Output)?;
     let mut source = Hashing::new(source, known);
     let first = source.first().map_err(|error| CompileError::unreadable(path, error))?;
-    let is_binary = match format_of(first, options.format) {
-        Format::Capture => return capture::compile(source, path, options, writer),
-        format => format == Format::Binary,
-    };
+    let format = format_of(first, options.format);
+    if format == Format::Capture {
+        return capture::compile(source, path, options, writer);
+    }
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
     let mut compiler = Compiler {
         path,
         edns: options.every_query(),
+        additions: &options.additions,
         skip_bad: options.skip_bad,
         skipped: Skipped::default(),
         writer,
     };
-    if is_binary {
-        compiler.binary(&mut reader)?;
-    } else {
-        compiler.text(&mut reader)?;
+    match format {
+        Format::Binary | Format::AnyBytes => compiler.binary(&mut reader, format)?,
+        Format::Updates => compiler.updates(&mut reader)?,
+        Format::Plain => compiler.text(&mut reader, false)?,
+        Format::Text | Format::Auto | Format::Capture => compiler.text(&mut reader, true)?,
     }
     let Compiler { mut writer, skipped, .. } = compiler;
     writer.end_records().map_err(CompileError::Output)?;
@@ -85,13 +89,14 @@ fn format_of(first: &[u8], format: Format) -> Format {
 struct Compiler<'a, W> {
     path: &'a Path,
     edns: Option<Edns>,
+    additions: &'a Additions,
     skip_bad: bool,
     skipped: Skipped,
     writer: Writer<W>,
 }
 
 impl<W: Read + Write + Seek> Compiler<'_, W> {
-    fn text(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
+    fn text(&mut self, reader: &mut impl BufRead, has_columns: bool) -> Result<(), CompileError> {
         let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
         let mut message = Vec::with_capacity(512);
         let mut number = 0;
@@ -100,7 +105,14 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             let content = if number == 1 { self.without_mark(&line)? } else { &line };
             let mark = line.len() - content.len();
             message.clear();
-            match text::encode(content, self.edns, &mut message) {
+            let encoded = text::encode(content, has_columns, self.edns, &mut message).and_then(|mut line| {
+                if let Line::Query { facts, .. } = &mut line {
+                    let added = self.additions.add(&mut message, facts);
+                    added.map_err(|no_room| (1, LineFault::Name(no_room.into())))?;
+                }
+                Ok(line)
+            });
+            match encoded {
                 Ok(Line::Nothing) => {}
                 Ok(Line::HashComment) => self.skipped.hash_comments += 1,
                 Ok(Line::Query { facts, begins_with_hash }) => {
@@ -109,13 +121,60 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
                 }
                 Err((column, fault)) => {
                     let fault = self.seen_beside(fault, reader)?;
-                    self.skipped.line(&fault);
-                    let column = mark + column;
-                    self.bad(DatasetError::Line { path: self.path.to_owned(), line: number, column, fault })?;
+                    self.bad_line(number, mark + column, fault)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Encodes dynamic updates. An update with a bad line is skipped as a whole, if bad lines are skipped.
+    fn updates(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
+        let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
+        let (mut update, mut is_bad, mut number): (Option<Update>, bool, u64) = (None, false, 0);
+        while self.read_line(reader, &mut line)? {
+            number += 1;
+            let content = if number == 1 { self.without_mark(&line)? } else { &line };
+            if updates::is_nothing(content) {
+                continue;
+            }
+            let is_end = updates::is_end(content);
+            let taken = match &mut update {
+                _ if is_end => Ok(()),
+                _ if is_bad => continue,
+                None => Update::begin(content).map(|begun| update = Some(begun)),
+                Some(update) => update.take(content),
+            };
+            if let Err((column, fault)) = taken {
+                self.bad_line(number, line.len() - content.len() + column, fault)?;
+                (update, is_bad) = (None, true);
+            }
+            if is_end {
+                is_bad = false;
+                if let Some(whole) = update.take() {
+                    self.push_update(whole, number)?;
+                }
+            }
+        }
+        if update.is_some() { self.bad_line(number, line.len() + 1, LineFault::Unsent) } else { Ok(()) }
+    }
+
+    fn push_update(&mut self, update: Update, number: u64) -> Result<(), CompileError> {
+        let edns = self.edns;
+        let (mut message, mut facts) = update.end();
+        let has_room = edns.is_none_or(|edns| edns::append(&mut message, 0, &edns))
+            && self.additions.add(&mut message, &mut facts).is_ok()
+            && u16::try_from(message.len()).is_ok();
+        if !has_room {
+            return self.bad_line(number, 1, LineFault::UpdateTooLong);
+        }
+        self.writer.push(&message, facts, None).map(drop).map_err(|error| self.unwritable(error))
+    }
+
+    /// Counts a bad line, and returns an error, unless bad lines are skipped.
+    fn bad_line(&mut self, line: u64, column: usize, fault: LineFault) -> Result<(), CompileError> {
+        self.skipped.line(&fault);
+        self.bad(DatasetError::Line { path: self.path.to_owned(), line, column, fault })
     }
 
     /// The fault of a line in view of the next line: a name alone is a zone to be updated if updates follow.
@@ -151,7 +210,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         Ok(taken > 0)
     }
 
-    fn binary(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
+    fn binary(&mut self, reader: &mut impl BufRead, format: Format) -> Result<(), CompileError> {
         let mut message = Vec::new();
         let (mut number, mut offset) = (0, 0);
         loop {
@@ -160,7 +219,9 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             let next = offset + 2 + message.len() as u64;
             let encoded = match read {
                 Ok(false) => return Ok(()),
-                Ok(true) => binary::encode(&mut message, self.edns),
+                Ok(true) if format == Format::AnyBytes => binary::any(&mut message),
+                Ok(true) => binary::encode(&mut message, self.edns)
+                    .and_then(|facts| self.added_to_message(&mut message, facts)),
                 Err(fault) => Err(fault),
             };
             match encoded {
@@ -175,6 +236,14 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             }
             offset = next;
         }
+    }
+
+    fn added_to_message(&self, message: &mut Vec<u8>, mut facts: Facts) -> Result<Facts, RecordFault> {
+        if !self.additions.labels.is_empty() {
+            return Err(RecordFault::Prefix);
+        }
+        self.additions.add(message, &mut facts).map_err(|_| RecordFault::TooLong)?;
+        Ok(facts)
     }
 
     /// Returns an error for a bad entry, unless bad entries are skipped.

@@ -141,8 +141,38 @@ pub enum LineFault {
     #[error("\"{0}\" is a class, and every query's class is IN: expected `name type` without one")]
     Class(String),
     /// The line belongs to a file of dynamic updates.
-    #[error("this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line")]
+    #[error("this is a dynamic update; -u reads a file of them, and without it a line is `name type`")]
     Update,
+    /// A line of an update begins with no word of updates.
+    #[error("unknown word \"{0}\"; expected require, prohibit, add, delete or send")]
+    Command(String),
+    /// Something follows the zone of an update.
+    #[error("expected that nothing follows the zone, found \"{0}\"")]
+    AfterZone(String),
+    /// A line of an update ends before the name.
+    #[error("expected a name after the word")]
+    NoOwner,
+    /// A record that is added has no TTL.
+    #[error("expected a TTL after the name, such as 3600")]
+    NoTtl,
+    /// A record that is added has no type or no data.
+    #[error("expected a type and its data, such as A 192.0.2.1")]
+    NoData,
+    /// The data of a record are wrong.
+    #[error("bad data: {0}")]
+    Data(String),
+    /// Data follow a type that an update prohibits.
+    #[error("prohibit takes no data: a name, or a name and a type, must not exist")]
+    ProhibitsData,
+    /// A prerequisite follows a change.
+    #[error("a prerequisite stands before the changes of its update (RFC 2136, section 2)")]
+    LatePrerequisite,
+    /// An update is longer than a message can be.
+    #[error("the update is longer than a message of 65,535 bytes")]
+    UpdateTooLong,
+    /// The file ends within an update.
+    #[error("the file ends before the `send` of this update")]
+    Unsent,
     /// A further column is unknown.
     #[error(
         "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24 or \
@@ -199,9 +229,15 @@ pub enum RecordFault {
     /// The query should get an OPT record, and its records cannot be parsed.
     #[error("no OPT record can be added: {0}")]
     Malformed(#[from] Malformed),
-    /// With an OPT record the message would be longer than 65535 bytes.
-    #[error("it is too long for an OPT record to be added")]
+    /// With an OPT or TSIG record the message would be longer than 65535 bytes.
+    #[error("it is too long for an OPT or TSIG record to be added")]
     TooLong,
+    /// The name of a binary query should get random labels.
+    #[error("a prefix is for queries in text, since records of a message may point into its name")]
+    Prefix,
+    /// The message is too short for an ID.
+    #[error("{0} bytes are too few: replies are matched by the ID, which has two")]
+    NoId(usize),
 }
 
 /// The words for what was skipped, if anything was.

@@ -7,6 +7,7 @@
 //! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
 //! open, and uses no anonymous memory however many queries it holds.
 
+mod additions;
 mod answer;
 mod binary;
 mod cache;
@@ -24,8 +25,10 @@ mod options;
 mod skipped;
 mod source;
 mod text;
+mod updates;
 mod writer;
 
+pub use additions::Additions;
 pub use answer::Digest;
 pub use captured::Captured;
 pub use compile::compile;

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use kqps_message::Edns;
 use serde::{Deserialize, Serialize};
 
+use crate::additions::Additions;
+
 /// How to read a query file or a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -23,12 +25,17 @@ pub struct Options {
     pub cache_dir: Option<PathBuf>,
     /// How a capture is read.
     pub capture: CaptureOptions,
+    /// What every query of a file gets beside EDNS. A capture gets none of it.
+    pub additions: Additions,
 }
 
 impl Options {
     /// The OPT record that every query gets.
     pub(crate) fn every_query(&self) -> Option<Edns> {
-        (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
+        let usual = Edns::default();
+        let udp_payload_bytes = self.additions.udp_payload_bytes.unwrap_or(usual.udp_payload_bytes);
+        let is_wanted = self.edns || self.dnssec || !self.additions.edns_options.is_empty();
+        is_wanted.then_some(Edns { dnssec_ok: self.dnssec, udp_payload_bytes, ..usual })
     }
 
     /// The options that change the encoded form.
@@ -57,6 +64,7 @@ impl Options {
             }
             shape.push(if server.is_ipv4() { 4 } else { 6 });
         }
+        self.additions.shape(&mut shape);
         shape
     }
 }
@@ -71,8 +79,14 @@ pub enum Format {
     Auto,
     /// Lines of `name type [further columns]`.
     Text,
+    /// Lines of `name type`. What follows is not read, as by dnsperf.
+    Plain,
     /// 16-bit big-endian lengths and messages.
     Binary,
+    /// The same, of which every message of two bytes or more is sent as it is, whatever its bytes are.
+    AnyBytes,
+    /// Dynamic updates (RFC 2136) in the text form of dnsperf: a zone, prerequisites and changes, and `send`.
+    Updates,
     /// Packets or messages with their times: pcap, pcapng or dnstap, plain or compressed.
     Capture,
 }

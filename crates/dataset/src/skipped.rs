@@ -45,7 +45,17 @@ impl Skipped {
             LineFault::Answer(_) => 6,
             LineFault::Repeated(_) => 7,
             LineFault::TooLong => 8,
-            LineFault::Update => 9,
+            LineFault::Update
+            | LineFault::Command(_)
+            | LineFault::AfterZone(_)
+            | LineFault::NoOwner
+            | LineFault::NoTtl
+            | LineFault::NoData
+            | LineFault::Data(_)
+            | LineFault::ProhibitsData
+            | LineFault::LatePrerequisite
+            | LineFault::UpdateTooLong
+            | LineFault::Unsent => 9,
         };
         self.bad[at] += 1;
     }

@@ -27,20 +27,22 @@ pub(crate) enum Line {
 /// The words that begin a line of dnsperf's dynamic updates.
 const UPDATES: [&[u8]; 5] = [b"add", b"delete", b"prohibit", b"require", b"send"];
 
-/// Appends the query of `line` to `message`, if it is one. `edns` is what every query of the file has. An error comes with
-/// its column, counted from 1.
+/// Appends the query of `line` to `message`, if it is one. `has_columns` is whether further columns are read. `edns` is
+/// what every query of the file has. An error comes with its column, counted from 1.
 pub(crate) fn encode(
     line: &[u8],
+    has_columns: bool,
     edns: Option<Edns>,
     message: &mut Vec<u8>,
 ) -> Result<Line, (usize, LineFault)> {
     let first = Fields { line, at: 0 }.next();
     match first {
         None | Some((_, b"#" | [b';', ..])) => Ok(Line::Nothing),
-        Some((_, [b'#', ..])) => Ok(query_of(line, edns, message)
+        Some((_, [b'#', ..])) => Ok(query_of(line, has_columns, edns, message)
             .map_or(Line::HashComment, |facts| Line::Query { facts, begins_with_hash: true })),
         Some(_) if is_update(line) => Err((1, LineFault::Update)),
-        Some(_) => query_of(line, edns, message).map(|facts| Line::Query { facts, begins_with_hash: false }),
+        Some(_) => query_of(line, has_columns, edns, message)
+            .map(|facts| Line::Query { facts, begins_with_hash: false }),
     }
 }
 
@@ -51,7 +53,12 @@ pub(crate) fn is_update(line: &[u8]) -> bool {
     fields.next().is_some_and(is_word) && fields.next().and_then(rtype::parse).is_none()
 }
 
-fn query_of(line: &[u8], edns: Option<Edns>, message: &mut Vec<u8>) -> Result<Facts, (usize, LineFault)> {
+fn query_of(
+    line: &[u8],
+    has_columns: bool,
+    edns: Option<Edns>,
+    message: &mut Vec<u8>,
+) -> Result<Facts, (usize, LineFault)> {
     let mut fields = Fields { line, at: 0 };
     let (name_at, name) = fields.next().ok_or((1, LineFault::NoType))?;
     if line.len() > LINE_BYTES_MAX {
@@ -60,7 +67,7 @@ fn query_of(line: &[u8], edns: Option<Edns>, message: &mut Vec<u8>) -> Result<Fa
     let (type_at, type_text) = fields.next().ok_or((line.len() + 1, LineFault::NoType))?;
     let qtype = rtype::parse(type_text).ok_or_else(|| (type_at + 1, unknown_type(type_text)))?;
     let mut columns = Columns { edns, ..Columns::default() };
-    for (at, field) in fields {
+    for (at, field) in fields.take_while(|_| has_columns) {
         columns.take(field).map_err(|fault| (at + 1, fault))?;
     }
     let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
@@ -73,9 +80,9 @@ fn query_of(line: &[u8], edns: Option<Edns>, message: &mut Vec<u8>) -> Result<Fa
 }
 
 /// The columns of a line, each with its position. A backslash makes the byte after it part of the column.
-struct Fields<'a> {
-    line: &'a [u8],
-    at: usize,
+pub(crate) struct Fields<'a> {
+    pub(crate) line: &'a [u8],
+    pub(crate) at: usize,
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -143,7 +150,7 @@ fn once(seen: &mut bool, what: &'static str) -> Result<(), LineFault> {
     if std::mem::replace(seen, true) { Err(LineFault::Repeated(what)) } else { Ok(()) }
 }
 
-fn unknown_type(found: &[u8]) -> LineFault {
+pub(crate) fn unknown_type(found: &[u8]) -> LineFault {
     if is_class(found) {
         return LineFault::Class(shown(found));
     }
@@ -174,7 +181,7 @@ fn nearest(found: &[u8], known: &[(&'static str, u16)]) -> Option<&'static str> 
 }
 
 /// Bytes of a file for a message: printable, and limited in length.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     let (head, rest) = bytes.split_at(bytes.len().min(64));
     format!("{}{}", head.escape_ascii(), if rest.is_empty() { "" } else { "…" })
 }

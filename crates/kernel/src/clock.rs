@@ -26,6 +26,46 @@ pub fn wall_s() -> u64 {
     read_ns(libc::CLOCK_REALTIME_COARSE) / 1_000_000_000
 }
 
+/// A time as the clock on the wall shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// The year, such as 2026.
+    pub year: i32,
+    /// The month, 1 to 12.
+    pub month: u8,
+    /// The day of the month, from 1.
+    pub day: u8,
+    /// The day of the week, 0 for Sunday.
+    pub weekday: u8,
+    /// The hour, 0 to 23.
+    pub hour: u8,
+    /// The minute.
+    pub minute: u8,
+    /// The second.
+    pub second: u8,
+}
+
+/// The local time of a moment, in seconds since 1970, by the time zone of this process (`localtime_r(3)`). `None` if it
+/// cannot be represented.
+pub fn local_time(unix_s: u64) -> Option<LocalTime> {
+    let seconds = libc::time_t::try_from(unix_s).ok()?;
+    // SAFETY: `tm` is a structure of integers and a pointer, for which zero bytes are a value.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the right types, and the function keeps neither.
+    if unsafe { libc::localtime_r(&raw const seconds, &raw mut local) }.is_null() {
+        return None;
+    }
+    Some(LocalTime {
+        year: local.tm_year + 1900,
+        month: local.tm_mon as u8 + 1,
+        day: local.tm_mday as u8,
+        weekday: local.tm_wday as u8,
+        hour: local.tm_hour as u8,
+        minute: local.tm_min as u8,
+        second: local.tm_sec as u8,
+    })
+}
+
 /// The difference between `CLOCK_REALTIME`, which kernel timestamps of packets use, and [`now_ns`]. Add it to
 /// [`now_ns`]. It is the tightest of nine readings, and a step of the wall clock invalidates it.
 pub fn realtime_offset_ns() -> i64 {

@@ -7,6 +7,7 @@ mod connections;
 mod dnsperf;
 mod flags;
 mod http;
+pub(crate) mod per_query;
 mod plan_error;
 mod progress;
 mod quic;
@@ -19,6 +20,7 @@ mod words;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kqps_dataset::{CaptureFacts, Dataset};
@@ -28,7 +30,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::replay::mean_rate_qps;
-use kqps_player::{Arrivals, Control, LoadPlan, Plan, ReplayPlan, Stop, play};
+use kqps_player::{Arrivals, Control, Live, LoadPlan, Plan, ReplayPlan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -48,12 +50,13 @@ pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 
 use flags::{LANES, open_dataset};
+use per_query::PerQueryArgs;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
-pub(crate) use words::ANY_CERTIFICATE;
+pub(crate) use words::{ANY_CERTIFICATE, after_statistics};
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
@@ -71,6 +74,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
+
+    #[command(flatten)]
+    per_query: PerQueryArgs,
 
     /// Open loop: send this many queries a second
     ///
@@ -108,7 +114,7 @@ pub(crate) struct Args {
     #[arg(short = 'n', long, value_name = "COUNT[:GAP]", value_parser = parse_repeat, help_heading = "Load")]
     repeat: Option<Repeat>,
 
-    /// Print a line of statistics this often
+    /// Print a line of statistics this often, with the rcodes of the replies
     #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Output")]
     interval: Option<Duration>,
 
@@ -152,8 +158,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = captured.map_or(stop, |_| Stop { passes: stop.passes.map(|_| 1), ..stop });
     let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
     let seed = args.seed.unwrap_or(SEED);
-    let plan = Plan { seed, drop_reasons: args.drop_reasons, ..plan };
-    let dataset = opened.map_or_else(|| open_dataset(&args.player), Ok)?;
+    let per_query = args.per_query.plan();
+    let plan = Plan { seed, drop_reasons: args.drop_reasons, per_query, ..plan };
+    let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;
     }
@@ -228,7 +235,9 @@ impl Watcher {
         dataset: &Dataset,
         shown: ProgressDisplay,
     ) -> anyhow::Result<Trial> {
-        let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
+        let live = if shown.every.is_some() { Live::detailed } else { Live::new };
+        let live = Arc::new(live(plan.threads));
+        let control = Control { stop: self.interrupts.clone(), live, ..Control::new(plan.threads) };
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);
         Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control, watch))?)
     }
@@ -247,12 +256,15 @@ fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
         return Ok(None);
     }
     args.player.targets()?;
-    open_dataset(&args.player).map(Some)
+    open_dataset(&args.player, args.per_query.reading()).map(Some)
 }
 
 impl Args {
     /// A capture with the plan of its replay, and the load.
     fn captured(&self, dataset: &Dataset, facts: &CaptureFacts) -> anyhow::Result<(Captured, LoadPlan)> {
+        if let Some(flag) = self.per_query.first_given() {
+            return Err(bad_input(format!("{flag}: queries of a capture are sent as they are; leave it out")));
+        }
         let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };

@@ -11,6 +11,7 @@ mod agent;
 mod captured;
 mod compare;
 mod completions;
+mod dnsperf;
 #[cfg(test)]
 mod documented;
 mod exit;
@@ -64,6 +65,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Load(load::Args),
+    Dnsperf(dnsperf::Args),
     /// Play the trial that another kqps asks for on standard input
     #[command(hide = true)]
     Play,
@@ -97,6 +99,11 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(words) = dnsperf::called(std::env::args_os()) {
+        let outcome = stay_tied().and_then(|()| signals::watch()).map_err(anyhow::Error::from);
+        let status = outcome.and_then(|()| dnsperf::main(&words));
+        return exit::after_printing(status.unwrap_or_else(|error| exit::with(&error)));
+    }
     let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {
         Ok(cli) => {
@@ -124,6 +131,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
     match command {
         None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
+        Some(Command::Dnsperf(args)) => dnsperf::run(args),
         Some(Command::Play) => play::run(),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),

@@ -114,6 +114,15 @@ pub(crate) fn status() -> Option<ExitCode> {
     (first != 0).then(|| ExitCode::from(status_of(first)))
 }
 
+/// The number of SIGINT.
+pub(crate) const INTERRUPT: i32 = SIGINT;
+
+/// The number of the first signal that came; `None` before it. Like [`status`], this does not return if the program is
+/// about to exit.
+pub(crate) fn first() -> Option<i32> {
+    status().map(|_| received().first.load(SeqCst))
+}
+
 /// The exit status of a program that a signal ended, by the convention of shells.
 pub(crate) fn status_of(number: i32) -> u8 {
     128 + number as u8

@@ -73,7 +73,7 @@ impl QueryFile {
     pub fn open(&self) -> Result<Dataset, DatasetError> {
         let Self { format, edns, dnssec, skip_bad, .. } = *self;
         let capture = self.capture.clone();
-        let options = Options { format, edns, dnssec, skip_bad, cache_dir: None, capture };
+        let options = Options { format, edns, dnssec, skip_bad, capture, ..Options::default() };
         let dataset = Dataset::open(Path::new(&self.path), &options)?;
         let expected = dataset.check();
         Ok(dataset.checked(self.check.unwrap_or(expected)))

@@ -11,7 +11,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
 use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Arrivals, LoadPlan, Part, Plan, Sources, Stop};
+use kqps_player::{Arrivals, LoadPlan, Part, PerQueryPlan, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 pub use wire::{ConnectionSetup, HttpSetup, TlsSetup, WireSetup};
@@ -111,6 +111,7 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
+            per_query: PerQueryPlan::default(),
         };
         plan.check().map_err(|error| error.to_string())?;
         Ok(plan)
@@ -277,6 +278,7 @@ mod tests {
             own_cores: true,
             seed: 1,
             drop_reasons: false,
+            per_query: PerQueryPlan::default(),
         };
         assert_eq!(made, expected);
     }

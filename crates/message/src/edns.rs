@@ -103,6 +103,32 @@ pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     true
 }
 
+/// Appends an option to a row of options: its code, the length of its data, and the data. Returns false and changes
+/// nothing if the row would be longer than the data of a record can be.
+pub fn append_option(options: &mut Vec<u8>, code: u16, data: &[u8]) -> bool {
+    if u16::try_from(options.len() + 4 + data.len()).is_err() {
+        return false;
+    }
+    options.extend_from_slice(&code.to_be_bytes());
+    options.extend_from_slice(&(data.len() as u16).to_be_bytes());
+    options.extend_from_slice(data);
+    true
+}
+
+/// Adds a row of options to the OPT record of a message, after those that it has. Returns false and changes nothing if
+/// the message has no OPT record, or if the lengths of the record or the message would be above 65,535.
+pub fn add_options(message: &mut Vec<u8>, options: &[u8]) -> bool {
+    let Ok(Some(opt)) = find(message) else { return false };
+    let (end, data_bytes) = (opt.end, opt.data.len());
+    let Ok(longer) = u16::try_from(data_bytes + options.len()) else { return false };
+    if u16::try_from(message.len() + options.len()).is_err() {
+        return false;
+    }
+    message[end - data_bytes - 2..end - data_bytes].copy_from_slice(&longer.to_be_bytes());
+    message.splice(end..end, options.iter().copied());
+    true
+}
+
 /// Finds the OPT record of a message. `Ok(None)` if the message has none; an error if its records cannot be read.
 pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
     let header = Header::of(message).ok_or(Malformed)?;
@@ -198,6 +224,25 @@ mod tests {
         assert_eq!((found.class, found.ttl_s & DO), (UDP_PAYLOAD_BYTES, DO));
         message.pop();
         assert_eq!(find(&message), Err(Malformed));
+    }
+
+    #[test]
+    fn options_stand_after_those_that_are_there() {
+        let mut options = Vec::new();
+        assert!(append_option(&mut options, 65_001, b"\x0a\x0b") && append_option(&mut options, 3, b""));
+        assert_eq!(options, b"\xfd\xe9\x00\x02\x0a\x0b\x00\x03\x00\x00");
+        let mut message = vec![0; 12];
+        assert!(!add_options(&mut message, &options), "it has no OPT record");
+        let edns = Edns { client_subnet: ClientSubnet::parse("192.0.2.0/24"), ..Edns::default() };
+        append(&mut message, 0, &edns);
+        message[11] = 2;
+        message.extend_from_slice(b"\0\x00\x01\x00\x01\x00\x00\x00\x00\x00\x01x");
+        let before = message.clone();
+        assert!(add_options(&mut message, &options));
+        let found = find(&message).expect("well formed").expect("an OPT record");
+        assert_eq!(found.data, [&before[23..34], &options].concat());
+        assert_eq!(message[found.end..], before[34..]);
+        assert!(!add_options(&mut message, &[0; 65_530]));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod rcode;
 pub mod record;
 pub mod rtype;
 pub mod text;
+pub mod tsig;
 
 pub use edns::{ClientSubnet, Edns};
 pub use header::{HEADER_BYTES, Header};

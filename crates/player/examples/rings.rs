@@ -18,7 +18,7 @@ use kqps_dataset::{Dataset, Options};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::affinity;
 use kqps_kernel::xdp::memory::{MemoryDevice, pair};
-use kqps_player::{Control, Io, LoadPlan, Part, Plan, Stop, UdpPlan, Wire, play_in_memory};
+use kqps_player::{Control, Io, LoadPlan, Part, PerQueryPlan, Plan, Stop, UdpPlan, Wire, play_in_memory};
 use kqps_stack::turn_round;
 
 /// Frames of the player's socket, of which half receive.
@@ -91,6 +91,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         own_cores: false,
         seed: 1,
         drop_reasons: false,
+        per_query: PerQueryPlan::default(),
         replay: None,
     }
 }

@@ -18,9 +18,11 @@ use std::collections::BinaryHeap;
 use kqps_dataset::{Dataset, Position};
 
 use crate::live::ThreadLive;
+use crate::per_query::Labels;
 use crate::plan::BURST_MOST;
 use crate::replay::cursor::Asked;
 use crate::replay::flows::ANY;
+use crate::reports::{Fate, Reports};
 use crate::supply::Supply;
 use crate::tally::Tally;
 use seats::Seats;
@@ -60,6 +62,12 @@ pub struct Books<'a, T> {
     dataset: &'a Dataset,
     /// A buffer for checking replies, so that a check allocates nothing.
     scratch: Vec<u8>,
+    /// The random labels of each query, and room for a query with them.
+    labels: Option<Labels>,
+    asked: Vec<u8>,
+    /// Where fates are reported, and what becomes of a query that is still open at the end.
+    reports: Option<Reports>,
+    fate_at_end: Fate,
     /// The thread's counts. See [`Tally`].
     pub tally: Tally,
     live: &'a ThreadLive,
@@ -147,6 +155,10 @@ impl<'a, T: Table> Books<'a, T> {
             next_to_expire: 0,
             dataset,
             scratch: Vec::with_capacity(SCRATCH_BYTES),
+            labels: None,
+            asked: Vec::new(),
+            reports: None,
+            fate_at_end: Fate::TimedOut,
             tally: Tally::of(dataset),
             live,
             correct_in_time: None,
@@ -198,6 +210,16 @@ impl<'a, T: Table> Books<'a, T> {
     /// Lets the connections of this many places of a capture begin as they did. The flows beyond are spare.
     pub(crate) fn seat(&mut self, places: usize) {
         self.seats = Some(Seats::new(places, self.flows.len()));
+    }
+
+    /// Checks replies by the random labels that each query has.
+    pub(crate) fn expect_labels(&mut self, labels: Option<Labels>) {
+        self.labels = labels;
+    }
+
+    /// Reports the fates of queries.
+    pub(crate) fn report_to(&mut self, reports: Option<Reports>) {
+        self.reports = reports;
     }
 
     /// Notes that a flow has neither a connection nor an open query.
@@ -454,7 +476,7 @@ impl<'a, T: Table> Books<'a, T> {
         let replies = accounts.correct + accounts.wrong + accounts.late;
         self.reply_gap_ns = since_ns / (replies - self.replies_published).max(1);
         self.replies_published = replies;
-        self.live.publish(&self.tally.accounts, self.waiting);
+        self.live.publish(&self.tally, self.waiting);
     }
 
     /// The mean time between two replies lately, nanoseconds.

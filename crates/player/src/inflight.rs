@@ -81,10 +81,17 @@ impl Inflight {
         self.tail += 1;
     }
 
-    fn turn_overdue(&mut self, number: u64, expired: &mut Expired) {
+    fn turn_overdue(
+        &mut self,
+        number: u64,
+        expired: &mut Expired,
+        each_overdue: &mut impl FnMut(Position, u16),
+    ) {
+        let first_id = self.first_id;
         let slot = self.slot_of(number);
         if slot.is_in(number, State::Waiting) {
             slot.state = State::Overdue;
+            each_overdue(slot.query, slot.id.wrapping_add(first_id));
             self.waiting -= 1;
             self.overdue.push_back(number);
             expired.overdue += 1;
@@ -212,6 +219,7 @@ impl Table for Inflight {
         &mut self,
         overdue_before_ns: u64,
         lost_before_ns: u64,
+        mut each_overdue: impl FnMut(Position, u16),
         mut each_lost: impl FnMut(Position, u64),
     ) -> Expired {
         let mut expired = Expired::default();
@@ -220,13 +228,13 @@ impl Table for Inflight {
                 break;
             }
             self.lapped.pop_front();
-            self.turn_overdue(number, &mut expired);
+            self.turn_overdue(number, &mut expired, &mut each_overdue);
         }
         while self.tail < self.head {
             if self.waits_since(self.tail).is_some_and(|due_ns| due_ns >= overdue_before_ns) {
                 break;
             }
-            self.turn_overdue(self.tail, &mut expired);
+            self.turn_overdue(self.tail, &mut expired, &mut each_overdue);
             self.tail += 1;
         }
         while let Some(&number) = self.overdue.front() {
@@ -273,10 +281,12 @@ mod tests {
         assert!(inflight.is_full());
         assert!(inflight.settle(0));
         assert_eq!(inflight.find(0).unwrap().state, State::Settled);
-        assert_eq!(inflight.expire(1, 0, |_, _| ()), Expired { overdue: 1, lost: 0 });
+        let mut overdue = Vec::new();
+        let expired = inflight.expire(1, 0, |_, id| overdue.push(id), |_, _| ());
+        assert_eq!((expired, overdue), (Expired { overdue: 1, lost: 0 }, vec![65_534]));
         assert!(!inflight.settle(65_534), "a late reply");
-        assert_eq!(inflight.expire(10, 2, |_, _| ()), Expired { overdue: 2, lost: 1 });
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost, 1);
+        assert_eq!(inflight.expire(10, 2, |_, _| (), |_, _| ()), Expired { overdue: 2, lost: 1 });
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost, 1);
         assert_eq!((inflight.waiting(), inflight.unsettled()), (0, 0));
     }
 
@@ -294,9 +304,9 @@ mod tests {
         assert_eq!(inflight.find(0).unwrap().state, State::Waiting);
         assert!(inflight.find(4).is_none());
         assert!(inflight.find(1).is_none(), "the slot's earlier holder differs from the present one");
-        assert_eq!(inflight.expire(1, 0, |_, _| ()), Expired { overdue: 1, lost: 0 });
-        assert_eq!(inflight.expire(100, 1, |_, _| ()), Expired { overdue: 1, lost: 1 });
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost, 1);
+        assert_eq!(inflight.expire(1, 0, |_, _| (), |_, _| ()), Expired { overdue: 1, lost: 0 });
+        assert_eq!(inflight.expire(100, 1, |_, _| (), |_, _| ()), Expired { overdue: 1, lost: 1 });
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost, 1);
     }
 
     #[test]
@@ -312,7 +322,7 @@ mod tests {
             [first[1], third, more[0], more[1]].map(|id| due(&mut inflight, id)),
             [1, 2, 3, 4].map(Some)
         );
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| ()), Expired { overdue: 4, lost: 4 });
+        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()), Expired { overdue: 4, lost: 4 });
         let mut inflight = Inflight::new(1 << 15, 0);
         assert!(inflight.grow() && !inflight.grow(), "there are no more IDs");
     }
@@ -340,11 +350,11 @@ mod tests {
                     answered += 1;
                 }
                 let horizon_ns = now_ns.saturating_sub(5_000);
-                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns, |_, _| ()).lost;
+                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns, |_, _| (), |_, _| ()).lost;
                 model.retain(|_, due_ns| *due_ns >= horizon_ns);
                 assert_eq!(inflight.unsettled() as usize, model.len());
             }
-            lost += inflight.expire(u64::MAX, u64::MAX, |_, _| ()).lost;
+            lost += inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost;
             assert_eq!(issued, answered + lost);
             assert!((inflight.slots() > capacity) == grows, "{}", inflight.slots());
         }

@@ -11,7 +11,8 @@
 //! and joins them. Each thread runs one loop of a [`wire`] over its [`state`]. Its [`supply`] takes queries on its
 //! [`walk`] through the dataset at its [`pace`] (a [`schedule`] or a window), or those of its clients in a [`replay`]
 //! of a capture. Its [`books`] keep them [`inflight`], count their fates in a [`tally`], the replies that the subject
-//! held back in [`held_back`] and, of a capture, the [`differences`]. [`record`] turns the tallies into a
+//! held back in [`held_back`] and, of a capture, the [`differences`]. If asked for, each query gets random labels or a
+//! signature as it is sent, and its fate passes to the caller in [`reports`]. [`record`] turns the tallies into a
 //! [`kqps_observation::Trial`].
 
 pub mod books;
@@ -26,10 +27,12 @@ pub mod inflight;
 pub mod live;
 pub mod loss;
 pub mod pace;
+mod per_query;
 pub mod plan;
 pub mod record;
 pub mod replay;
 pub mod reply;
+pub mod reports;
 pub mod schedule;
 mod share;
 pub mod sources;
@@ -47,8 +50,8 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Part, Plan, PlanError, QuicPlan, ReplayPlan, Stop,
-    TcpPlan, TlsPlan, UdpPlan, Wire,
+    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Part, PerQueryPlan, Plan, PlanError, Prefix, QuicPlan,
+    ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
 };
 pub use sources::Sources;
 pub use trial::{Control, play, play_in_memory};

@@ -1,7 +1,14 @@
 //! Progress of a running trial. Each thread publishes its counts in its own atomics. Only that thread writes them,
 //! with relaxed ordering, so reading them costs the player nothing.
 
+mod detail;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::tally::Tally;
+use detail::Detail;
+
+pub use detail::{DetailSnapshot, RCODES};
 
 /// The published counts of all threads.
 #[derive(Debug)]
@@ -18,6 +25,8 @@ pub struct ThreadLive {
     bad: AtomicU64,
     /// Latencies of correct replies. Each bucket is an eighth of a power of two of microseconds.
     latency: [AtomicU64; BUCKETS],
+    /// More counts, if they were asked for.
+    detail: Option<Box<Detail>>,
 }
 
 impl Default for ThreadLive {
@@ -27,6 +36,7 @@ impl Default for ThreadLive {
             correct: AtomicU64::new(0),
             bad: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; BUCKETS],
+            detail: None,
         }
     }
 }
@@ -43,12 +53,20 @@ pub struct Snapshot {
     /// Queries known to be bad by now: unsent, refused by the kernel, or without a correct reply within the timeout.
     pub bad: u64,
     latency: Vec<u64>,
+    /// More counts, if they were asked for.
+    pub detail: Option<DetailSnapshot>,
 }
 
 impl Live {
     /// Counts of zero, with room for `threads` threads.
     pub fn new(threads: usize) -> Self {
         Self { threads: (0..threads).map(|_| ThreadLive::default()).collect() }
+    }
+
+    /// The same with [`Snapshot::detail`], which costs the player some nanoseconds for each reply.
+    pub fn detailed(threads: usize) -> Self {
+        let thread = || ThreadLive { detail: Some(Box::default()), ..ThreadLive::default() };
+        Self { threads: (0..threads).map(|_| thread()).collect() }
     }
 
     /// The counters of one thread, by its number from 0. Panics if there is no such thread.
@@ -69,6 +87,7 @@ impl Live {
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
             latency,
+            detail: DetailSnapshot::of(self.threads.iter().filter_map(|thread| thread.detail.as_deref())),
         }
     }
 }
@@ -76,11 +95,30 @@ impl Live {
 impl ThreadLive {
     /// Publishes the thread's counts. `waiting` are queries that may still be answered in time.
     #[inline]
-    pub(crate) fn publish(&self, accounts: &kqps_observation::Accounts, waiting: u64) {
+    pub(crate) fn publish(&self, tally: &Tally, waiting: u64) {
+        let accounts = &tally.accounts;
+        if let Some(detail) = &self.detail {
+            detail.sent_bytes(tally.request_bytes);
+        }
         self.sent.store(accounts.sent, Relaxed);
         self.correct.store(accounts.correct, Relaxed);
         let unanswered = accounts.sent.saturating_sub(accounts.correct + waiting);
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
+    }
+
+    /// Counts a reply that arrived in time at `at_ns`.
+    #[inline]
+    pub(crate) fn replied(&self, at_ns: u64, latency_ns: u64, reply: &[u8]) {
+        if let Some(detail) = &self.detail {
+            detail.replied(at_ns, latency_ns, reply);
+        }
+    }
+
+    /// Notes how many queries the user's end of the trial cut off.
+    pub(crate) fn interrupted(&self, queries: u64) {
+        if let Some(detail) = &self.detail {
+            detail.interrupted(queries);
+        }
     }
 
     /// Counts a latency. Only this thread writes, so load and store need not be one atomic step.
@@ -101,6 +139,7 @@ impl Snapshot {
             correct: self.correct - earlier.correct,
             bad: self.bad - earlier.bad,
             latency,
+            detail: self.detail.as_ref().zip(earlier.detail.as_ref()).map(|(now, then)| now.since(then)),
         }
     }
 
@@ -159,11 +198,16 @@ mod tests {
         let live = Live::new(1);
         let accounts =
             Accounts { intended: 10, unsent: 1, send_failed: 1, sent: 8, correct: 3, ..Accounts::default() };
-        live.threads[0].publish(&accounts, 3);
+        let publish = |accounts, waiting| {
+            let mut tally = Tally::default();
+            tally.accounts = accounts;
+            live.threads[0].publish(&tally, waiting);
+        };
+        publish(accounts, 3);
         let began = live.snapshot();
         assert_eq!((began.bad, began.bad_share()), (4, 4.0 / 7.0));
         // Nothing falls due any more. One of the three gets no reply, and the overdue queries are lost.
-        live.threads[0].publish(&Accounts { correct: 5, lost: 3, ..accounts }, 0);
+        publish(Accounts { correct: 5, lost: 3, ..accounts }, 0);
         let then = live.snapshot().since(&began);
         assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));
         let nothing = live.snapshot().since(&live.snapshot());

@@ -28,7 +28,35 @@ pub enum Pace {
     Closed {
         /// The most outstanding queries.
         window: u64,
+        /// The highest rate; `None` without one.
+        limit: Option<Limit>,
     },
+}
+
+/// The highest rate of a closed loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    rate_qps: f64,
+    /// Queries that were taken.
+    taken: u64,
+    /// The next query leaves at this time or later.
+    next_ns: u64,
+}
+
+impl Limit {
+    /// The limit of a thread that sends this many queries a second at most.
+    pub fn new(rate_qps: f64) -> Self {
+        Self { rate_qps, taken: 0, next_ns: 0 }
+    }
+
+    fn take(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_ns {
+            return false;
+        }
+        self.taken += 1;
+        self.next_ns = (self.taken as f64 / self.rate_qps * 1e9) as u64;
+        true
+    }
 }
 
 /// The state of a thread, as far as its pace needs it.
@@ -72,7 +100,8 @@ impl Pace {
     pub fn take(&mut self, now_ns: u64) -> Option<u64> {
         match self {
             Self::Open { schedule, .. } => (schedule.next_due_ns() <= now_ns).then(|| schedule.take()),
-            Self::Closed { .. } => Some(now_ns),
+            Self::Closed { limit: None, .. } => Some(now_ns),
+            Self::Closed { limit: Some(limit), .. } => limit.take(now_ns).then_some(now_ns),
         }
     }
 
@@ -115,7 +144,7 @@ impl Pace {
     pub fn room(&self, waiting: u64, most: usize) -> u64 {
         match self {
             Self::Open { window: None, .. } => most as u64,
-            Self::Open { window: Some(window), .. } | Self::Closed { window } => {
+            Self::Open { window: Some(window), .. } | Self::Closed { window, .. } => {
                 window.saturating_sub(waiting).min(most as u64)
             }
         }
@@ -128,7 +157,10 @@ impl Pace {
     pub fn is_due(&self, standing: Standing, most: usize) -> bool {
         match self {
             Self::Open { .. } => self.leaves_ns(most).is_some_and(|leaves| *leaves.end() <= standing.now_ns),
-            Self::Closed { window } => {
+            Self::Closed { window, limit: Some(limit) } => {
+                limit.next_ns <= standing.now_ns && standing.waiting < *window
+            }
+            Self::Closed { window, limit: None } => {
                 let free = window.saturating_sub(standing.waiting);
                 let worth = worth_sending(*window, most);
                 let idle_ns = standing.now_ns.saturating_sub(standing.last_send_ns);
@@ -141,9 +173,19 @@ impl Pace {
     /// window so small that any reply is enough.
     #[inline]
     pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
-        let Self::Closed { window } = *self else { return None };
+        let Self::Closed { window, limit: None } = *self else { return None };
         let worth = worth_sending(window, most);
         (worth > 1).then(|| (waiting + worth).saturating_sub(window))
+    }
+
+    /// The time before which the highest rate of a closed loop lets no query leave, if its window has room while
+    /// `waiting` are outstanding.
+    #[inline]
+    pub fn not_before_ns(&self, waiting: u64) -> Option<u64> {
+        match self {
+            Self::Closed { window, limit: Some(limit) } if waiting < *window => Some(limit.next_ns),
+            Self::Open { .. } | Self::Closed { .. } => None,
+        }
     }
 
     /// The earliest and the intended time at which an open loop's next burst leaves; `None` in a closed loop.
@@ -227,7 +269,7 @@ mod tests {
         };
         assert!(random(100_000.0).leaves_after_ns(27_000, 32).is_some_and(|after_ns| after_ns > 47_000));
         assert_eq!(random(1_000.0).leaves_after_ns(27_000, 32), None);
-        assert_eq!(Pace::Closed { window: 8 }.leaves_after_ns(27_000, 32), None);
+        assert_eq!(Pace::Closed { window: 8, limit: None }.leaves_after_ns(27_000, 32), None);
     }
 
     #[test]
@@ -239,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_sends_when_a_part_of_its_window_is_free() {
-        let pace = Pace::Closed { window: 80 };
+        let pace = Pace::Closed { window: 80, limit: None };
         let standing = |waiting: u64, idle_ns: u64| Standing {
             now_ns: 1_000_000,
             waiting,
@@ -253,7 +295,23 @@ mod tests {
             (pace.missing(80, 32), pace.missing(72, 32), pace.missing(60, 32)),
             (Some(10), Some(2), Some(0))
         );
-        assert_eq!(Pace::Closed { window: 8 }.missing(8, 32), None);
+        assert_eq!(Pace::Closed { window: 8, limit: None }.missing(8, 32), None);
         assert_eq!((pace.room(70, 32), pace.room(0, 32), pace.room(99, 32)), (10, 32, 0));
+    }
+
+    #[test]
+    fn a_limited_loop_makes_up_for_what_its_window_held_back() {
+        let mut pace = Pace::Closed { window: 2, limit: Some(Limit::new(1_000.0)) };
+        let is_due = |pace: &Pace, now_ns, waiting| {
+            pace.is_due(Standing { now_ns, waiting, last_send_ns: now_ns }, 32)
+        };
+        assert!(is_due(&pace, 0, 0));
+        assert_eq!((pace.take(0), pace.take(0)), (Some(0), None));
+        assert_eq!((pace.not_before_ns(1), pace.not_before_ns(2)), (Some(1_000_000), None));
+        assert!(!is_due(&pace, 999_999, 0) && is_due(&pace, 1_000_000, 1) && !is_due(&pace, 1_000_000, 2));
+        // After a long hold, four are due at once, and each counts from when it leaves.
+        let taken: Vec<u64> = std::iter::from_fn(|| pace.take(4_500_000)).collect();
+        assert_eq!(taken, [4_500_000; 4]);
+        assert_eq!((pace.not_before_ns(0), pace.missing(2, 32)), (Some(5_000_000), None));
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod io;
 mod load;
 mod part;
+mod per_query;
 mod replay;
 mod usual;
 
@@ -24,6 +25,7 @@ pub use check::{
 pub use io::Io;
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use part::Part;
+pub use per_query::{PerQueryPlan, Prefix, TsigKey};
 pub(crate) use replay::whole_ns;
 pub use replay::{Lane, PILE_MOST, ReplayPlan};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
@@ -76,6 +78,9 @@ pub struct Plan {
     pub seed: u64,
     /// Whether to count the kernel's reasons for dropping packets, which disturbs the trial.
     pub drop_reasons: bool,
+    /// What is done to each query as it is sent.
+    #[serde(default)]
+    pub per_query: PerQueryPlan,
 }
 
 /// How queries travel.
@@ -351,6 +356,7 @@ pub(crate) mod tests {
             own_cores: false,
             seed: SEED,
             drop_reasons: false,
+            per_query: PerQueryPlan::default(),
         }
     }
 

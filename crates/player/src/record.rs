@@ -264,6 +264,9 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
             (LoadMode::Open, Some(arrivals.to_string()), window, Some(rate_qps))
         }
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
+        LoadPlan::Limited { outstanding, rate_qps } => {
+            (LoadMode::Closed, None, Some(outstanding), Some(rate_qps))
+        }
     };
     let correct_in_time = played.results.iter().map(|result| result.correct_in_time).sum();
     // The replies to the last window of a closed loop make no room for another query.

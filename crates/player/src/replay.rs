@@ -103,7 +103,7 @@ impl Replayed {
             LoadPlan::Open { rate_qps, arrivals, .. } => {
                 Clock::Scheduled(Box::new(Schedule::new(rate_qps, 1, 0, arrivals, plan.seed)))
             }
-            LoadPlan::Closed { .. } => Clock::None,
+            LoadPlan::Closed { .. } | LoadPlan::Limited { .. } => Clock::None,
         };
         let count = match (&clock, plan.stop.passes) {
             (Clock::Captured, passes) => self.plan.repeat.saturating_mul(passes.unwrap_or(1)),

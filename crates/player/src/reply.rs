@@ -4,6 +4,9 @@ use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
 
+/// The opcode UPDATE (RFC 2136, section 1.3).
+const UPDATE: u8 = 5;
+
 /// The result of checking a reply with the right ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
@@ -102,10 +105,12 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     if !header.is_reply() {
         return Checked::Wrong(Cause::NotAResponse);
     }
-    let asked = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];
+    // A message of any bytes may be shorter than a header.
+    let asked = query.message.get(HEADER_BYTES..HEADER_BYTES + query.question_bytes).unwrap_or_default();
     let rcode = rcode(query.expected_rcode, header, reply);
     let is_of_header = matches!(rcode, code::FORMERR | code::NOTIMP)
-        || (query.expected_rcode == Some(rcode) && rcode != code::NOERROR);
+        || (query.expected_rcode == Some(rcode) && rcode != code::NOERROR)
+        || (header.questions() == 0 && is_update(query.message));
     if header.questions() == 0 && is_of_header {
         // A server that cannot parse the query, or does not support its kind, may answer with a header alone.
         return match query.expected_rcode {
@@ -124,6 +129,12 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
         _ if !has_answer(query, header, reply, rcode, scratch) => Checked::Wrong(Cause::Answer { rcode }),
         _ => correct(header, rcode),
     }
+}
+
+/// Whether a message is a dynamic update. The response to one may have a header alone (RFC 2136, section 3.8).
+#[cold]
+fn is_update(message: &[u8]) -> bool {
+    Header::of(message).is_some_and(|header| header.opcode() == UPDATE)
 }
 
 /// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so
@@ -253,6 +264,30 @@ mod tests {
             Checked::Wrong(Cause::Short),
             "its question is missing"
         );
+    }
+
+    #[test]
+    fn an_update_may_be_answered_with_a_header_alone() {
+        let update = message([0x28, 0], [1, 0, 0, 0], &[QUESTION]);
+        let query = Query {
+            message: &update,
+            question_bytes: QUESTION.len(),
+            expected_rcode: None,
+            expected_answer: None,
+        };
+        let checked = |reply: &[u8]| check(&query, reply, &mut Vec::new());
+        assert_eq!(checked(&message([0xa8, 0], [0; 4], &[])), correct(0));
+        assert_eq!(checked(&message([0xa8, 9], [0; 4], &[])), correct(9));
+        assert_eq!(checked(&message([0xa8, 0], [1, 0, 0, 0], &[QUESTION])), correct(0));
+        let other = message([0xa8, 0], [1, 0, 0, 0], &[b"\x01b\0\x00\x01\x00\x01"]);
+        assert_eq!(checked(&other), Checked::Wrong(Cause::Question));
+    }
+
+    #[test]
+    fn a_query_of_any_bytes_may_be_shorter_than_a_header() {
+        let query = Query { message: b"ab", question_bytes: 0, expected_rcode: None, expected_answer: None };
+        let reply = message([0x80, 1], [0; 4], &[]);
+        assert_eq!(check(&query, &reply, &mut Vec::new()), correct(1));
     }
 
     #[test]

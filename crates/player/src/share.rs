@@ -70,7 +70,7 @@ fn unsettled(load: LoadPlan, timeout: Duration, settle: Duration) -> f64 {
         LoadPlan::Open { rate_qps, window, .. } => {
             (rate_qps * settle.as_secs_f64()).min(window.map_or(f64::INFINITY, of_window))
         }
-        LoadPlan::Closed { outstanding } => of_window(outstanding),
+        LoadPlan::Closed { outstanding } | LoadPlan::Limited { outstanding, .. } => of_window(outstanding),
     }
 }
 

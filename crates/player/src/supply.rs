@@ -5,8 +5,11 @@
 use std::ops::RangeInclusive;
 
 use kqps_dataset::{Dataset, Position, Query};
+use kqps_message::header;
 
+use crate::books::Due;
 use crate::pace::{Pace, Standing};
+use crate::per_query::PerQuery;
 use crate::replay::TRANSPORTS;
 use crate::replay::cursor::{Asked, Cursor};
 use crate::walk::Walk;
@@ -24,6 +27,8 @@ pub struct Supply<'a> {
     played_ns: u64,
     all_sent_ns: Option<u64>,
     last_send_ns: u64,
+    /// What is done to each query as it is sent.
+    per_query: Option<Box<PerQuery>>,
 }
 
 /// Where a thread's queries come from.
@@ -69,7 +74,46 @@ impl<'a> Supply<'a> {
             played_ns: 0,
             all_sent_ns: None,
             last_send_ns: 0,
+            per_query: None,
         }
+    }
+
+    /// Does this to each query as it is sent.
+    pub(crate) fn finish_each(&mut self, per_query: Option<Box<PerQuery>>) {
+        self.per_query = per_query;
+    }
+
+    /// Copies a query into a buffer of its length, with its ID, and finishes it.
+    #[inline]
+    pub(crate) fn write(&self, due: &Due, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self.dataset.query(due.query).message);
+        header::set_id(buffer, due.key);
+        self.finish(due, buffer);
+    }
+
+    /// Finishes a query that was copied.
+    #[inline]
+    pub(crate) fn finish(&self, due: &Due, query: &mut [u8]) {
+        if let Some(per_query) = &self.per_query {
+            per_query.finish(due.due_ns, due.key.into(), due.key, query);
+        }
+    }
+
+    /// The message of a query that was due at `due_ns` and has this key. Its ID is 0 in it, and is sent as `id`. Unless
+    /// the query is sent as the dataset has it, it is made in `room`.
+    #[inline]
+    pub(crate) fn message<'m>(
+        &'m self,
+        query: Position,
+        (due_ns, key, id): (u64, u16, u16),
+        room: &'m mut Vec<u8>,
+    ) -> &'m [u8] {
+        let message = self.dataset.query(query).message;
+        let Some(per_query) = &self.per_query else { return message };
+        room.clear();
+        room.extend_from_slice(message);
+        per_query.finish(due_ns, key.into(), id, room);
+        room
     }
 
     /// The query at `position`.
@@ -191,6 +235,12 @@ impl<'a> Supply<'a> {
     /// loop, and if any single reply makes room.
     pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
         self.pace.missing(waiting, most)
+    }
+
+    /// The time before which the highest rate of a closed loop lets no query leave; `None` without one, or while its
+    /// window is full.
+    pub fn not_before_ns(&self, waiting: u64) -> Option<u64> {
+        self.pace.not_before_ns(waiting)
     }
 
     /// Whether a schedule decides when queries leave, rather than the subject's replies.

@@ -100,6 +100,9 @@ impl OfAll<'_> {
                 LoadPlan::Open { rate_qps: rate_qps * share, arrivals, window: window.map(of_window) }
             }
             LoadPlan::Closed { outstanding } => LoadPlan::Closed { outstanding: of_window(outstanding) },
+            LoadPlan::Limited { outstanding, rate_qps } => {
+                LoadPlan::Limited { outstanding: of_window(outstanding), rate_qps: rate_qps * share }
+            }
         }
     }
 

@@ -189,6 +189,9 @@ impl<'a, W> PlayerThread<'a, W> {
         }
         look_everywhere(&mut self.wire);
         receive(self, self.state.now_ns())?;
+        if self.signals.stop.is_urgent() {
+            self.state.books.interrupted();
+        }
         self.state.books.end();
         Ok(())
     }

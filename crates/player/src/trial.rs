@@ -20,10 +20,12 @@ use crate::error::PlayError;
 use crate::files;
 use crate::inflight::Inflight;
 use crate::live::Live;
-use crate::pace::Pace;
+use crate::pace::{Limit, Pace};
+use crate::per_query::PerQuery;
 use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, FinishedTrial, ThreadResult};
 use crate::replay::cursor::Cursor;
+use crate::reports::Reports;
 use crate::schedule::Schedule;
 use crate::share::{capacity, share_of};
 use crate::start::{Start, WATCHED_NS};
@@ -42,12 +44,14 @@ pub struct Control {
     pub stop: Interrupts,
     /// Counts for a progress bar.
     pub live: Arc<Live>,
+    /// Where the fates of single queries are reported; `None` for nowhere.
+    pub reports: Option<Reports>,
 }
 
 impl Control {
     /// A control for a plan with `threads` threads.
     pub fn new(threads: usize) -> Self {
-        Self { stop: Interrupts::default(), live: Arc::new(Live::new(threads)) }
+        Self { stop: Interrupts::default(), live: Arc::new(Live::new(threads)), reports: None }
     }
 }
 
@@ -333,7 +337,7 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
     let of_team = number - threads.start;
     let stop_at_ns = plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64);
     let lag_allowed_ns = plan.lag_allowed.as_nanos() as u64;
-    let (supply, all) = if let Some(replay) = replay {
+    let (mut supply, all) = if let Some(replay) = replay {
         let cursor = replay.cursor(dataset, plan, of_team);
         let pace = pace(plan, dataset, of_team, Some(&cursor));
         (Supply::captured(dataset, cursor, pace, stop_at_ns, lag_allowed_ns), replay.flows.all())
@@ -351,6 +355,10 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         tick_ns: TICK_NS,
     };
     let mut books = Books::new(dataset, tables, times, control.live.thread(number));
+    let per_query = PerQuery::new(&plan.per_query, plan.seed.wrapping_add(number as u64));
+    books.expect_labels(per_query.as_ref().and_then(|per_query| per_query.labels()));
+    books.report_to(control.reports.clone());
+    supply.finish_each(per_query);
     if let Some(replay) = replay.as_ref().filter(|replay| replay.follows) {
         books.seat(replay.flows.places_of(of_team));
     }
@@ -377,6 +385,10 @@ fn pace(plan: &Plan, dataset: &Dataset, number: usize, capture: Option<&Cursor<'
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_share) }
         }
-        LoadPlan::Closed { outstanding } => Pace::Closed { window: own_share(outstanding) },
+        LoadPlan::Closed { outstanding } => Pace::Closed { window: own_share(outstanding), limit: None },
+        LoadPlan::Limited { outstanding, rate_qps } => {
+            let limit = Some(Limit::new(rate_qps / threads as f64));
+            Pace::Closed { window: own_share(outstanding), limit }
+        }
     }
 }

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-zone", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-capture", &["kqps-message"]),
-    ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel"]),
+    ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel", "kqps-zone"]),
     ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
     ("kqps-host", &["kqps-kernel", "kqps-observation"]),
     ("kqps-hosts", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),

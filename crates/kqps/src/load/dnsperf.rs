@@ -1,4 +1,4 @@
-//! The flags of dnsperf. A letter that means the same in kqps works. For every other letter the error names
+//! The flags of dnsperf in `kqps load` and `kqps find`. A letter that means the same there works. For every other letter the error names
 //! what kqps offers instead. No letter silently means something else.
 
 use std::fs::File;
@@ -57,30 +57,22 @@ enum Takes {
     Maybe,
 }
 
-const MISSING: [Missing; 9] = [
+const MISSING: [Missing; 6] = [
     Missing {
         letter: 'v',
         takes: Takes::Nothing,
-        instead: "kqps load does not print every reply; --json prints all counts, and -S 1s a line every second",
+        instead: "kqps dnsperf prints every reply; --json prints all counts, and -S 1s a line every second",
     },
     Missing {
         letter: 'W',
         takes: Takes::Nothing,
         instead: "warnings of the load are on standard output already; for errors write 2>&1",
     },
-    Missing { letter: 'u', takes: Takes::Nothing, instead: "kqps plays queries and no dynamic updates" },
-    Missing { letter: 'y', takes: Takes::Value, instead: "kqps does not sign queries (TSIG)" },
-    Missing {
-        letter: 'E',
-        takes: Takes::Value,
-        instead: "-e adds EDNS and -D the DO bit; a client subnet stands in the query file, and any other option in a \
-                  binary one (-B)",
-    },
     Missing {
         letter: 'O',
         takes: Takes::Value,
         instead: "kqps has flags instead of extended options, such as --queries-per-connection; `kqps load --help` lists \
-                  them",
+                  them, and kqps dnsperf has -O",
     },
     Missing { letter: 'C', takes: Takes::Maybe, instead: "the number of sockets is -c" },
     Missing {
@@ -92,7 +84,7 @@ const MISSING: [Missing; 9] = [
 ];
 
 /// Flags of `kqps load` that `kqps find` does not have, since a search chooses its loads itself.
-const NOT_OF_SEARCHES: [Missing; 4] = [
+const NOT_OF_SEARCHES: [Missing; 7] = [
     Missing {
         letter: 'Q',
         takes: Takes::Value,
@@ -112,6 +104,14 @@ const NOT_OF_SEARCHES: [Missing; 4] = [
         letter: 'n',
         takes: Takes::Value,
         instead: "kqps find goes through the queries as often as it must; --time-limit says how long",
+    },
+    Missing { letter: 'u', takes: Takes::Nothing, instead: "kqps find plays queries; kqps load plays updates" },
+    Missing { letter: 'y', takes: Takes::Value, instead: "kqps find does not sign queries; kqps load does" },
+    Missing {
+        letter: 'E',
+        takes: Takes::Value,
+        instead: "-e adds EDNS and -D the DO bit; a client subnet stands in the query file, and any other option in a \
+                  binary one (-B); kqps load has -E",
     },
 ];
 

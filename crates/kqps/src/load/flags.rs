@@ -23,7 +23,7 @@ use super::tls::TlsArgs;
 use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_within};
 
 pub(crate) use plan::{LANES, check_clients, check_plan};
-pub(crate) use queries::{Queries, may_be_capture, open_dataset};
+pub(crate) use queries::{Queries, Reading, may_be_capture, open_dataset};
 
 /// The scheduling priority of the player's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kqps_player::live::Snapshot;
+use kqps_message::rcode::RcodeName;
+use kqps_player::live::{DetailSnapshot, Snapshot};
 use kqps_player::{Live, Plan};
 use kqps_verdict::rate::in_thousands;
 
@@ -74,11 +75,18 @@ fn bar(plan: &Plan) -> ProgressBar {
 /// The statistics of one interval.
 fn line(counts: &Snapshot, seconds: f64) -> String {
     let kqps = |count: u64| in_thousands(count as f64 / seconds);
+    let rcodes = counts.detail.as_ref().map(rcodes).unwrap_or_default();
     let bad = 100.0 * counts.bad_share();
     let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
     format!(
-        "sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}",
+        "sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}{rcodes}",
         kqps(counts.sent),
         kqps(counts.correct)
     )
+}
+
+/// The rcodes of the replies of one interval, each with their number.
+fn rcodes(detail: &DetailSnapshot) -> String {
+    let seen = (0..).zip(detail.rcodes).filter(|(_, count)| *count > 0);
+    seen.map(|(rcode, count)| format!(", {} {count}", RcodeName(rcode))).collect()
 }

@@ -22,8 +22,12 @@ pub(crate) use connections::ANY_CERTIFICATE;
 
 /// The whole output of a trial. `workers` is the subject's number of workers, if it is known.
 pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
-    let mut text = statistics(trial, warnings);
-    text += "\nAccounts:\n\n";
+    format!("{}\n{}", statistics(trial, warnings), after_statistics(trial, warnings, workers))
+}
+
+/// What follows dnsperf's statistics.
+pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
+    let mut text = String::from("Accounts:\n\n");
     text += &accounts(trial);
     text += "\nLoad:\n\n";
     text += &load(trial);
@@ -270,7 +274,8 @@ fn balance(trial: &Trial, workers: u32) -> String {
 fn closed(trial: &Trial) -> String {
     let window = trial.load.outstanding.unwrap_or(0);
     let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
-    format!("closed loop, window {window}, {outstanding:.1} outstanding on average (rate x latency)")
+    let limit = trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} q/s", plain(rate)));
+    format!("closed loop, window {window}{limit}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 
 fn losses(trial: &Trial) -> String {

@@ -12,6 +12,7 @@ use super::{Books, Due, Flow};
 use crate::inflight::Inflight;
 use crate::loss::Loss;
 use crate::reply::{Cause, Checked, Extent, check};
+use crate::reports::{Fate, Reports};
 
 /// The flows whose time is advanced in one call. With more of them a call would take longer than a query may be late.
 const EXPIRED_AT_ONCE: usize = 4096;
@@ -49,9 +50,9 @@ impl<T: Table> Books<'_, T> {
     }
 
     /// The query with this key, if it has no fate yet.
-    pub fn open_query(&mut self, flow: usize, key: T::Key) -> Option<Position> {
+    pub fn open_query(&mut self, flow: usize, key: T::Key) -> Option<Outstanding> {
         let found = self.flows[flow].table.find(key)?;
-        matches!(found.state, State::Waiting | State::Overdue).then_some(found.query)
+        matches!(found.state, State::Waiting | State::Overdue).then_some(found)
     }
 
     /// Books a reply, which `checked` checks. Without one that could be read, it is empty.
@@ -82,7 +83,13 @@ impl<T: Table> Books<'_, T> {
         }
         let query = self.dataset.query(found.query);
         let latency_ns = at_ns.saturating_sub(found.due_ns);
-        let checked = checked(&query, &mut self.scratch);
+        let checked = match &self.labels {
+            None => checked(&query, &mut self.scratch),
+            Some(labels) => {
+                let sent = labels.sent(&query, found.due_ns, key.into(), &mut self.asked);
+                checked(&sent, &mut self.scratch)
+            }
+        };
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
@@ -99,6 +106,11 @@ impl<T: Table> Books<'_, T> {
                 && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. })
             {
                 self.tally.differences.replied(found.query, query.expected_answer, checked, reply);
+            }
+            self.live.replied(at_ns, latency_ns, reply);
+            if let Some(reports) = self.reports.as_ref().filter(|reports| reports.replies) {
+                let rcode = reply.get(3).map_or(0, |byte| byte & 0x0f);
+                reports.report(found.query, key.into(), Fate::Replied { rcode, latency_ns });
             }
         }
         self.book(checked, at_ns, latency_ns, reply.len());
@@ -176,7 +188,8 @@ impl<T: Table> Books<'_, T> {
         let overdue_ns = read_ns.saturating_sub(self.timeout_ns);
         let lost_ns = if read_ns < *held_until_ns { 0 } else { read_ns.saturating_sub(self.settle_ns) };
         let each_lost = |query, _| self.tally.lost_one(query, self.dataset.expected(query));
-        let expired = table.expire(overdue_ns, lost_ns, each_lost);
+        let each_overdue = unanswered(self.reports.as_ref(), Fate::TimedOut);
+        let expired = table.expire(overdue_ns, lost_ns, each_overdue, each_lost);
         self.waiting -= expired.overdue;
         self.unsettled -= expired.lost;
         self.tally.lost(Loss::Time, self.timeout_ns, expired.lost);
@@ -193,7 +206,8 @@ impl<T: Table> Books<'_, T> {
                 self.broken_until_ns.push(Reverse(until_ns));
             }
         };
-        let expired = self.flows[flow].table.expire(u64::MAX, u64::MAX, each_lost);
+        let each_overdue = unanswered(self.reports.as_ref(), self.fate_at_end);
+        let expired = self.flows[flow].table.expire(u64::MAX, u64::MAX, each_overdue, each_lost);
         let held = (self.broken_until_ns.len() - held_before) as u64;
         self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;
@@ -208,6 +222,7 @@ impl<T: Table> Books<'_, T> {
         let Some(found) = table.find(key).filter(is_open) else { return };
         let until_ns = found.due_ns.saturating_add(self.timeout_ns);
         if table.lose(key) {
+            unanswered(self.reports.as_ref(), Fate::TimedOut)(found.query, key);
             if until_ns > now_ns {
                 self.broken_until_ns.push(Reverse(until_ns));
             } else {
@@ -235,6 +250,12 @@ impl<T: Table> Books<'_, T> {
         }
     }
 
+    /// Notes that the user ends the trial at once: a query that still waits is lost for that reason.
+    pub fn interrupted(&mut self) {
+        self.fate_at_end = Fate::Interrupted;
+        self.live.interrupted(self.waiting);
+    }
+
     /// Ends the trial: every unsettled query is lost.
     pub fn end(&mut self) {
         self.waiting -= self.broken_until_ns.len() as u64;
@@ -243,6 +264,15 @@ impl<T: Table> Books<'_, T> {
         for flow in 0..self.flows.len() {
             self.broken(flow, Loss::Time, u64::MAX);
         }
-        self.live.publish(&self.tally.accounts, self.waiting);
+        self.live.publish(&self.tally, self.waiting);
+    }
+}
+
+/// What is called for a query that has had no reply.
+fn unanswered<K: Into<u64>>(reports: Option<&Reports>, fate: Fate) -> impl FnMut(Position, K) + '_ {
+    move |query, key| {
+        if let Some(reports) = reports {
+            reports.report(query, key.into(), fate);
+        }
     }
 }

@@ -8,7 +8,7 @@ use kqps_dataset::Position;
 /// is lost.
 pub trait Table {
     /// What a reply is known by: a message's ID, or a stream.
-    type Key: Copy + fmt::Debug;
+    type Key: Copy + fmt::Debug + Into<u64>;
 
     /// Whether unsettled queries hold all places.
     fn is_full(&self) -> bool;
@@ -43,11 +43,13 @@ pub trait Table {
     fn lose(&mut self, key: Self::Key) -> bool;
 
     /// Advances the time. Unanswered queries due before `overdue_before_ns` become overdue. Those due before
-    /// `lost_before_ns` are lost. Calls `each_lost` for each lost query, with the time at which it was due.
+    /// `lost_before_ns` are lost. Calls `each_overdue` for each query that becomes overdue, and `each_lost` for each
+    /// lost query, with the time at which it was due.
     fn expire(
         &mut self,
         overdue_before_ns: u64,
         lost_before_ns: u64,
+        each_overdue: impl FnMut(Position, Self::Key),
         each_lost: impl FnMut(Position, u64),
     ) -> Expired;
 }

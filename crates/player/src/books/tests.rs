@@ -67,11 +67,18 @@ impl Table for Streams {
         self.settle(stream)
     }
 
-    fn expire(&mut self, overdue_ns: u64, lost_ns: u64, mut each_lost: impl FnMut(Position, u64)) -> Expired {
+    fn expire(
+        &mut self,
+        overdue_ns: u64,
+        lost_ns: u64,
+        mut each_overdue: impl FnMut(Position, u64),
+        mut each_lost: impl FnMut(Position, u64),
+    ) -> Expired {
         let mut expired = Expired::default();
-        for query in self.open.values_mut() {
+        for (key, query) in &mut self.open {
             if query.state == State::Waiting && query.due_ns < overdue_ns {
                 query.state = State::Overdue;
+                each_overdue(query.query, *key);
                 expired.overdue += 1;
             }
         }
@@ -161,7 +168,7 @@ fn one_query_of_a_flow_is_lost_alone() {
     state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
     state.books.lost(0, keys[1], Loss::StreamReset, 3_000_000);
     assert_eq!((state.books.waiting(), state.books.unsettled_of(0)), (3, 2), "it holds its place");
-    let open = [0, 1].map(|number| state.books.open_query(0, keys[number]));
+    let open = [0, 1].map(|number| state.books.open_query(0, keys[number]).map(|open| open.query));
     assert_eq!(open, [Some(sent[0].1.query), None]);
     // A reply that comes after its query was lost belongs to no query.
     let mut reply = state.supply.query(sent[1].1.query).message.to_vec();

@@ -6,7 +6,7 @@ use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, Plan, ReplayPlan, TlsPlan, Wire};
+use super::{Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, PerQueryPlan, Plan, ReplayPlan, TlsPlan, Wire};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +90,12 @@ pub enum PlanError {
     Places { places: u64 },
     #[error("{clients} clients in all slices: at most {CLIENTS_MOST}; lay fewer slices over each other")]
     Clients { clients: u64 },
+    #[error("`{0}` is no name of a TSIG key, or its algorithm is none")]
+    Tsig(String),
+    #[error("queries of a capture are sent as they are: they get neither random labels nor a signature")]
+    PerQuery,
+    #[error("a limit of {0} queries a second: expected more than 0")]
+    Limit(String),
 }
 
 impl Plan {
@@ -115,6 +121,15 @@ impl Plan {
             ),
         ];
         first_of(wrong)?;
+        if let LoadPlan::Limited { rate_qps, .. } = self.load
+            && !(rate_qps > 0.0 && rate_qps.is_finite())
+        {
+            return Err(PlanError::Limit(rate_qps.to_string()));
+        }
+        self.per_query.check()?;
+        if self.replay.is_some() && self.per_query != PerQueryPlan::default() {
+            return Err(PlanError::PerQuery);
+        }
         self.check_replay()?;
         self.check_wire(&self.wire)
     }
@@ -306,7 +321,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::TcpPlan;
+    use crate::plan::{TcpPlan, TsigKey};
     use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
 
     /// The check of a usual plan after this change.
@@ -363,6 +378,12 @@ mod tests {
         assert_eq!(checked(|plan| plan.wire = quic(0)), Err(PlanError::Connections(0)));
         assert_eq!(checked(|plan| plan.wire = quic(1)), Err(PlanError::TlsName("a b".into())));
         assert_eq!(error(|plan| plan.threads = 2), Err(PlanError::Window { window: 1, threads: 2 }));
+        let key = TsigKey { algorithm: "hmac-foo".into(), name: "k".into(), secret: Vec::new() };
+        let signed = |plan: &mut Plan| plan.per_query.tsig = Some(key);
+        assert_eq!(checked(signed), Err(PlanError::Tsig("k".into())));
+        let limited = |plan: &mut Plan, rate_qps| plan.load = LoadPlan::Limited { outstanding: 1, rate_qps };
+        assert_eq!(checked(|plan| limited(plan, 0.5)), Ok(()));
+        assert_eq!(checked(|plan| limited(plan, 0.0)), Err(PlanError::Limit("0".into())));
         let by_device = |io| TcpPlan { io, device: Some("eth0".into()), ..tcp_plan(1) };
         assert_eq!(checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Xdp))), Ok(()));
         let refused = checked(|plan| plan.wire = Wire::Tcp(by_device(Io::Epoll)));
@@ -404,6 +425,9 @@ mod tests {
         assert_eq!(replayed(|plan, _| plan.wire = past()), Ok(()));
         let lane = || vec![Lane { carried: Carried::Tcp, wire: past(), threads: 1 }];
         assert_eq!(replayed(|plan, _| plan.wire = Wire::Captured(lane())), refused);
+        let labels = |plan: &mut Plan| plan.per_query.prefix = "label".parse().ok();
+        assert_eq!(replayed(|plan, _| labels(plan)), Err(PlanError::PerQuery));
+        assert_eq!(checked(labels), Ok(()));
         let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Captured, window: None };
         assert_eq!(replayed(|plan, _| plan.load = load), Ok(()));
         assert_eq!(checked(|plan| plan.load = load), Err(PlanError::NoReplay));

@@ -25,6 +25,14 @@ pub enum LoadPlan {
         /// The most outstanding queries, at least 1 per thread.
         outstanding: u64,
     },
+    /// The subject's replies, and no more than a rate: query *i* leaves at `t0 + i / rate` or later, as soon as the
+    /// window has room. What the window held back is made up for.
+    Limited {
+        /// The most outstanding queries, at least 1 per thread.
+        outstanding: u64,
+        /// Queries per second, all threads together; above 0.
+        rate_qps: f64,
+    },
 }
 
 impl LoadPlan {
@@ -32,7 +40,7 @@ impl LoadPlan {
     pub fn window(&self) -> Option<u64> {
         match *self {
             Self::Open { window, .. } => window,
-            Self::Closed { outstanding } => Some(outstanding),
+            Self::Closed { outstanding } | Self::Limited { outstanding, .. } => Some(outstanding),
         }
     }
 }

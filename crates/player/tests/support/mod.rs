@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
-use kqps_player::{Io, LoadPlan, Part, Plan, Stop, UdpPlan, Wire};
+use kqps_player::{Io, LoadPlan, Part, PerQueryPlan, Plan, Stop, UdpPlan, Wire};
 use tempfile::TempDir;
 
 /// A plan for one thread, which plays all queries once through `sockets` sockets.
@@ -30,6 +30,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         own_cores: false,
         seed: 1,
         drop_reasons: false,
+        per_query: PerQueryPlan::default(),
     }
 }
 

@@ -12,7 +12,9 @@ use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::replay::source_addresses;
-use kqps_player::{Io, LoadPlan, Part, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire};
+use kqps_player::{
+    Io, LoadPlan, Part, PerQueryPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+};
 use kqps_tls::{Client, ClientSettings};
 
 use super::{PlayerArgs, Priority};
@@ -101,6 +103,7 @@ impl PlayerArgs {
             cpus,
             seed: SEED,
             drop_reasons: false,
+            per_query: PerQueryPlan::default(),
             replay: captured.map(|captured| captured.plan.clone()),
         };
         plan.check().map_err(|error| bad_input(with_flags(&error)))?;

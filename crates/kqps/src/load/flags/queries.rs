@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_capture::is_capture;
-use kqps_dataset::{Check, Dataset, Format, Options};
+use kqps_dataset::{Additions, Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
 use kqps_lab::play::QueryFile;
 use tempfile::NamedTempFile;
@@ -40,10 +40,17 @@ pub(crate) fn may_be_capture(args: &PlayerArgs) -> bool {
     read.is_ok_and(|bytes| is_capture(&first[..bytes]))
 }
 
+/// How queries are read, beside what the player's flags say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) format: Format,
+    pub(crate) additions: Additions,
+}
+
 /// Opens the queries that the flags name. Errors in them are errors in the user's input.
-pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
+pub(crate) fn open_dataset(args: &PlayerArgs, reading: Reading) -> anyhow::Result<Dataset> {
     let (standard_input, path) = query_file(args.queries.as_deref())?;
-    read_dataset(args, standard_input, &path)
+    read_dataset(args, reading, standard_input, &path)
 }
 
 /// The queries that the flags name, and a file with them that players in other processes can open.
@@ -65,7 +72,7 @@ impl Queries {
         };
         let copy = source.map(copied).transpose()?;
         let reread = copy.as_ref().map(|(copy, _)| copy.reopen()).transpose()?;
-        let dataset = read_dataset(args, reread, &path)?;
+        let dataset = read_dataset(args, Reading::default(), reread, &path)?;
         let check = if let Some(facts) = dataset.capture() {
             eprintln!("kqps: {}", captured(&dataset, facts));
             Some(dataset.check())
@@ -94,8 +101,14 @@ fn copied(mut source: File) -> anyhow::Result<(NamedTempFile, Unfinished)> {
 }
 
 /// Reads queries from `source`, or from the file at `path`, which is their name in messages.
-fn read_dataset(args: &PlayerArgs, source: Option<File>, path: &Path) -> anyhow::Result<Dataset> {
-    let format = if args.binary { Format::Binary } else { Format::Auto };
+fn read_dataset(
+    args: &PlayerArgs,
+    reading: Reading,
+    source: Option<File>,
+    path: &Path,
+) -> anyhow::Result<Dataset> {
+    let Reading { format, additions } = reading;
+    let format = if args.binary { Format::Binary } else { format };
     let options = Options {
         format,
         edns: args.edns,
@@ -103,6 +116,7 @@ fn read_dataset(args: &PlayerArgs, source: Option<File>, path: &Path) -> anyhow:
         skip_bad: args.skip_bad,
         cache_dir: None,
         capture: args.capture.options(),
+        additions,
     };
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };

@@ -104,7 +104,10 @@ fn rest(thread: &mut QuicThread<'_>, next_tick_ns: u64, received: bool) -> u64 {
             most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
             (most_ns <= SOON_NS && thread.wire.unfinished() == 0).then_some(most_ns)
         }
-        None => thread.nap_ns(received),
+        None => match thread.state.supply.not_before_ns(thread.state.books.waiting()) {
+            Some(at_ns) => return most_ns.min(at_ns.saturating_sub(now_ns)),
+            None => thread.nap_ns(received),
+        },
     };
     let Some(soon_ns) = soon_ns.filter(|soon_ns| *soon_ns > 0) else { return most_ns };
     thread.state.clock.sleep_until_ns(now_ns + soon_ns);

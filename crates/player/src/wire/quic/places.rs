@@ -62,6 +62,8 @@ pub(crate) struct Places<'a> {
     received: Option<RecvBatch>,
     /// The most messages that a socket can hold.
     messages_most: usize,
+    /// Room for a query that is not sent as the dataset has it.
+    room: Vec<u8>,
     outbox: Outbox,
     /// Packets on their way from the client to the outbox.
     packets: Vec<u8>,
@@ -154,6 +156,7 @@ impl<'a> Places<'a> {
             next_to_check: 0,
             received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
             messages_most: messages_most(sockets)?,
+            room: Vec::new(),
             outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
             packets: Vec::new(),
             uses_of_connection: quic.uses_of_connection(),
@@ -179,12 +182,13 @@ impl<'a> Places<'a> {
             return;
         }
         let clock_ns = state.clock.clock_ns(now_ns);
-        let Self { client, places, quic, .. } = self;
+        let Self { client, places, quic, room, .. } = self;
         let place = &mut places[flow];
         place.stamps.keep_room(state.books.slots_of(flow));
         place.stamps.handed(burst, now_ns);
         for due in burst {
-            let query = state.supply.query(due.query).message;
+            // A message over QUIC has the ID 0 (RFC 9250, section 4.2.1).
+            let query = state.supply.message(due.query, (due.due_ns, due.key, 0), room);
             if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
                 quic.early_queries += u64::from(!place.is_open);
             } else {
@@ -205,12 +209,13 @@ impl<'a> Places<'a> {
     /// Sends the queries that wait, as far as there are streams for them.
     fn pump(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
         let clock_ns = state.clock.clock_ns(now_ns);
-        let Self { client, places, quic, .. } = self;
+        let Self { client, places, quic, room, .. } = self;
         let place = &mut places[flow];
         while let Some(&key) = place.waiting.front() {
             // A query that is lost by now needs no stream.
-            if let Some(position) = state.books.open_query(flow, key) {
-                if !client.hand(flow, key, state.supply.query(position).message, clock_ns) {
+            if let Some(open) = state.books.open_query(flow, key) {
+                let query = state.supply.message(open.query, (open.due_ns, key, 0), room);
+                if !client.hand(flow, key, query, clock_ns) {
                     break;
                 }
                 quic.early_queries += u64::from(!place.is_open);

@@ -1,5 +1,7 @@
 //! Messages on a connection, each after its length (RFC 1035, section 4.2.2).
 
+use kqps_message::header;
+
 /// The number of bytes of a message's length.
 const LENGTH_BYTES: usize = 2;
 
@@ -21,12 +23,13 @@ pub(super) fn first_message(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// Appends a query with this ID after its length.
-pub(super) fn append(output: &mut Vec<u8>, message: &[u8], id: u16) {
+/// Appends a query with this ID after its length. Returns its place there.
+pub(super) fn append<'o>(output: &'o mut Vec<u8>, message: &[u8], id: u16) -> &'o mut [u8] {
     output.extend_from_slice(&(message.len() as u16).to_be_bytes());
     let at = output.len();
     output.extend_from_slice(message);
-    output[at..at + 2].copy_from_slice(&id.to_be_bytes());
+    header::set_id(&mut output[at..], id);
+    &mut output[at..]
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
     #[test]
     fn a_query_follows_its_length() {
         let mut output = vec![1];
-        append(&mut output, &[9, 9, 3, 4], 0x0102);
-        assert_eq!(output, [1, 0, 4, 1, 2, 3, 4]);
+        append(&mut output, &[9, 9, 3, 4], 0x0102)[3] = 5;
+        assert_eq!(output, [1, 0, 4, 1, 2, 3, 5]);
     }
 }

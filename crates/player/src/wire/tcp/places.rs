@@ -173,7 +173,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             connection.idle_at_bytes = Some(connection.written_bytes);
         }
         for due in burst {
-            append(&mut place.output, state.supply.query(due.query).message, due.key);
+            let query = append(&mut place.output, state.supply.query(due.query).message, due.key);
+            state.supply.finish(due, query);
         }
         place.writes.stamps.keep_room(state.books.slots_of(flow));
         place.writes.handed(burst, now_ns);

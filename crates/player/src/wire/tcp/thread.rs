@@ -80,7 +80,10 @@ impl<L: Layer, S: Sockets> TcpThread<'_, L, S> {
                 most_ns = most_ns.min(leaves.end().saturating_sub(now_ns));
                 (most_ns <= SOON_NS && self.wire.unfinished() == 0).then_some(most_ns)
             }
-            None => self.nap_ns(received),
+            None => match self.state.supply.not_before_ns(self.state.books.waiting()) {
+                Some(at_ns) => return Pause::WaitFor(most_ns.min(at_ns.saturating_sub(now_ns))),
+                None => self.nap_ns(received),
+            },
         };
         match soon_ns.filter(|soon_ns| *soon_ns > 0) {
             Some(soon_ns) => Pause::SleepUntil(now_ns + soon_ns),

@@ -11,7 +11,7 @@ use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot
 use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::receive::receive;
-use super::thread::{UdpThread, write_query};
+use super::thread::UdpThread;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 
@@ -89,7 +89,7 @@ fn send(
         let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
         let message = queries.add(&thread.wire.targets[socket], bytes, segment);
         for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
-            write_query(&thread.state, due, query);
+            thread.state.supply.write(due, query);
         }
     }
     let mut uncut = Vec::new();

@@ -13,7 +13,7 @@ use kqps_message::header;
 use super::askers::Askers;
 use super::polling::unsettled;
 use super::receive::receive_each;
-use super::thread::{UdpThread, write_query};
+use super::thread::UdpThread;
 use crate::books::Due;
 use crate::plan::BURST_MOST;
 use crate::replay::crowd::Crowd;
@@ -57,7 +57,7 @@ impl<'a> Clients<'a> {
                 address.map(|(sources, number)| LocalAddress { ip: sources.of_number(number), interface: 0 });
             let to = self.target(origin.client);
             let query = queries.add_from(to, from.as_ref(), usize::from(due.bytes), None);
-            write_query(&thread.state, due, query);
+            thread.state.supply.write(due, query);
             self.askers.note(origin, due.key, thread.state.books.slots_of(origin.flow));
         }
     }

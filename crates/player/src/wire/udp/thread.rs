@@ -11,7 +11,6 @@ use kqps_kernel::udp::UdpSocket;
 use super::look::messages_most;
 use super::polling::Polling;
 use crate::books::Due;
-use crate::state::ThreadState;
 use crate::thread::{NAP_LONGEST_NS, PlayerThread};
 
 /// How often a send is tried again when the kernel has no room for a packet, and the pause before each try.
@@ -74,7 +73,7 @@ impl UdpThread<'_> {
         queries.clear();
         for due in burst {
             let query = queries.add(&self.wire.targets[socket], usize::from(due.bytes), None);
-            write_query(&self.state, due, query);
+            self.state.supply.write(due, query);
         }
     }
 
@@ -91,6 +90,9 @@ impl UdpThread<'_> {
         if let (Some(wait), Some(leaves)) = (&mut self.wait, self.state.supply.leaves_ns(self.burst_most)) {
             wait.withheld.runs_first = self.precedence.runs_first();
             return wait.until(&mut self.state, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
+        }
+        if let Some(at_ns) = self.state.supply.not_before_ns(self.state.books.waiting()) {
+            return self.wire.readable.wait(at_ns.saturating_sub(now_ns).min(NAP_LONGEST_NS)).map(drop);
         }
         match self.nap_ns(received) {
             Some(nap_ns) => {
@@ -179,13 +181,6 @@ pub(super) fn taken_up_ns(call_ns: &Range<u64>, message: usize, messages: usize)
 
 /// The error number `EAGAIN`.
 pub(super) const WOULD_BLOCK: i32 = 11;
-
-/// Copies a query into a buffer of its length, and writes its ID.
-#[inline]
-pub(super) fn write_query(state: &ThreadState<'_>, due: &Due, buffer: &mut [u8]) {
-    buffer.copy_from_slice(state.supply.query(due.query).message);
-    buffer[..2].copy_from_slice(&due.key.to_be_bytes());
-}
 
 #[cfg(test)]
 mod tests {

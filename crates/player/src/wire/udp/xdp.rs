@@ -83,6 +83,8 @@ struct XdpWire<E> {
     rings: Box<[Ring]>,
     /// What the device refused in one call.
     refused: Vec<u64>,
+    /// Room for a query that is not sent as the dataset has it.
+    room: Vec<u8>,
     next_tick_ns: u64,
     /// The next look is the last one.
     is_last: bool,
@@ -139,7 +141,8 @@ fn play_from<E: Endpoints>(
     let room = past.sockets.iter_mut().map(XdpSocket::room).min().unwrap_or_default();
     let burst_most = plan.burst.min(room).max(1);
     let rings = past.sockets.iter().map(|_| Ring::default()).collect();
-    let wire = XdpWire { past, ends, rings, refused: Vec::new(), next_tick_ns: 0, is_last: false };
+    let (refused, room) = (Vec::new(), Vec::new());
+    let wire = XdpWire { past, ends, rings, refused, room, next_tick_ns: 0, is_last: false };
     let mut thread = PlayerThread::new(plan, burst_most, wire, state, signals).map_err(failed)?;
     play_all(&mut thread).map_err(failed)?;
     let past = close(&mut thread).map_err(failed)?;
@@ -194,9 +197,9 @@ fn has_room<E: Endpoints>(thread: &mut XdpThread<'_, E>) -> bool {
 /// Writes the frames of a burst.
 #[inline]
 fn put<E: Endpoints>(thread: &mut XdpThread<'_, E>, flow: usize, burst: &[Due]) {
-    let PlayerThread { state, wire: XdpWire { past, ends, rings, .. }, .. } = thread;
+    let PlayerThread { state, wire: XdpWire { past, ends, rings, room, .. }, .. } = thread;
     for (number, due) in burst.iter().enumerate() {
-        let query = state.supply.query(due.query).message;
+        let query = state.supply.message(due.query, (due.due_ns, due.key, due.key), room);
         let end = ends.of_query(state.books.origins(), flow, number);
         let flow = E::flow(&end);
         if !ends.has_room(&end, query.len()) {
@@ -354,6 +357,9 @@ fn rest<E: Endpoints>(thread: &mut XdpThread<'_, E>, now_ns: u64, received: bool
     if let (Some(wait), Some(leaves)) = (&mut thread.wait, leaves) {
         wait.withheld.runs_first = thread.precedence.runs_first();
         return wait.until(&mut thread.state, leaves, thread.burst_most, now_ns + NAP_LONGEST_NS);
+    }
+    if let Some(at_ns) = thread.state.supply.not_before_ns(thread.state.books.waiting()) {
+        return thread.wire.past.wait(at_ns.saturating_sub(now_ns).min(NAP_LONGEST_NS));
     }
     match thread.nap_ns(received) {
         Some(nap_ns) => {

@@ -1,0 +1,205 @@
+//! `kqps dnsperf`, which is also kqps called by the name `dnsperf`: dnsperf's command line, played and accounted for by
+//! kqps. Its lines of output come first and in its order, and those of kqps follow.
+//!
+//! The command line is read as dnsperf reads it, so that its errors have the same words and statuses.
+
+mod beside;
+mod command;
+mod getopt;
+mod log;
+mod plan;
+mod queries;
+mod statistics;
+mod usage;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+
+use kqps_host::{PlayerWatched, Watch};
+use kqps_observation::Trial;
+use kqps_player::live::DetailSnapshot;
+use kqps_player::reports::Reports;
+use kqps_player::{Control, Live, play};
+use kqps_verdict::warning::{Warning, of_trial};
+
+use crate::load::after_statistics;
+use crate::signals;
+use beside::Beside;
+use command::{Command, Fault, Parsed, parse};
+use log::Log;
+use plan::{Planned, planned};
+use queries::{Opened, QueryText};
+use statistics::{Counts, Ended};
+
+/// The name by which kqps is dnsperf.
+const NAME: &str = "dnsperf";
+
+/// The status of every error, as dnsperf's.
+const FAILED: u8 = 1;
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps dnsperf -s 127.0.0.1 -p 5300 -d bench.queries -l 10 -Q 1000
+  kqps dnsperf -s 127.0.0.1 -p 5300 -d bench.queries -m tcp -c 10 -q 500
+  kqps dnsperf -H";
+
+/// Run dnsperf's command line, with its output and what kqps adds
+///
+/// All flags of dnsperf 2.14 are taken, with their meanings and defaults; -h lists them. A link to kqps that is called
+/// dnsperf behaves alike. docs/DNSPERF.md says what differs.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct Args {
+    /// The flags of dnsperf
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+    words: Vec<OsString>,
+}
+
+/// The flags of dnsperf, if this program was called by its name or is asked to be it. They are taken before any other
+/// parser sees them: `-h` and `--` are dnsperf's.
+pub(crate) fn called(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let name = words.next()?;
+    if Path::new(&name).file_name().is_some_and(|name| name == NAME) {
+        return Some(words.collect());
+    }
+    (words.next()? == NAME).then(|| words.collect())
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    main(&args.words)
+}
+
+/// Runs a command line of dnsperf.
+pub(crate) fn main(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    print!("DNS Performance Testing Tool\nVersion {}\n\n", usage::VERSION);
+    let command = match parse(&words) {
+        Ok(Parsed::Run(command)) => command,
+        Ok(Parsed::Help(text)) => {
+            eprint!("{text}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(fault) => {
+            eprint!("{fault}");
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    let log = Log { to_stdout: command.log_to_stdout };
+    match measured(&command, &words, log) {
+        Ok(status) => Ok(status),
+        Err(error) if error.is::<Fault>() => {
+            eprint!("{error}");
+            Ok(ExitCode::from(FAILED))
+        }
+        Err(error) => {
+            log.error(&format!("{error:#}"));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// Plays what the command line asks for, and prints what came of it.
+fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<ExitCode> {
+    let source = queries::source(command)?;
+    let planned = planned(command)?;
+    println!("[Status] Command line: {NAME} {}", words.join(" "));
+    println!(
+        "[Status] Sending {} (to {}:{})",
+        if command.updates { "updates" } else { "queries" },
+        planned.plan.targets[0].ip(),
+        planned.plan.targets[0].port()
+    );
+    println!("[Status] Started at: {}", log::started_at());
+    println!("[Status] Stopping after {}", command.stopping_after());
+    let dataset = match queries::open(command, source, log)? {
+        Opened::Queries(dataset) => dataset,
+        Opened::NoGoodLine => {
+            let counts = Counts::nothing();
+            print!("{}", statistics::text(command, &counts, Ended::Input));
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let plan = &planned.plan;
+    plan.check_against(&dataset)?;
+    let (reports, reported) = mpsc::channel();
+    let live = Arc::new(Live::detailed(plan.threads));
+    let control = Control {
+        live: Arc::clone(&live),
+        reports: Some(Reports { to: reports, replies: command.verbose }),
+        ..Control::new(plan.threads)
+    };
+    let stop = control.stop.clone();
+    let beside = Beside {
+        command,
+        stop: &stop,
+        interrupts: signals::in_order(),
+        live: &live,
+        text: QueryText { command, dataset: &dataset },
+    };
+    let trial = beside.during(reported, || {
+        let watch = |player: &PlayerWatched| Watch::begin(player, &planned.subject);
+        let trial = play(plan, &dataset, &control, watch);
+        // The reader ends with the last sender.
+        drop(control);
+        trial
+    })?;
+    let detail = live.snapshot().detail;
+    let ended = Ended::of(&trial, command, dataset.queries());
+    for line in statistics::failures(command, &trial) {
+        log.warning(&line);
+    }
+    let counts = Counts::of(&trial, detail.as_ref());
+    print!("{}", statistics::text(command, &counts, ended));
+    if command.latency_histogram {
+        print!("{}", statistics::histogram(detail.as_ref()));
+    }
+    print!("{}", own(command, &trial, &planned));
+    Ok(status())
+}
+
+/// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings.
+fn own(
+    command: &Command,
+    trial: &Trial,
+    planned: &Planned,
+) -> String {
+    let surroundings = planned.surroundings();
+    let warnings = of_trial(trial, &surroundings);
+    let warnings: Vec<Warning> = warnings.into_iter().map(Warning::with_flags).collect();
+    let notes: String = plan::notes(command).iter().map(|note| format!("  Note: {note}\n")).collect();
+    format!(
+        "What kqps {} adds:\n\n{notes}{}",
+        env!("CARGO_PKG_VERSION"),
+        after_statistics(trial, &warnings, None)
+    )
+}
+
+/// The status at the end. SIGINT ends a run early and in order, as with dnsperf. Other signals would have ended dnsperf.
+fn status() -> ExitCode {
+    match signals::first() {
+        None | Some(signals::INTERRUPT) => ExitCode::SUCCESS,
+        Some(number) => ExitCode::from(signals::status_of(number)),
+    }
+}
+
+/// A snapshot of all that was counted.
+type Detail = DetailSnapshot;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kqps_is_dnsperf_by_its_name_and_by_its_command() {
+        let called = |words: &[&str]| called(words.iter().map(OsString::from));
+        let flags = |flags: &[&str]| Some(flags.iter().map(OsString::from).collect());
+        assert_eq!(called(&["/usr/local/bin/dnsperf", "-s", "::1"]), flags(&["-s", "::1"]));
+        assert_eq!(called(&["kqps", "dnsperf", "-h"]), flags(&["-h"]));
+        assert_eq!(called(&["dnsperf"]), flags(&[]));
+        for other in [&["kqps", "load"][..], &["kqps"], &[], &["resperf", "x"]] {
+            assert_eq!(called(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is printed while the queries are played: a line for each query, and statistics at intervals.
+
+use std::fmt::Write as _;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use kqps_kernel::interrupts::Interrupts;
+use kqps_player::Live;
+use kqps_player::reports::{Fate, Report};
+
+use super::command::Command;
+use super::queries::QueryText;
+use super::statistics::{self, Counts, rcode_name, rate};
+
+/// The longest time between two looks for a signal.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Reports that are printed together at most.
+const TOGETHER_MOST: usize = 4096;
+
+/// What it takes to print them.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) command: &'a Command,
+    /// Ends the trial.
+    pub(super) stop: &'a Interrupts,
+    /// What the user asked for by signals.
+    pub(super) interrupts: &'a Interrupts,
+    pub(super) live: &'a Live,
+    pub(super) text: QueryText<'a>,
+}
+
+impl Beside<'_> {
+    /// Runs `trial`, and prints meanwhile. The senders of reports must be gone when it returns.
+    pub(super) fn during<T>(&self, reported: Receiver<Report>, trial: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.print(&reported));
+            trial()
+        })
+    }
+
+    fn print(&self, reported: &Receiver<Report>) {
+        let began = Instant::now();
+        let (mut last, mut last_at) = (self.live.snapshot(), Duration::ZERO);
+        let mut next = self.command.interval;
+        loop {
+            if self.interrupts.is_asked() && !self.stop.is_asked() {
+                // As with dnsperf, what is outstanding is not waited for.
+                self.stop.ask();
+                self.stop.ask();
+            }
+            let until_next = next.map_or(LOOK_EVERY, |next| next.saturating_sub(began.elapsed()));
+            match reported.recv_timeout(until_next.min(LOOK_EVERY)) {
+                Ok(first) => self.reported(first, reported),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now_at = began.elapsed();
+            if next.is_some_and(|next| now_at >= next) {
+                let now = self.live.snapshot();
+                self.interval(&Counts::between(&last, &now, (now_at - last_at).as_secs_f64()));
+                (last, last_at) = (now, now_at);
+                next = next.zip(self.command.interval).map(|(next, every)| next + every);
+            }
+        }
+    }
+
+    /// Prints what became of queries.
+    fn reported(&self, first: Report, reported: &Receiver<Report>) {
+        let mut lines = String::new();
+        for report in std::iter::once(first).chain(reported.try_iter().take(TOGETHER_MOST)) {
+            let Report { query, key, fate } = report;
+            let _ = match fate {
+                Fate::Replied { rcode, latency_ns } => {
+                    let latency_us = latency_ns / 1000;
+                    let latency = format!("{}.{:06}", latency_us / 1_000_000, latency_us % 1_000_000);
+                    writeln!(lines, "> {} {} {latency}", rcode_name(rcode.into()), self.text.of(query))
+                }
+                Fate::TimedOut if self.command.verbose => writeln!(lines, "> T {}", self.text.of(query)),
+                Fate::Interrupted if self.command.verbose => writeln!(lines, "> I {}", self.text.of(query)),
+                Fate::TimedOut if !self.command.suppressed.timeouts => {
+                    writeln!(lines, "[Timeout] Query timed out: msg id {key}")
+                }
+                Fate::TimedOut | Fate::Interrupted => Ok(()),
+            };
+        }
+        print!("{lines}");
+    }
+
+    fn interval(&self, counts: &Counts) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        println!("{}.{:06}: {:.6}", now.as_secs(), now.subsec_micros(), rate(counts));
+        if self.command.verbose_intervals {
+            print!("{}", statistics::interval_text(self.command, counts));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A command line of dnsperf, typed, and its errors in dnsperf's words.
+
+mod long;
+mod value;
+
+use std::fmt;
+use std::time::Duration;
+
+use kqps_observation::trial::Transport;
+use kqps_player::TsigKey;
+
+use super::getopt::{Letters, Part, split};
+use super::usage::{LONG, USAGE};
+use crate::load::per_query::{EdnsOption, KeyFault, parse_key};
+use long::Suppressed;
+use value::{six_decimals, port, seconds, whole};
+
+const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWhH" };
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(super) enum Parsed {
+    Run(Box<Command>),
+    /// One of the helps.
+    Help(&'static str),
+}
+
+/// What to measure, and what to print.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+pub(super) struct Command {
+    /// The word of an address family.
+    pub(super) family: &'static str,
+    pub(super) mode: Transport,
+    pub(super) server: String,
+    pub(super) port: Option<u16>,
+    pub(super) local_address: Option<String>,
+    pub(super) local_port: u16,
+    pub(super) file: Option<String>,
+    pub(super) clients: u64,
+    pub(super) threads: u64,
+    pub(super) runs: Option<u64>,
+    pub(super) limit: Option<Duration>,
+    pub(super) buffer_kib: Option<u64>,
+    pub(super) timeout: Duration,
+    pub(super) edns: bool,
+    pub(super) edns_option: Option<EdnsOption>,
+    pub(super) dnssec: bool,
+    pub(super) tsig: Option<TsigKey>,
+    pub(super) outstanding: u64,
+    pub(super) rate_qps: Option<u64>,
+    pub(super) interval: Option<Duration>,
+    pub(super) updates: bool,
+    pub(super) binary: bool,
+    pub(super) verbose: bool,
+    pub(super) log_to_stdout: bool,
+    pub(super) doh_uri: String,
+    pub(super) doh_by_post: bool,
+    pub(super) tls_sni: Option<String>,
+    pub(super) queries_per_connection: Option<u32>,
+    pub(super) suppressed: Suppressed,
+    pub(super) verbose_intervals: bool,
+    pub(super) latency_histogram: bool,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self {
+            family: "any",
+            mode: Transport::Udp,
+            server: "127.0.0.1".into(),
+            port: None,
+            local_address: None,
+            local_port: 0,
+            file: None,
+            clients: 1,
+            threads: 1,
+            runs: None,
+            limit: None,
+            buffer_kib: None,
+            timeout: Duration::from_secs(5),
+            edns: false,
+            edns_option: None,
+            dnssec: false,
+            tsig: None,
+            outstanding: 100,
+            rate_qps: None,
+            interval: None,
+            updates: false,
+            binary: false,
+            verbose: false,
+            log_to_stdout: false,
+            doh_uri: "https://localhost/dns-query".into(),
+            doh_by_post: false,
+            tls_sni: None,
+            queries_per_connection: None,
+            suppressed: Suppressed::default(),
+            verbose_intervals: false,
+            latency_histogram: false,
+        }
+    }
+}
+
+/// An error of a command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    message: String,
+    /// Whether dnsperf's usage follows.
+    with_usage: bool,
+}
+
+impl Fault {
+    /// An error after which dnsperf prints its usage.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), with_usage: true }
+    }
+
+    fn alone(message: impl Into<String>) -> Self {
+        Self { message: message.into(), with_usage: false }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{}", self.message)?;
+        if self.with_usage { out.write_str(USAGE) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Reads a command line.
+pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
+    let mut command = Command::default();
+    for part in split(words, LETTERS) {
+        match part {
+            Part::Flag('h') => return Ok(Parsed::Help(USAGE)),
+            Part::Flag('H') => return Ok(Parsed::Help(LONG)),
+            Part::Flag(letter) => command.flag(letter),
+            Part::Value(letter, value) => command.value(letter, value)?,
+            Part::Unknown(letter) => {
+                return Err(Fault::usage(format!("dnsperf: invalid option -- '{letter}'")));
+            }
+            Part::NoValue(letter) => {
+                return Err(Fault::usage(format!("dnsperf: option requires an argument -- '{letter}'")));
+            }
+            Part::Word(word) => return Err(Fault::usage(format!("unexpected argument {word}"))),
+        }
+    }
+    let other = command.edns || command.dnssec || command.edns_option.is_some() || command.updates;
+    if command.binary && (other || command.tsig.is_some()) {
+        return Err(Fault::alone("-B is mutually exclusive with -D, -e, -E, -u, -y"));
+    }
+    Ok(Parsed::Run(Box::new(command)))
+}
+
+impl Command {
+    fn flag(&mut self, letter: char) {
+        match letter {
+            'e' => self.edns = true,
+            'D' => self.dnssec = true,
+            'u' => self.updates = true,
+            'B' => self.binary = true,
+            'v' => self.verbose = true,
+            _ => self.log_to_stdout = true,
+        }
+    }
+
+    fn value(&mut self, letter: char, value: String) -> Result<(), Fault> {
+        let value = &*value;
+        match letter {
+            'f' => self.family = family(value)?,
+            'm' => self.mode = mode(value)?,
+            's' => self.server = value.to_owned(),
+            'p' => self.port = Some(port("port", value)?).filter(|port| *port > 0),
+            'a' => self.local_address = Some(value.to_owned()),
+            'x' => self.local_port = port("local_port", value)?,
+            'd' => self.file = Some(value.to_owned()),
+            'c' => self.clients = whole("clients", value)?,
+            'T' => self.threads = whole("threads", value)?,
+            'n' => self.runs = Some(whole("maxruns", value)?),
+            'l' => self.limit = Some(seconds("timelimit", value)?).filter(|limit| !limit.is_zero()),
+            'b' => self.buffer_kib = Some(whole("buffer_size", value)?),
+            't' => self.timeout = seconds("timeout", value)?,
+            'E' => self.edns_option = Some(edns_option(value)?),
+            'y' => self.tsig = Some(key(value)?),
+            'q' => self.outstanding = whole("num_queries", value)?,
+            'Q' => self.rate_qps = Some(whole("max_qps", value)?),
+            'S' => self.interval = Some(seconds("stats_interval", value)?).filter(|every| !every.is_zero()),
+            _ => self.long(value)?,
+        }
+        Ok(())
+    }
+
+    /// The words after `Stopping after`.
+    pub(super) fn stopping_after(&self) -> String {
+        let runs = |runs: u64| format!("{runs} run{} through file", if runs == 1 { "" } else { "s" });
+        let limit = self.limit.map(|limit| format!("{} seconds", six_decimals(limit)));
+        match (limit, self.runs) {
+            (Some(limit), Some(times)) => format!("{limit} or {}", runs(times)),
+            (Some(limit), None) => limit,
+            (None, times) => runs(times.unwrap_or(1)),
+        }
+    }
+}
+
+fn family(value: &str) -> Result<&'static str, Fault> {
+    let known = ["any", "inet", "inet6"].into_iter().find(|word| *word == value);
+    known.ok_or_else(|| Fault::usage(format!("invalid family {value}")))
+}
+
+fn mode(value: &str) -> Result<Transport, Fault> {
+    match value {
+        "udp" => Ok(Transport::Udp),
+        "tcp" => Ok(Transport::Tcp),
+        "tls" | "dot" => Ok(Transport::Tls),
+        "doh" => Ok(Transport::Https),
+        _ => Err(Fault::usage("Warning: invalid socket mode")),
+    }
+}
+
+fn edns_option(value: &str) -> Result<EdnsOption, Fault> {
+    let warning = |text: String| Fault::usage(format!("Warning: invalid EDNS Option{text}"));
+    let (code, hex) = value.split_once(':').ok_or_else(|| warning(", must be code:value".into()))?;
+    if hex.is_empty() {
+        return Err(warning(", value is empty".into()));
+    }
+    let code: u64 = code.parse().map_err(|_| warning(format!(" code '{code}'")))?;
+    // dnsperf takes the lower 16 bits.
+    EdnsOption::new(code as u16, hex).map_err(|_| warning(format!(" hex value '{hex}'")))
+}
+
+fn key(value: &str) -> Result<TsigKey, Fault> {
+    parse_key(value).map_err(|fault| match fault {
+        KeyFault::Parts => Fault::usage("Warning: invalid TSIG [alg:]name:secret"),
+        KeyFault::Algorithm(word) => Fault::usage(format!("Warning: invalid TSIG algorithm {word}")),
+        KeyFault::Name(_) => Fault::alone("Error: unable to setup TSIG, invalid name"),
+        KeyFault::Secret => Fault::alone("Error: unable to setup TSIG, invalid base64 secret"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, Fault> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        match parse(&words)? {
+            Parsed::Run(command) => Ok(*command),
+            Parsed::Help(_) => panic!("{line} asks for help"),
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_manual() {
+        let command = parsed("").unwrap();
+        assert_eq!((&*command.server, command.port, command.outstanding), ("127.0.0.1", None, 100));
+        assert_eq!((command.clients, command.threads, command.timeout), (1, 1, Duration::from_secs(5)));
+        assert_eq!(command.stopping_after(), "1 run through file");
+        assert_eq!(parsed("-n 2").unwrap().stopping_after(), "2 runs through file");
+        assert_eq!(parsed("-l 1.5").unwrap().stopping_after(), "1.500000 seconds");
+        assert_eq!(parsed("-l1 -n8").unwrap().stopping_after(), "1.000000 seconds or 8 runs through file");
+    }
+
+    #[test]
+    fn zeros_that_dnsperf_takes_for_none_are_none() {
+        let command = parsed("-l 0 -S 0 -p 0 -x 0 -t 0").unwrap();
+        assert_eq!((command.limit, command.interval, command.port), (None, None, None));
+        assert_eq!(command.timeout, Duration::ZERO);
+        assert_eq!(parsed("-E 65537:00").unwrap().edns_option, parsed("-E 1:00").unwrap().edns_option);
+        assert_eq!(parsed("-E 1:00 -E 2:00").unwrap().edns_option, parsed("-E 2:00").unwrap().edns_option);
+    }
+
+    #[test]
+    fn errors_have_the_words_of_dnsperf() {
+        for (line, message) in [
+            ("-q 0", "invalid num_queries: 0"),
+            ("-Q -1", "invalid max_qps: -1"),
+            ("-p 70000", "invalid port: 70000"),
+            ("-l x", "invalid timelimit: x"),
+            ("-f foo", "invalid family foo"),
+            ("-m foo", "Warning: invalid socket mode"),
+            ("-y foo", "Warning: invalid TSIG [alg:]name:secret"),
+            ("-y hmac-foo:a:AAAA", "Warning: invalid TSIG algorithm hmac-foo"),
+            ("-E foo", "Warning: invalid EDNS Option, must be code:value"),
+            ("-E 3:", "Warning: invalid EDNS Option, value is empty"),
+            ("-E 1:zz", "Warning: invalid EDNS Option hex value 'zz'"),
+            ("-Z", "dnsperf: invalid option -- 'Z'"),
+            ("-s", "dnsperf: option requires an argument -- 's'"),
+            ("extra", "unexpected argument extra"),
+        ] {
+            assert_eq!(parsed(line), Err(Fault::usage(message)), "{line}");
+        }
+        let secret = Fault::alone("Error: unable to setup TSIG, invalid base64 secret");
+        assert_eq!(parsed("-y a:b"), Err(secret));
+        assert!(parsed("-B -e").unwrap_err().to_string().starts_with("-B is mutually exclusive"));
+        assert!(parsed("-q 0").unwrap_err().to_string().starts_with("invalid num_queries: 0\nUsage: dnsperf"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Values of dnsperf's flags, and what it says of bad ones.
+
+use std::time::Duration;
+
+use super::Fault;
+
+/// The most seconds of a time. dnsperf counts microseconds in 64 bits.
+const SECONDS_MOST: f64 = 1e9;
+
+/// The number that strtoul(3) reads from the whole text, without a minus sign.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+fn invalid(what: &str, text: &str) -> Fault {
+    Fault::usage(format!("invalid {what}: {text}"))
+}
+
+/// A number from 1 to 4,294,967,295.
+pub(super) fn whole(what: &str, text: &str) -> Result<u64, Fault> {
+    let is_within = |number: &u64| (1..=u64::from(u32::MAX)).contains(number);
+    number(text).filter(is_within).ok_or_else(|| invalid(what, text))
+}
+
+/// A port. 0 stands for none.
+pub(super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
+    number(text).and_then(|port| port.try_into().ok()).ok_or_else(|| invalid(what, text))
+}
+
+/// A time in seconds, perhaps with a fraction.
+pub(super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
+    let begins = text.trim_start().starts_with(|letter: char| letter.is_ascii_digit() || "+.".contains(letter));
+    let seconds: Option<f64> = text.trim_start().parse().ok().filter(|_| begins);
+    let is_within = |seconds: &f64| (0.0..=SECONDS_MOST).contains(seconds);
+    seconds.filter(is_within).map(Duration::from_secs_f64).ok_or_else(|| invalid(what, text))
+}
+
+/// A time in seconds with six decimals.
+pub(super) fn six_decimals(time: Duration) -> String {
+    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_whole_or_not_at_all() {
+        assert_eq!((whole("n", "7"), whole("n", " +7")), (Ok(7), Ok(7)));
+        for bad in ["", "0", "-1", "1x", "1.5", "0x10", "4294967296", "99999999999999999999"] {
+            assert!(whole("n", bad).is_err(), "{bad}");
+        }
+        assert_eq!((port("p", "0"), port("p", "65535")), (Ok(0), Ok(65_535)));
+        assert!(port("p", "65536").is_err() && port("p", "-1").is_err());
+        assert_eq!(seconds("s", "1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds("s", ".25"), Ok(Duration::from_millis(250)));
+        for bad in ["", "x", "-1", "inf", "nan", "1s", "1e99"] {
+            assert!(seconds("s", bad).is_err(), "{bad}");
+        }
+        assert_eq!(six_decimals(Duration::from_micros(1_500_001)), "1.500001");
+    }
+}

@@ -1,0 +1,314 @@
+//! dnsperf's statistics: its lines, in its order.
+
+use std::fmt::Write as _;
+
+use kqps_observation::{Quantiles, Trial};
+use kqps_player::live::{RCODES, Snapshot};
+
+use super::Detail;
+use super::command::Command;
+
+/// What a run or an interval came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Counts {
+    sent: u64,
+    completed: u64,
+    interrupted: u64,
+    /// Queries that were lost; `None` in an interval, at whose end it is open what becomes of some.
+    lost: Option<u64>,
+    rcodes: [u64; RCODES],
+    request_bytes: u64,
+    response_bytes: u64,
+    run_time_s: f64,
+    latency_us: u64,
+    latency_squares: u64,
+    latency_min_us: u64,
+    latency_max_us: u64,
+    connections: Option<Connections>,
+}
+
+/// The connections of a run.
+#[derive(Clone, Debug, PartialEq)]
+struct Connections {
+    again: u64,
+    made_us: Quantiles,
+}
+
+/// What ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The input, as often as it was to be played.
+    Input,
+    Time,
+    Interruption,
+}
+
+impl Ended {
+    /// What ended the run of an input with so many queries.
+    pub(super) fn of(trial: &Trial, command: &Command, queries: u64) -> Self {
+        let runs = command.runs.or(command.limit.is_none().then_some(1));
+        let all = runs.map(|runs| runs.saturating_mul(queries));
+        match all {
+            _ if trial.interrupted => Self::Interruption,
+            Some(all) if trial.accounts.intended >= all => Self::Input,
+            _ => Self::Time,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Input => "end of file",
+            Self::Time => "time limit",
+            Self::Interruption => "interruption",
+        }
+    }
+}
+
+impl Counts {
+    /// A run that sent nothing.
+    pub(super) fn nothing() -> Self {
+        Self {
+            sent: 0,
+            completed: 0,
+            interrupted: 0,
+            lost: Some(0),
+            rcodes: [0; RCODES],
+            request_bytes: 0,
+            response_bytes: 0,
+            run_time_s: 0.0,
+            latency_us: 0,
+            latency_squares: 0,
+            latency_min_us: 0,
+            latency_max_us: 0,
+            connections: None,
+        }
+    }
+
+    /// What a trial came to.
+    pub(super) fn of(trial: &Trial, detail: Option<&Detail>) -> Self {
+        let usual = Self::nothing();
+        let counts = detail.map_or(usual, Self::replies);
+        let sent = trial.accounts.sent;
+        let lost = sent.saturating_sub(counts.completed + counts.interrupted);
+        let last_reply_s = detail.map_or(0.0, |detail| detail.last_reply_ns as f64 / 1e9);
+        let connections = trial.connections.as_ref().map(|connections| Connections {
+            again: connections.established.saturating_sub(u64::from(trial.players.first.sockets)),
+            made_us: connections.connect_us.clone(),
+        });
+        let run_time_s = trial.load.duration_s.max(last_reply_s);
+        Self { sent, lost: Some(lost), run_time_s, connections, ..counts }
+    }
+
+    /// What happened between two snapshots, which are this many seconds apart.
+    pub(super) fn between(then: &Snapshot, now: &Snapshot, seconds: f64) -> Self {
+        let since = now.since(then);
+        let counts = since.detail.as_ref().map_or_else(Self::nothing, Self::replies);
+        Self { sent: since.sent, lost: None, run_time_s: seconds, ..counts }
+    }
+
+    fn replies(detail: &Detail) -> Self {
+        let completed = detail.replies();
+        Self {
+            completed,
+            interrupted: detail.interrupted,
+            rcodes: detail.rcodes,
+            request_bytes: detail.request_bytes,
+            response_bytes: detail.response_bytes,
+            latency_us: detail.latency_us,
+            latency_squares: detail.latency_squares,
+            latency_min_us: if completed > 0 { detail.latency_min_us } else { 0 },
+            latency_max_us: detail.latency_max_us,
+            ..Self::nothing()
+        }
+    }
+
+    /// The deviation of the latencies, seconds; `None` with fewer than two.
+    fn deviation_s(&self) -> Option<f64> {
+        let count = self.completed as f64;
+        let sum = self.latency_us as f64;
+        let squares = self.latency_squares as f64;
+        (self.completed > 1).then(|| ((squares - sum * sum / count) / (count - 1.0)).max(0.0).sqrt() / 1e6)
+    }
+}
+
+/// The name of an rcode, as dnsperf has it.
+pub(super) fn rcode_name(rcode: usize) -> String {
+    const NAMES: [&str; 11] = [
+        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
+        "NOTZONE",
+    ];
+    NAMES.get(rcode).map_or_else(|| format!("rcode{rcode}"), |name| (*name).to_owned())
+}
+
+/// Replies a second.
+pub(super) fn rate(counts: &Counts) -> f64 {
+    if counts.run_time_s > 0.0 { counts.completed as f64 / counts.run_time_s } else { 0.0 }
+}
+
+/// The lines of a run.
+pub(super) fn text(command: &Command, counts: &Counts, ended: Ended) -> String {
+    let head = format!("[Status] Testing complete ({})\n\nStatistics:\n\n", ended.words());
+    head + &body(command, counts) + &connections(counts)
+}
+
+/// The lines of an interval.
+pub(super) fn interval_text(command: &Command, counts: &Counts) -> String {
+    format!("\nInterval Statistics:\n\n{}", body(command, counts))
+}
+
+fn body(command: &Command, counts: &Counts) -> String {
+    let mut text = String::new();
+    let units = if command.updates { "Updates" } else { "Queries" };
+    // Of a full line the value begins in the same column, whatever the units.
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
+    };
+    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, counts.sent));
+    line(&format!("{units} sent"), &counts.sent.to_string());
+    line(&format!("{units} completed"), &of_sent(counts.completed));
+    if let Some(lost) = counts.lost {
+        line(&format!("{units} lost"), &of_sent(lost));
+    }
+    if counts.interrupted > 0 {
+        line(&format!("{units} interrupted"), &of_sent(counts.interrupted));
+    }
+    text.push('\n');
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
+    };
+    let seen = counts.rcodes.iter().enumerate().filter(|(_, count)| **count > 0);
+    let rcodes: Vec<String> = seen
+        .map(|(rcode, &count)| {
+            format!("{} {count} ({:.2}%)", rcode_name(rcode), percent(count, counts.completed))
+        })
+        .collect();
+    line("Response codes", &rcodes.join(", "));
+    let mean = |bytes: u64, count: u64| bytes.checked_div(count).unwrap_or(0);
+    line(
+        "Average packet size",
+        &format!(
+            "request {}, response {}",
+            mean(counts.request_bytes, counts.sent),
+            mean(counts.response_bytes, counts.completed)
+        ),
+    );
+    line("Run time (s)", &format!("{:.6}", counts.run_time_s));
+    line(&format!("{units} per second"), &format!("{:.6}", rate(counts)));
+    text.push('\n');
+    let average_us = counts.latency_us.checked_div(counts.completed).unwrap_or(0);
+    let [average, min, max] = [average_us, counts.latency_min_us, counts.latency_max_us]
+        .map(|time_us| format!("{:.6}", time_us as f64 / 1e6));
+    let _ = writeln!(text, "  Average Latency (s):  {average} (min {min}, max {max})");
+    if let Some(deviation_s) = counts.deviation_s() {
+        let _ = writeln!(text, "  Latency StdDev (s):   {deviation_s:.6}");
+    }
+    text.push('\n');
+    text
+}
+
+fn connections(counts: &Counts) -> String {
+    let Some(Connections { again, made_us }) = &counts.connections else { return String::new() };
+    let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
+    let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
+    let [average, min, max] = [seconds(made_us.mean), whole(made_us.min), whole(made_us.max)];
+    let mut text = format!("Connection Statistics:\n\n  Reconnections:        {again}\n\n");
+    let _ = writeln!(text, "  Average Latency (s):  {average} (min {min}, max {max})");
+    if let Some(stddev) = made_us.stddev {
+        let _ = writeln!(text, "  Latency StdDev (s):   {}", seconds(Some(stddev)));
+    }
+    text.push('\n');
+    text
+}
+
+/// The latencies of a run, by ranges of which each is an eighth of a power of two.
+pub(super) fn histogram(detail: Option<&Detail>) -> String {
+    let mut text = String::from("Latency bucket (s): answer count\n");
+    for (low_us, high_us, count) in detail.into_iter().flat_map(Detail::latency_buckets) {
+        let [low, high] = [low_us, high_us].map(|time_us| format!("{:.6}", time_us as f64 / 1e6));
+        let _ = writeln!(text, "  {low} - {high}: {count}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Warnings of queries that the kernel did not take.
+pub(super) fn failures(command: &Command, trial: &Trial) -> Vec<String> {
+    if command.suppressed.send_failed {
+        return Vec::new();
+    }
+    let line = |(cause, count): (&String, &u64)| format!("failed to send packet: {cause} ({count} times)");
+    trial.send_failed_causes.iter().map(line).collect()
+}
+
+fn percent(count: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of Debian's dnsperf 2.10, and its figures.
+    #[test]
+    fn a_run_is_printed_as_by_dnsperf() {
+        let mut rcodes = [0; RCODES];
+        (rcodes[0], rcodes[3], rcodes[11]) = (3, 1, 1);
+        let counts = Counts {
+            sent: 6,
+            completed: 5,
+            lost: Some(1),
+            rcodes,
+            request_bytes: 205,
+            response_bytes: 170,
+            run_time_s: 0.007218,
+            latency_us: 500,
+            latency_squares: 52_000,
+            latency_min_us: 80,
+            latency_max_us: 2_482_000,
+            ..Counts::nothing()
+        };
+        let text = text(&Command::default(), &counts, Ended::Input);
+        let expected = "\
+[Status] Testing complete (end of file)
+
+Statistics:
+
+  Queries sent:         6
+  Queries completed:    5 (83.33%)
+  Queries lost:         1 (16.67%)
+
+  Response codes:       NOERROR 3 (60.00%), NXDOMAIN 1 (20.00%), rcode11 1 (20.00%)
+  Average packet size:  request 34, response 34
+  Run time (s):         0.007218
+  Queries per second:   692.712663
+
+  Average Latency (s):  0.000100 (min 0.000080, max 2.482000)
+  Latency StdDev (s):   0.000022
+
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn updates_interruptions_and_connections_have_their_lines() {
+        let made_us = Quantiles { min: Some(30), mean: Some(50.0), max: Some(70), ..Quantiles::default() };
+        let counts = Counts {
+            sent: 2,
+            interrupted: 2,
+            connections: Some(Connections { again: 3, made_us }),
+            ..Counts::nothing()
+        };
+        let text = text(&Command { updates: true, ..Command::default() }, &counts, Ended::Interruption);
+        for line in [
+            "[Status] Testing complete (interruption)\n",
+            "  Updates sent:         2\n",
+            "  Updates interrupted:  2 (100.00%)\n",
+            "  Response codes:       \n",
+            "  Updates per second:   0.000000\n",
+            "Connection Statistics:\n\n  Reconnections:        3\n\n  Average Latency (s):  0.000050 (min 0.000030, max",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("StdDev"));
+    }
+}
