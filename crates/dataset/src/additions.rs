@@ -89,8 +89,7 @@ mod tests {
     fn added(additions: &Additions, name: &[u8]) -> Result<(Vec<u8>, u16), NoRoom> {
         let mut message = Vec::new();
         let bytes = query::write(&mut message, name, rtype::A, Some(&Edns::default())).expect("a good name");
-        let mut facts =
-            Facts { question_bytes: bytes as u16, expected_rcode: None, expected_answer: None };
+        let mut facts = Facts { question_bytes: bytes as u16, expected_rcode: None, expected_answer: None };
         additions.add(&mut message, &mut facts)?;
         Ok((message, facts.question_bytes))
     }

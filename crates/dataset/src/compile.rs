@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 
-use kqps_message::{Edns, edns};
 use kqps_message::text::without_mark;
+use kqps_message::{Edns, edns};
 
 use crate::additions::Additions;
 use crate::binary;

@@ -99,11 +99,8 @@ impl Update {
         }
         let end = line.len() + 1;
         let owner = fields.next().ok_or((end, LineFault::NoOwner))?;
-        let ttl = if command == Command::Add {
-            Some(fields.next().ok_or((end, LineFault::NoTtl))?)
-        } else {
-            None
-        };
+        let ttl =
+            if command == Command::Add { Some(fields.next().ok_or((end, LineFault::NoTtl))?) } else { None };
         let rtype = fields.next();
         let data = fields.next();
         match (command, rtype, data) {
@@ -146,11 +143,7 @@ impl Update {
     fn with_data(
         &mut self,
         line: &[u8],
-        ((at, owner), ttl, (type_at, type_text)): (
-            (usize, &[u8]),
-            Option<(usize, &[u8])>,
-            (usize, &[u8]),
-        ),
+        ((at, owner), ttl, (type_at, type_text)): ((usize, &[u8]), Option<(usize, &[u8])>, (usize, &[u8])),
         class: u16,
     ) -> Result<(), Fault> {
         type_of(type_at, type_text)?;
@@ -273,7 +266,8 @@ mod tests {
         assert_eq!(owner("a.test."), Ok(b"\x01a\x04test\0".to_vec()));
         assert_eq!(owner("@"), Ok(b"\x07example\x03org\0".to_vec()));
         assert_eq!(owner(r"a\."), Ok(b"\x02a.\x07example\x03org\0".to_vec()));
-        let text = update(&["example.org", "add q.example.org. 60 TXT \"a b\"", "add m 1h MX 10 mail"]).unwrap();
+        let text =
+            update(&["example.org", "add q.example.org. 60 TXT \"a b\"", "add m 1h MX 10 mail"]).unwrap();
         assert!(text.windows(4).any(|bytes| bytes == b"\x03a b"));
         assert!(text.ends_with(b"\x00\x0a\x04mail\x07example\x03org\0"), "data belong to the zone as well");
     }

@@ -160,17 +160,13 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
 }
 
 /// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings.
-fn own(
-    command: &Command,
-    trial: &Trial,
-    planned: &Planned,
-) -> String {
+fn own(command: &Command, trial: &Trial, planned: &Planned) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
     let warnings: Vec<Warning> = warnings.into_iter().map(Warning::with_flags).collect();
     let notes: String = plan::notes(command).iter().map(|note| format!("  Note: {note}\n")).collect();
     format!(
-        "What kqps {} adds:\n\n{notes}{}",
+        "What kqps {} adds:\n\n{notes}\n{}",
         env!("CARGO_PKG_VERSION"),
         after_statistics(trial, &warnings, None)
     )

@@ -40,6 +40,13 @@ const STATUSES_OF_SERVERS: &str =
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
        number), before it could answer";
 
+/// The statuses of `kqps dnsperf`, which are dnsperf's.
+const STATUSES_OF_DNSPERF: &str = "  0    the run ended, whatever it measured, also by SIGINT
+  1    bad usage, a bad file, or an error
+  129  ended by SIGHUP, 143 by SIGTERM (128 and the signal's number), after it
+       printed what it had
+  141  no process reads its output any more";
+
 /// Adds the meaning of the exit statuses to the help of a command and its subcommands.
 pub(crate) fn explained(command: Command) -> Command {
     explained_by(command, STATUSES)
@@ -50,6 +57,7 @@ fn explained_by(command: Command, statuses: &'static str) -> Command {
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
     let below = |command: Command| match command.get_name() {
         "serve" => explained_by(command, STATUSES_OF_SERVERS),
+        "dnsperf" => explained_by(command, STATUSES_OF_DNSPERF),
         "status" => explained_by(command, STATUSES),
         _ => explained_by(command, statuses),
     };

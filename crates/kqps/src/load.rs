@@ -263,7 +263,9 @@ impl Args {
     /// A capture with the plan of its replay, and the load.
     fn captured(&self, dataset: &Dataset, facts: &CaptureFacts) -> anyhow::Result<(Captured, LoadPlan)> {
         if let Some(flag) = self.per_query.first_given() {
-            return Err(bad_input(format!("{flag}: queries of a capture are sent as they are; leave it out")));
+            return Err(bad_input(format!(
+                "{flag}: queries of a capture are sent as they are; leave it out"
+            )));
         }
         let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));

@@ -224,7 +224,8 @@ mod tests {
         ];
         let with_one_more = [&query()[..11], b"\x01", &query()[12..]].concat();
         assert_eq!(message, [with_one_more, record.concat()].concat());
-        let variables = b"\x03key\x04test\0\x00\xff\0\0\0\0\x0bhmac-sha256\0\x01\x02\x03\x04\x05\x06\x01\x2c\0\0\0\0";
+        let variables =
+            b"\x03key\x04test\0\x00\xff\0\0\0\0\x0bhmac-sha256\0\x01\x02\x03\x04\x05\x06\x01\x2c\0\0\0\0";
         assert_eq!(covered, [b"\x12\x34", &query()[2..], variables].concat());
     }
 

@@ -354,7 +354,7 @@ pub struct LoadFacts {
     /// or to the timeout. `None` in older records.
     #[serde(default)]
     pub outstanding_mean: Option<f64>,
-    /// Queries per second that the schedule called for; `None` for a closed loop.
+    /// Queries per second that the schedule called for, or the most of a closed loop; `None` for a loop without a limit.
     pub intended_qps: Option<f64>,
     /// Queries per second that were sent.
     pub offered_qps: f64,

@@ -322,7 +322,10 @@ mod tests {
             [first[1], third, more[0], more[1]].map(|id| due(&mut inflight, id)),
             [1, 2, 3, 4].map(Some)
         );
-        assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()), Expired { overdue: 4, lost: 4 });
+        assert_eq!(
+            inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()),
+            Expired { overdue: 4, lost: 4 }
+        );
         let mut inflight = Inflight::new(1 << 15, 0);
         assert!(inflight.grow() && !inflight.grow(), "there are no more IDs");
     }

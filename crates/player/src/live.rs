@@ -3,7 +3,7 @@
 
 mod detail;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::tally::Tally;
 use detail::Detail;
@@ -14,6 +14,8 @@ pub use detail::{DetailSnapshot, RCODES};
 #[derive(Debug)]
 pub struct Live {
     threads: Box<[ThreadLive]>,
+    has_begun: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 /// The published counts of one thread, on cache lines of its own.
@@ -60,13 +62,37 @@ pub struct Snapshot {
 impl Live {
     /// Counts of zero, with room for `threads` threads.
     pub fn new(threads: usize) -> Self {
-        Self { threads: (0..threads).map(|_| ThreadLive::default()).collect() }
+        Self::of((0..threads).map(|_| ThreadLive::default()).collect())
+    }
+
+    fn of(threads: Box<[ThreadLive]>) -> Self {
+        Self { threads, has_begun: AtomicBool::new(false), has_ended: AtomicBool::new(false) }
     }
 
     /// The same with [`Snapshot::detail`], which costs the player some nanoseconds for each reply.
     pub fn detailed(threads: usize) -> Self {
         let thread = || ThreadLive { detail: Some(Box::default()), ..ThreadLive::default() };
-        Self { threads: (0..threads).map(|_| thread()).collect() }
+        Self::of((0..threads).map(|_| thread()).collect())
+    }
+
+    /// Notes that the threads begin to send.
+    pub(crate) fn begin(&self) {
+        self.has_begun.store(true, Relaxed);
+    }
+
+    /// Notes that the last thread has ended.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Relaxed);
+    }
+
+    /// Whether queries have been due.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Relaxed)
+    }
+
+    /// Whether the counts are final.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Relaxed)
     }
 
     /// The counters of one thread, by its number from 0. Panics if there is no such thread.

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_player::Live;
+use kqps_player::live::Snapshot;
 use kqps_player::reports::{Fate, Report};
 
 use super::command::Command;
 use super::queries::QueryText;
-use super::statistics::{self, Counts, rcode_name, rate};
+use super::statistics::{self, Counts, rate, rcode_name};
 
 /// The longest time between two looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -30,6 +31,38 @@ pub(super) struct Beside<'a> {
     pub(super) text: QueryText<'a>,
 }
 
+/// The intervals of a run.
+struct Intervals {
+    began: Instant,
+    every: Duration,
+    last: Snapshot,
+    last_at: Duration,
+    next_at: Duration,
+}
+
+impl Intervals {
+    fn begin(live: &Live, every: Duration) -> Self {
+        Self { began: Instant::now(), every, last: live.snapshot(), last_at: Duration::ZERO, next_at: every }
+    }
+
+    fn until_next(&self) -> Duration {
+        self.next_at.saturating_sub(self.began.elapsed())
+    }
+
+    /// What happened in an interval that is over.
+    fn next(&mut self, live: &Live) -> Option<Counts> {
+        let now_at = self.began.elapsed();
+        if now_at < self.next_at {
+            return None;
+        }
+        let now = live.snapshot();
+        let counts = Counts::between(&self.last, &now, (now_at - self.last_at).as_secs_f64());
+        (self.last, self.last_at) = (now, now_at);
+        self.next_at += self.every;
+        Some(counts)
+    }
+}
+
 impl Beside<'_> {
     /// Runs `trial`, and prints meanwhile. The senders of reports must be gone when it returns.
     pub(super) fn during<T>(&self, reported: Receiver<Report>, trial: impl FnOnce() -> T) -> T {
@@ -40,27 +73,26 @@ impl Beside<'_> {
     }
 
     fn print(&self, reported: &Receiver<Report>) {
-        let began = Instant::now();
-        let (mut last, mut last_at) = (self.live.snapshot(), Duration::ZERO);
-        let mut next = self.command.interval;
+        let mut intervals = None;
         loop {
             if self.interrupts.is_asked() && !self.stop.is_asked() {
                 // As with dnsperf, what is outstanding is not waited for.
                 self.stop.ask();
                 self.stop.ask();
             }
-            let until_next = next.map_or(LOOK_EVERY, |next| next.saturating_sub(began.elapsed()));
-            match reported.recv_timeout(until_next.min(LOOK_EVERY)) {
+            if let Some(every) = self.command.interval.filter(|_| self.live.has_begun()) {
+                let intervals = intervals.get_or_insert_with(|| Intervals::begin(self.live, every));
+                if !self.live.has_ended()
+                    && let Some(counts) = intervals.next(self.live)
+                {
+                    self.interval(&counts);
+                }
+            }
+            let most = intervals.as_ref().map_or(LOOK_EVERY, Intervals::until_next);
+            match reported.recv_timeout(most.min(LOOK_EVERY)) {
                 Ok(first) => self.reported(first, reported),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
-            }
-            let now_at = began.elapsed();
-            if next.is_some_and(|next| now_at >= next) {
-                let now = self.live.snapshot();
-                self.interval(&Counts::between(&last, &now, (now_at - last_at).as_secs_f64()));
-                (last, last_at) = (now, now_at);
-                next = next.zip(self.command.interval).map(|(next, every)| next + every);
             }
         }
     }

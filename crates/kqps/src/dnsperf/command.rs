@@ -13,7 +13,7 @@ use super::getopt::{Letters, Part, split};
 use super::usage::{LONG, USAGE};
 use crate::load::per_query::{EdnsOption, KeyFault, parse_key};
 use long::Suppressed;
-use value::{six_decimals, port, seconds, whole};
+use value::{port, seconds, six_decimals, whole};
 
 const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWhH" };
 
@@ -294,6 +294,8 @@ mod tests {
         let secret = Fault::alone("Error: unable to setup TSIG, invalid base64 secret");
         assert_eq!(parsed("-y a:b"), Err(secret));
         assert!(parsed("-B -e").unwrap_err().to_string().starts_with("-B is mutually exclusive"));
-        assert!(parsed("-q 0").unwrap_err().to_string().starts_with("invalid num_queries: 0\nUsage: dnsperf"));
+        assert!(
+            parsed("-q 0").unwrap_err().to_string().starts_with("invalid num_queries: 0\nUsage: dnsperf")
+        );
     }
 }

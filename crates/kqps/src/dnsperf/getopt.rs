@@ -66,22 +66,22 @@ mod tests {
         };
         let value = |letter, text: &str| Part::Value(letter, text.to_owned());
         let word = |text: &str| Part::Word(text.to_owned());
-        assert_eq!(parts("-s ::1 -q5 -eDq 7"), [
-            value('s', "::1"),
-            value('q', "5"),
-            Part::Flag('e'),
-            Part::Flag('D'),
-            value('q', "7"),
-        ]);
+        assert_eq!(
+            parts("-s ::1 -q5 -eDq 7"),
+            [value('s', "::1"), value('q', "5"), Part::Flag('e'), Part::Flag('D'), value('q', "7"),]
+        );
         assert_eq!(parts("a -e b -- -D"), [Part::Flag('e'), word("a"), word("b"), word("-D")]);
         assert_eq!(parts("-q -1 -s"), [value('q', "-1"), Part::NoValue('s')]);
-        assert_eq!(parts("-eZD --x -"), [
-            Part::Flag('e'),
-            Part::Unknown('Z'),
-            Part::Flag('D'),
-            Part::Unknown('-'),
-            Part::Unknown('x'),
-            word("-"),
-        ]);
+        assert_eq!(
+            parts("-eZD --x -"),
+            [
+                Part::Flag('e'),
+                Part::Unknown('Z'),
+                Part::Flag('D'),
+                Part::Unknown('-'),
+                Part::Unknown('x'),
+                word("-"),
+            ]
+        );
     }
 }

@@ -63,6 +63,9 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
     Ok(Planned { plan, subject, args })
 }
 
+/// The most queries that leave together.
+const BURST_MOST: u64 = 32;
+
 /// The same command line in the flags of `kqps load`.
 fn words(command: &Command) -> Vec<String> {
     let is_udp = command.mode == Transport::Udp;
@@ -71,6 +74,8 @@ fn words(command: &Command) -> Vec<String> {
     let threads = command.threads.min(most);
     // With a timeout of 0 no reply is in time.
     let timeout_ns = command.timeout.as_nanos().max(1);
+    // Clients take turns as often as in dnsperf, as far as the window allows it.
+    let burst = (command.outstanding / 8 / command.clients).clamp(1, BURST_MOST);
     let mut words = vec!["dnsperf".to_owned(), "-s".to_owned(), command.server.clone()];
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     // Who types a server's address for dnsperf means it.
@@ -81,6 +86,7 @@ fn words(command: &Command) -> Vec<String> {
     add("-m", command.mode.word().into());
     add("-c", command.clients.to_string());
     add("-T", threads.to_string());
+    add("--burst", burst.to_string());
     add("-t", format!("{timeout_ns}ns"));
     if let Some(port) = command.port {
         add("-p", port.to_string());

@@ -94,7 +94,8 @@ impl QueryText<'_> {
     /// A query's name and type, the zone of an update, or that it is binary.
     pub(super) fn of(&self, position: Position) -> String {
         let message = self.dataset.query(position).message;
-        let name = literal_end(message, HEADER_BYTES).and_then(|end| Some((message.get(HEADER_BYTES..end)?, end)));
+        let name =
+            literal_end(message, HEADER_BYTES).and_then(|end| Some((message.get(HEADER_BYTES..end)?, end)));
         let Some((name, end)) = name.filter(|_| !self.command.binary) else { return "binary input".into() };
         let text = NameText(name).to_string();
         // dnsperf shows names as they were typed, mostly without a final dot.

@@ -30,6 +30,7 @@ pub(super) struct Counts {
 /// The connections of a run.
 #[derive(Clone, Debug, PartialEq)]
 struct Connections {
+    made: u64,
     again: u64,
     made_us: Quantiles,
 }
@@ -92,6 +93,7 @@ impl Counts {
         let lost = sent.saturating_sub(counts.completed + counts.interrupted);
         let last_reply_s = detail.map_or(0.0, |detail| detail.last_reply_ns as f64 / 1e9);
         let connections = trial.connections.as_ref().map(|connections| Connections {
+            made: connections.established,
             again: connections.established.saturating_sub(u64::from(trial.players.first.sockets)),
             made_us: connections.connect_us.clone(),
         });
@@ -134,8 +136,8 @@ impl Counts {
 /// The name of an rcode, as dnsperf has it.
 pub(super) fn rcode_name(rcode: usize) -> String {
     const NAMES: [&str; 11] = [
-        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
-        "NOTZONE",
+        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET",
+        "NOTAUTH", "NOTZONE",
     ];
     NAMES.get(rcode).map_or_else(|| format!("rcode{rcode}"), |name| (*name).to_owned())
 }
@@ -207,13 +209,13 @@ fn body(command: &Command, counts: &Counts) -> String {
 }
 
 fn connections(counts: &Counts) -> String {
-    let Some(Connections { again, made_us }) = &counts.connections else { return String::new() };
+    let Some(Connections { made, again, made_us }) = &counts.connections else { return String::new() };
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
     let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
     let [average, min, max] = [seconds(made_us.mean), whole(made_us.min), whole(made_us.max)];
     let mut text = format!("Connection Statistics:\n\n  Reconnections:        {again}\n\n");
     let _ = writeln!(text, "  Average Latency (s):  {average} (min {min}, max {max})");
-    if let Some(stddev) = made_us.stddev {
+    if let Some(stddev) = made_us.stddev.filter(|_| *made > 1) {
         let _ = writeln!(text, "  Latency StdDev (s):   {}", seconds(Some(stddev)));
     }
     text.push('\n');
@@ -295,7 +297,7 @@ Statistics:
         let counts = Counts {
             sent: 2,
             interrupted: 2,
-            connections: Some(Connections { again: 3, made_us }),
+            connections: Some(Connections { made: 1, again: 3, made_us }),
             ..Counts::nothing()
         };
         let text = text(&Command { updates: true, ..Command::default() }, &counts, Ended::Interruption);

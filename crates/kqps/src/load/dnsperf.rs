@@ -105,7 +105,11 @@ const NOT_OF_SEARCHES: [Missing; 7] = [
         takes: Takes::Value,
         instead: "kqps find goes through the queries as often as it must; --time-limit says how long",
     },
-    Missing { letter: 'u', takes: Takes::Nothing, instead: "kqps find plays queries; kqps load plays updates" },
+    Missing {
+        letter: 'u',
+        takes: Takes::Nothing,
+        instead: "kqps find plays queries; kqps load plays updates",
+    },
     Missing { letter: 'y', takes: Takes::Value, instead: "kqps find does not sign queries; kqps load does" },
     Missing {
         letter: 'E',

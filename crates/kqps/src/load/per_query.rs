@@ -29,8 +29,7 @@ pub(crate) struct EdnsOption {
 impl EdnsOption {
     /// The option with this code and data in hex, of which there may be none. The error says what is wrong with them.
     pub(crate) fn new(code: u16, hex: &str) -> Result<Self, &'static str> {
-        let digits: Option<Vec<u8>> =
-            hex.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+        let digits: Option<Vec<u8>> = hex.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
         let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
         let data = digits.ok_or("expected pairs of hexadecimal digits")?;
         Ok(Self { code, data: data.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect() })
@@ -69,8 +68,7 @@ pub(crate) fn parse_key(text: &str) -> Result<TsigKey, KeyFault> {
         Some((name, secret)) => (first, name, secret),
         None => (Algorithm::Md5.word(), first, rest),
     };
-    let algorithm =
-        Algorithm::of_word(algorithm).ok_or_else(|| KeyFault::Algorithm(algorithm.to_owned()))?;
+    let algorithm = Algorithm::of_word(algorithm).ok_or_else(|| KeyFault::Algorithm(algorithm.to_owned()))?;
     let secret = SECRETS.decode(secret).ok().filter(|secret| !secret.is_empty()).ok_or(KeyFault::Secret)?;
     let key = TsigKey { algorithm: algorithm.word().to_owned(), name: name.to_owned(), secret };
     if key.key_name().is_none() {
@@ -156,12 +154,7 @@ pub(crate) fn additions(options: &[EdnsOption], labels: Vec<u8>, key: Option<&Ts
         // More than a record holds makes queries too long, which is reported when they are read.
         let _ = append_option(&mut edns_options, *code, data);
     }
-    Additions {
-        udp_payload_bytes: None,
-        edns_options,
-        labels,
-        tsig: key.and_then(TsigKey::key_name),
-    }
+    Additions { udp_payload_bytes: None, edns_options, labels, tsig: key.and_then(TsigKey::key_name) }
 }
 
 #[cfg(test)]

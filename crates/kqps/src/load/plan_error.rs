@@ -62,6 +62,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         | PlanError::Lane(_)
         | PlanError::LaneConnections(_)
         | PlanError::Places { .. }
-        | PlanError::Clients { .. } => error.to_string(),
+        | PlanError::Clients { .. }
+        | PlanError::Tsig(_)
+        | PlanError::PerQuery
+        | PlanError::Limit(_) => error.to_string(),
     }
 }

@@ -274,7 +274,8 @@ fn balance(trial: &Trial, workers: u32) -> String {
 fn closed(trial: &Trial) -> String {
     let window = trial.load.outstanding.unwrap_or(0);
     let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
-    let limit = trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} q/s", plain(rate)));
+    let limit =
+        trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} q/s", plain(rate)));
     format!("closed loop, window {window}{limit}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 

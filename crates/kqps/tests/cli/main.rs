@@ -9,6 +9,7 @@ mod auth;
 mod capture;
 mod compare;
 mod dataset;
+mod dnsperf;
 mod errors;
 mod failing;
 mod find;

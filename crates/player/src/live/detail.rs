@@ -120,7 +120,12 @@ impl DetailSnapshot {
     fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             rcodes: std::array::from_fn(|rcode| of(self.rcodes[rcode], other.rcodes[rcode])),
-            latency: self.latency.iter().zip(&other.latency).map(|(ours, theirs)| of(*ours, *theirs)).collect(),
+            latency: self
+                .latency
+                .iter()
+                .zip(&other.latency)
+                .map(|(ours, theirs)| of(*ours, *theirs))
+                .collect(),
             latency_us: of(self.latency_us, other.latency_us),
             latency_squares: of(self.latency_squares, other.latency_squares),
             response_bytes: of(self.response_bytes, other.response_bytes),
@@ -137,7 +142,8 @@ impl DetailSnapshot {
         let mut seen = since.latency_buckets();
         let first = seen.next();
         let last = seen.last().or(first);
-        let (low_us, high_us) = (first.map_or(u64::MAX, |(low, ..)| low), last.map_or(0, |(_, high, _)| high));
+        let (low_us, high_us) =
+            (first.map_or(u64::MAX, |(low, ..)| low), last.map_or(0, |(_, high, _)| high));
         Self {
             latency_min_us: low_us.max(self.latency_min_us),
             latency_max_us: high_us.min(self.latency_max_us),

@@ -1,7 +1,7 @@
 //! Signs each query with a TSIG key (RFC 8945) at the time at which it is sent.
 
-use aws_lc_rs::hmac;
 use ::hmac::{Hmac, KeyInit as _, Mac as _};
+use aws_lc_rs::hmac;
 use kqps_kernel::clock;
 use kqps_message::tsig::{Algorithm, MAC_BYTES_MAX, Signing};
 use md5::Md5;

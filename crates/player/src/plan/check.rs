@@ -6,7 +6,9 @@ use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
-use super::{Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, PerQueryPlan, Plan, ReplayPlan, TlsPlan, Wire};
+use super::{
+    Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, PerQueryPlan, Plan, ReplayPlan, TlsPlan, Wire,
+};
 
 /// Why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -321,8 +323,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::{TcpPlan, TsigKey};
     use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
+    use crate::plan::{TcpPlan, TsigKey};
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {

@@ -149,8 +149,18 @@ mod tests {
             assert_eq!(text.parse(), Ok(prefix.clone()), "{text}");
             assert_eq!(prefix.lengths(), lengths, "{text}");
         }
-        for bad in ["", "label:", "label:0", "label:64", "label:3x", "label:3x0", "bytes:+1", "number", "number:2-1", "x:1"]
-        {
+        for bad in [
+            "",
+            "label:",
+            "label:0",
+            "label:64",
+            "label:3x",
+            "label:3x0",
+            "bytes:+1",
+            "number",
+            "number:2-1",
+            "x:1",
+        ] {
             assert!(bad.parse::<Prefix>().is_err(), "{bad}");
         }
     }

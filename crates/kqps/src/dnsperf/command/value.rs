@@ -32,7 +32,8 @@ pub(super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
 
 /// A time in seconds, perhaps with a fraction.
 pub(super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
-    let begins = text.trim_start().starts_with(|letter: char| letter.is_ascii_digit() || "+.".contains(letter));
+    let begins =
+        text.trim_start().starts_with(|letter: char| letter.is_ascii_digit() || "+.".contains(letter));
     let seconds: Option<f64> = text.trim_start().parse().ok().filter(|_| begins);
     let is_within = |seconds: &f64| (0.0..=SECONDS_MOST).contains(seconds);
     seconds.filter(is_within).map(Duration::from_secs_f64).ok_or_else(|| invalid(what, text))

@@ -21,10 +21,10 @@ www A 192.0.2.1
 ";
 
 /// A running name server, and its folder.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    port: u16,
-    folder: tempfile::TempDir,
+    pub(crate) port: u16,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Drop for Server {
@@ -37,7 +37,7 @@ impl Drop for Server {
 impl Server {
     /// Starts a server with this configuration, in which `{dir}` and `{port}` are placeholders. `None` if the
     /// program is missing, which is reported as a skip.
-    fn start(program: &str, config: &str, arguments: &[&str]) -> Option<Self> {
+    pub(crate) fn start(program: &str, config: &str, arguments: &[&str]) -> Option<Self> {
         let path = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"].map(|dir| Path::new(dir).join(program));
         let Some(path) = path.iter().find(|path| path.exists()) else {
             skip(Capability::Programs, format!("{program} is not installed"));

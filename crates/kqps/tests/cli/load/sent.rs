@@ -17,7 +17,7 @@ const OPT_FLAGS: usize = 7;
 
 /// Plays once through the queries with these flags. Returns the trial, and the queries that a server
 /// received, all of which it answered.
-fn played(bench: &Bench, flags: &[&str]) -> (Trial, Vec<(SocketAddr, Vec<u8>)>) {
+pub(super) fn played(bench: &Bench, flags: &[&str]) -> (Trial, Vec<(SocketAddr, Vec<u8>)>) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     let target = server.local_addr().unwrap().to_string();
@@ -45,7 +45,7 @@ fn played(bench: &Bench, flags: &[&str]) -> (Trial, Vec<(SocketAddr, Vec<u8>)>) 
     (trial, heard)
 }
 
-fn write_queries(bench: &Bench, count: usize) {
+pub(super) fn write_queries(bench: &Bench, count: usize) {
     let names: Vec<String> = (0..count).map(|number| format!("n{number:02}.example.test A")).collect();
     std::fs::write(bench.queries(), names.join("\n")).unwrap();
 }

@@ -1,0 +1,151 @@
+//! Runs both programs with one command line, each at a server of its own that is alike.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use kqps_kernel::process::signal;
+use kqps_skips::{Capability, skip};
+use tempfile::TempDir;
+
+use super::heard;
+use super::peer::{Answer, Peer, Query};
+use super::shape;
+use crate::load::bench::{kqps, words};
+
+/// Debian's dnsperf.
+const THEIRS: &str = "/usr/bin/dnsperf";
+
+/// The longest time for the first queries to arrive.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A folder with input for both programs.
+pub(super) struct Both {
+    folder: TempDir,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) status: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
+    pub(super) heard: Vec<Query>,
+}
+
+impl Run {
+    /// The source ports, and their number.
+    pub(super) fn ports(&self) -> usize {
+        self.sources().len()
+    }
+
+    pub(super) fn sources(&self) -> Vec<String> {
+        heard::sources(&self.heard)
+    }
+}
+
+/// Whether Debian's dnsperf is installed; otherwise it is reported as a skip.
+pub(super) fn has_theirs() -> bool {
+    let is_there = Path::new(THEIRS).exists();
+    if !is_there {
+        skip(Capability::Programs, "kqps beside dnsperf: `dnsperf` is missing (apt install dnsperf)");
+    }
+    is_there
+}
+
+impl Both {
+    /// `None` without Debian's dnsperf, which is reported as a skip.
+    pub(super) fn new() -> Option<Self> {
+        has_theirs().then(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let text: String = (0..20).map(|number| format!("n{number}.example.test A\n")).collect();
+            std::fs::write(folder.path().join("queries"), text).unwrap();
+            let mut binary = Vec::new();
+            for number in 0..20 {
+                let message =
+                    [&[0, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &[1, b'a' + number, 0, 0, 16, 0, 3]].concat();
+                binary.extend((message.len() as u16).to_be_bytes());
+                binary.extend(message);
+            }
+            // A packet that is no message.
+            binary.extend(*b"\0\x07garbage");
+            std::fs::write(folder.path().join("binary"), binary).unwrap();
+            Self { folder }
+        })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes another input.
+    pub(super) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(super) fn theirs(&self, answer: Answer, flags: &str) -> Run {
+        self.run(true, answer, flags)
+    }
+
+    pub(super) fn ours(&self, answer: Answer, flags: &str) -> Run {
+        self.run(false, answer, flags)
+    }
+
+    /// A run at a server that answers so.
+    pub(super) fn run(&self, is_theirs: bool, answer: Answer, flags: &str) -> Run {
+        let peer = Peer::start(answer);
+        let file = if flags.split(' ').any(|flag| flag == "-B") { "binary" } else { "queries" };
+        let has_file = flags.split(' ').any(|flag| flag == "-d");
+        let usual = if has_file { String::new() } else { format!("-d {file}") };
+        let output = self.command(is_theirs, &format!("{} {usual} {flags}", at(&peer))).output().unwrap();
+        ended(output, peer)
+    }
+
+    /// A run whose input is this text on a pipe.
+    pub(super) fn piped(&self, is_theirs: bool, answer: Answer, flags: &str, text: &[u8]) -> Run {
+        let peer = Peer::start(answer);
+        let mut command = self.command(is_theirs, &format!("{} {flags}", at(&peer)));
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text).unwrap();
+        ended(child.wait_with_output().unwrap(), peer)
+    }
+
+    /// A run that gets SIGINT after some queries, at a server that answers none.
+    pub(super) fn interrupted(&self, is_theirs: bool, flags: &str) -> Run {
+        let peer = Peer::start(Answer::None);
+        let mut command = self.command(is_theirs, &format!("{} -d queries {flags}", at(&peer)));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while peer.count() < 3 {
+            assert!(Instant::now() < deadline, "no query came");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(child.id(), kqps_kernel::process::Signal::Interrupt).unwrap();
+        ended(child.wait_with_output().unwrap(), peer)
+    }
+
+    /// One of the programs with these words, which have no quotes.
+    pub(super) fn command(&self, is_theirs: bool, line: &str) -> Command {
+        let mut command = if is_theirs { Command::new(THEIRS) } else { kqps(&["dnsperf"]) };
+        command.args(line.split_whitespace()).stdin(Stdio::null());
+        command.current_dir(self.folder.path()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
+        command
+    }
+}
+
+/// The flags for a server.
+fn at(peer: &Peer) -> String {
+    format!("-s 127.0.0.1 -p {}", peer.port())
+}
+
+fn ended(output: Output, peer: Peer) -> Run {
+    let (out, err) = words(&output);
+    Run { status: output.status.code(), out, err, heard: peer.end() }
+}
+
+/// The lines of a run, as far as they are dnsperf's: its counts as they are, and its times as figures.
+pub(super) fn lines(out: &str) -> Vec<String> {
+    shape::lines(out)
+}

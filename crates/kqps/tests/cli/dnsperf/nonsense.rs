@@ -1,0 +1,125 @@
+//! Nonsense for every flag: both programs end with the same status, and say the same first.
+
+use super::both::Both;
+use super::peer::Answer;
+
+/// Command lines that dnsperf refuses as it reads them.
+const REFUSED: &[&str] = &[
+    "-q 0",
+    "-q x",
+    "-q -1",
+    "-q 1.5",
+    "-Q 0",
+    "-Q x",
+    "-c 0",
+    "-c 99999999999",
+    "-T 0",
+    "-T x",
+    "-n 0",
+    "-n x",
+    "-l -1",
+    "-l x",
+    "-t x",
+    "-t -1",
+    "-b 0",
+    "-b x",
+    "-p 70000",
+    "-p x",
+    "-x 70000",
+    "-x x",
+    "-f foo",
+    "-m foo",
+    "-y foo",
+    "-y a:b",
+    "-y hmac-foo:a:AAAA",
+    "-E foo",
+    "-E 1:zz",
+    "-E 3:",
+    "-S x",
+    "-S -1",
+    "-O foo=1",
+    "-O doh-method=PUT",
+    "-O suppress=foo",
+    "-O num-queries-per-conn=x",
+    "-O",
+    "-Z",
+    "--help",
+    "extra",
+    "-s",
+    "-d /nonexistent",
+    "-u -B",
+    "-B -e",
+    "-B -D",
+    "-B -E 1:00",
+    "-B -y k:c2VjcmV0MTI=",
+    "-a foo",
+    "-s nosuch.invalid.",
+    "-d /dev/null",
+];
+
+/// Odd values that dnsperf takes.
+const TAKEN: &[&str] = &[
+    "-q 70000",
+    "-l 0",
+    "-S 0",
+    "-x 0",
+    "-t 2 -q+3",
+    "-n 1 -n 2",
+    "-h",
+    "-H",
+    "-E 70000:00",
+    "-f any",
+    "-c 2 -T 9",
+    "-d queries --",
+    "-O suppress=unexpected",
+];
+
+#[test]
+fn nonsense_has_the_status_and_the_words_of_dnsperf() {
+    let Some(both) = Both::new() else { return };
+    for flags in REFUSED {
+        let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)];
+        assert_eq!((ours.status, theirs.status), (Some(1), Some(1)), "{flags}: {}", ours.err);
+        assert_eq!(ours.err.lines().next(), theirs.err.lines().next(), "{flags}");
+        assert!(ours.heard.is_empty() && !ours.err.contains("panicked"), "{flags}: {}", ours.err);
+        assert_eq!(ours.err.contains("Usage: dnsperf"), theirs.err.contains("Usage: dnsperf"), "{flags}");
+    }
+    for flags in TAKEN {
+        let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)];
+        assert_eq!((ours.status, theirs.status), (Some(0), Some(0)), "{flags}: {}", ours.err);
+        assert_eq!(ours.heard.len(), theirs.heard.len(), "{flags}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_queries_are_left_out_with_a_warning() {
+    let Some(both) = Both::new() else { return };
+    both.write(
+        "mixed",
+        "bad\nfoo.test FOO\nfoo..test A\nfoo.test A IN\nok.test TYPE65 more words\n*.x A\n. NS\n",
+    );
+    let [theirs, ours] = [both.theirs(Answer::Echo, "-d mixed"), both.ours(Answer::Echo, "-d mixed")];
+    assert_eq!((ours.status, theirs.status), (Some(0), Some(0)));
+    assert_eq!((super::sorted(&ours.heard), ours.heard.len()), (super::sorted(&theirs.heard), 4));
+    assert!(theirs.err.starts_with("Warning: invalid query input"), "{}", theirs.err);
+    assert_eq!(ours.err.matches("Warning: invalid query input: 1 line left out").count(), 3, "{}", ours.err);
+    let quiet = both.ours(Answer::Echo, "-d mixed -W");
+    assert!(quiet.err.is_empty() && quiet.out.contains("Warning: invalid query input"), "{}", quiet.out);
+    // A file without a single query ends well, and sends nothing.
+    both.write("bad", "bad\n");
+    let [theirs, ours] = [both.theirs(Answer::Echo, "-d bad"), both.ours(Answer::Echo, "-d bad")];
+    assert_eq!((ours.status, theirs.status), (Some(0), Some(0)), "{}", ours.err);
+    assert_eq!(super::lines(&ours.out), super::lines(&theirs.out));
+}
+
+#[test]
+fn what_differs_from_debians_is_what_the_manual_says() {
+    let Some(both) = Both::new() else { return };
+    // Debian's 2.10 takes no secret whose base64 has no padding.
+    let unpadded = "-y hmac-sha256:key:c2VjcmV0";
+    let [theirs, ours] = [both.theirs(Answer::Echo, unpadded), both.ours(Answer::Echo, unpadded)];
+    assert_eq!((theirs.status, ours.status), (Some(1), Some(0)), "{}", ours.err);
+    // A number that begins a line is a comment's in other tools, and a name's in dnsperf.
+    both.write("hash", "# c\na.test A\n");
+    assert_eq!(both.ours(Answer::Echo, "-d hash").heard.len(), 1);
+}
