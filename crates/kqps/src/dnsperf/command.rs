@@ -225,6 +225,9 @@ fn edns_option(value: &str) -> Result<EdnsOption, Fault> {
     if hex.is_empty() {
         return Err(warning(", value is empty".into()));
     }
+    if hex.len() % 2 != 0 {
+        return Err(warning(", value must hex string (even number of characters)".into()));
+    }
     let code: u64 = code.parse().map_err(|_| warning(format!(" code '{code}'")))?;
     // dnsperf takes the lower 16 bits.
     EdnsOption::new(code as u16, hex).map_err(|_| warning(format!(" hex value '{hex}'")))
@@ -284,6 +287,7 @@ mod tests {
             ("-y hmac-foo:a:AAAA", "Warning: invalid TSIG algorithm hmac-foo"),
             ("-E foo", "Warning: invalid EDNS Option, must be code:value"),
             ("-E 3:", "Warning: invalid EDNS Option, value is empty"),
+            ("-E 1:0", "Warning: invalid EDNS Option, value must hex string (even number of characters)"),
             ("-E 1:zz", "Warning: invalid EDNS Option hex value 'zz'"),
             ("-Z", "dnsperf: invalid option -- 'Z'"),
             ("-s", "dnsperf: option requires an argument -- 's'"),
