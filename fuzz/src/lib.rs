@@ -19,8 +19,9 @@ mod zone_file;
 use std::io::Cursor;
 use std::path::Path;
 
-use kqps_dataset::{DatasetError, Digest, Format, Options};
+use kqps_dataset::{Additions, DatasetError, Digest, Format, Options};
 use kqps_message::name::{self, NAME_BYTES_MAX};
+use kqps_message::tsig::{Algorithm, KeyName};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
@@ -103,8 +104,20 @@ fn reads_back(text: &[u8]) {
 /// Takes any bytes as a query file or a capture, with options that the first byte selects.
 pub fn query_file(bytes: &[u8]) {
     let Some((&choice, content)) = bytes.split_first() else { return };
+    let formats = if choice & 32 == 0 {
+        [Format::Auto, Format::Text, Format::Binary, Format::Capture]
+    } else {
+        [Format::Plain, Format::AnyBytes, Format::Updates, Format::Updates]
+    };
+    let additions = Additions {
+        edns_options: b"\x00\x03\x00\x00".to_vec(),
+        labels: if choice & 128 == 0 { Vec::new() } else { vec![10, 1] },
+        tsig: KeyName::new(Algorithm::Sha256, b"key").ok(),
+        ..Additions::default()
+    };
     let options = Options {
-        format: [Format::Auto, Format::Text, Format::Binary, Format::Capture][usize::from(choice & 3)],
+        format: formats[usize::from(choice & 3)],
+        additions: if choice & 64 == 0 { Additions::default() } else { additions },
         edns: choice & 4 != 0,
         dnssec: choice & 8 != 0,
         skip_bad: choice & 16 != 0,

@@ -37,6 +37,9 @@ pub(crate) struct Update {
     question_bytes: u16,
 }
 
+/// A column of a line: its place, and its text.
+type Column<'a> = (usize, &'a [u8]);
+
 /// The place of a fault in a line, counted from 1, and the fault.
 type Fault = (usize, LineFault);
 
@@ -129,8 +132,8 @@ impl Update {
     /// Appends a record that stands for a name or for a set of records.
     fn without_data(
         &mut self,
-        (at, owner): (usize, &[u8]),
-        rtype: Option<(usize, &[u8])>,
+        (at, owner): Column<'_>,
+        rtype: Option<Column<'_>>,
         class: u16,
     ) -> Result<(), Fault> {
         let rtype = rtype.map_or(Ok(TYPE_ANY), |(at, text)| type_of(at, text))?;
@@ -143,7 +146,7 @@ impl Update {
     fn with_data(
         &mut self,
         line: &[u8],
-        ((at, owner), ttl, (type_at, type_text)): ((usize, &[u8]), Option<(usize, &[u8])>, (usize, &[u8])),
+        ((at, owner), ttl, (type_at, type_text)): (Column<'_>, Option<Column<'_>>, Column<'_>),
         class: u16,
     ) -> Result<(), Fault> {
         type_of(type_at, type_text)?;

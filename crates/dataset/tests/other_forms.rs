@@ -1,0 +1,53 @@
+//! Files in the forms of dnsperf: lines of which nothing follows the type, messages of any bytes, and dynamic updates.
+
+use std::fs;
+
+use kqps_dataset::{Additions, Dataset, DatasetError, Format, Options};
+use kqps_message::Header;
+use kqps_message::tsig::{Algorithm, KeyName};
+
+fn open(content: &[u8], options: &Options) -> Result<Dataset, DatasetError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("queries");
+    fs::write(&path, content).expect("a file");
+    Dataset::open(&path, &Options { cache_dir: Some(folder.path().join("cache")), ..options.clone() })
+}
+
+#[test]
+fn what_follows_a_type_is_not_read() {
+    let options = Options { format: Format::Plain, skip_bad: true, ..Options::default() };
+    let dataset = open(b"a.test A IN\nb.test MX NXDOMAIN x y\nbad\n; c\n", &options).expect("two queries");
+    assert_eq!((dataset.queries(), dataset.skipped()), (2, 1));
+    assert!(dataset.iter().all(|query| query.expected_rcode.is_none()));
+    let text = Options { format: Format::Text, ..Options::default() };
+    assert!(matches!(open(b"a.test A IN\n", &text), Err(DatasetError::Line { line: 1, .. })));
+}
+
+#[test]
+fn messages_of_any_bytes_are_taken_but_for_those_without_an_id() {
+    let options = Options { format: Format::AnyBytes, skip_bad: true, ..Options::default() };
+    let dataset = open(b"\0\x07garbage\0\x01x\0\x02ab", &options).expect("two messages");
+    let messages: Vec<&[u8]> = dataset.iter().map(|query| query.message).collect();
+    assert_eq!(messages, [&b"\0\0rbage"[..], b"\0\0"]);
+    assert_eq!(dataset.skipped_causes().collect::<Vec<_>>(), [("bad message", 1)]);
+}
+
+#[test]
+fn updates_are_taken_block_by_block() {
+    let text = b"a.test\nadd x 60 A 192.0.2.1\nsend\n\nb.test\nfoo\nadd y 60 A 192.0.2.1\nsend\nc.test\ndelete z\nsend\nd.test\n";
+    let strict = Options { format: Format::Updates, ..Options::default() };
+    let error = open(text, &strict).expect_err("a bad line").to_string();
+    assert!(error.contains(":6:1: unknown word \"foo\""), "{error}");
+    let key = KeyName::new(Algorithm::Sha1, b"k").expect("a name");
+    let additions = Additions { tsig: Some(key), ..Additions::default() };
+    let options = Options { edns: true, skip_bad: true, additions, ..strict };
+    let dataset = open(text, &options).expect("two updates");
+    assert_eq!(dataset.skipped_causes().collect::<Vec<_>>(), [("dynamic update", 2)]);
+    let zones: Vec<&[u8]> =
+        dataset.iter().map(|query| &query.message[12..12 + query.question_bytes]).collect();
+    assert_eq!(zones, [&b"\x01a\x04test\0\x00\x06\x00\x01"[..], b"\x01c\x04test\0\x00\x06\x00\x01"]);
+    for query in dataset.iter() {
+        let header = Header::of(query.message).expect("a header");
+        assert_eq!((header.opcode(), header.authorities(), header.additionals()), (5, 1, 2));
+    }
+}
