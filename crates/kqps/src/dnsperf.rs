@@ -67,35 +67,35 @@ pub(crate) fn called(mut words: impl Iterator<Item = OsString>) -> Option<Vec<Os
     (words.next()? == NAME).then(|| words.collect())
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> ExitCode {
     main(&args.words)
 }
 
 /// Runs a command line of dnsperf.
-pub(crate) fn main(words: &[OsString]) -> anyhow::Result<ExitCode> {
+pub(crate) fn main(words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     print!("DNS Performance Testing Tool\nVersion {}\n\n", usage::VERSION);
     let command = match parse(&words) {
         Ok(Parsed::Run(command)) => command,
         Ok(Parsed::Help(text)) => {
             eprint!("{text}");
-            return Ok(ExitCode::SUCCESS);
+            return ExitCode::SUCCESS;
         }
         Err(fault) => {
             eprint!("{fault}");
-            return Ok(ExitCode::from(FAILED));
+            return ExitCode::from(FAILED);
         }
     };
     let log = Log { to_stdout: command.log_to_stdout };
     match measured(&command, &words, log) {
-        Ok(status) => Ok(status),
+        Ok(status) => status,
         Err(error) if error.is::<Fault>() => {
             eprint!("{error}");
-            Ok(ExitCode::from(FAILED))
+            ExitCode::from(FAILED)
         }
         Err(error) => {
             log.error(&format!("{error:#}"));
-            Ok(ExitCode::from(FAILED))
+            ExitCode::from(FAILED)
         }
     }
 }
@@ -164,10 +164,11 @@ fn own(command: &Command, trial: &Trial, planned: &Planned) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
     let warnings: Vec<Warning> = warnings.into_iter().map(Warning::with_flags).collect();
-    let notes: String = plan::notes(command).iter().map(|note| format!("  Note: {note}\n")).collect();
+    let notes: Vec<String> = plan::notes(command).iter().map(|note| format!("  Note: {note}\n")).collect();
     format!(
-        "What kqps {} adds:\n\n{notes}\n{}",
+        "What kqps {} adds:\n\n{}\n{}",
         env!("CARGO_PKG_VERSION"),
+        notes.concat(),
         after_statistics(trial, &warnings, None)
     )
 }

@@ -100,9 +100,11 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 
 fn main() -> ExitCode {
     if let Some(words) = dnsperf::called(std::env::args_os()) {
-        let outcome = stay_tied().and_then(|()| signals::watch()).map_err(anyhow::Error::from);
-        let status = outcome.and_then(|()| dnsperf::main(&words));
-        return exit::after_printing(status.unwrap_or_else(|error| exit::with(&error)));
+        let ready = stay_tied().and_then(|()| signals::watch()).map_err(anyhow::Error::from);
+        return exit::after_printing(match ready {
+            Ok(()) => dnsperf::main(&words),
+            Err(error) => exit::with(&error),
+        });
     }
     let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {
@@ -131,7 +133,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
     match command {
         None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
-        Some(Command::Dnsperf(args)) => dnsperf::run(args),
+        Some(Command::Dnsperf(args)) => Ok(dnsperf::run(&args)),
         Some(Command::Play) => play::run(),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),

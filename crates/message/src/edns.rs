@@ -242,7 +242,7 @@ mod tests {
         let found = find(&message).expect("well formed").expect("an OPT record");
         assert_eq!(found.data, [&before[23..34], &options].concat());
         assert_eq!(message[found.end..], before[34..]);
-        assert!(!add_options(&mut message, &[0; 65_530]));
+        assert!(!add_options(&mut message, &vec![0; 65_530]));
     }
 
     #[test]

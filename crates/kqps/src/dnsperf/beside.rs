@@ -56,7 +56,8 @@ impl Intervals {
             return None;
         }
         let now = live.snapshot();
-        let counts = Counts::between(&self.last, &now, (now_at - self.last_at).as_secs_f64());
+        let seconds = now_at.saturating_sub(self.last_at).as_secs_f64();
+        let counts = Counts::between(&self.last, &now, seconds);
         (self.last, self.last_at) = (now, now_at);
         self.next_at += self.every;
         Some(counts)

@@ -137,7 +137,7 @@ pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
             Part::Flag('h') => return Ok(Parsed::Help(USAGE)),
             Part::Flag('H') => return Ok(Parsed::Help(LONG)),
             Part::Flag(letter) => command.flag(letter),
-            Part::Value(letter, value) => command.value(letter, value)?,
+            Part::Value(letter, value) => command.value(letter, &value)?,
             Part::Unknown(letter) => {
                 return Err(Fault::usage(format!("dnsperf: invalid option -- '{letter}'")));
             }
@@ -166,12 +166,11 @@ impl Command {
         }
     }
 
-    fn value(&mut self, letter: char, value: String) -> Result<(), Fault> {
-        let value = &*value;
+    fn value(&mut self, letter: char, value: &str) -> Result<(), Fault> {
         match letter {
             'f' => self.family = family(value)?,
             'm' => self.mode = mode(value)?,
-            's' => self.server = value.to_owned(),
+            's' => value.clone_into(&mut self.server),
             'p' => self.port = Some(port("port", value)?).filter(|port| *port > 0),
             'a' => self.local_address = Some(value.to_owned()),
             'x' => self.local_port = port("local_port", value)?,

@@ -113,13 +113,11 @@ fn words(command: &Command) -> Vec<String> {
 
 /// The size of buffers: as asked for, or the system's default. The kernel doubles what is asked for (socket(7)).
 fn buffer(command: &Command) -> Option<String> {
-    match command.buffer_kib {
-        Some(kib) => Some(format!("{kib}KiB")),
-        None => {
-            let bytes: u64 = fs::read_to_string(RECEIVE_DEFAULT).ok()?.trim().parse().ok()?;
-            Some(format!("{}B", bytes / 2))
-        }
+    if let Some(kib) = command.buffer_kib {
+        return Some(format!("{kib}KiB"));
     }
+    let bytes: u64 = fs::read_to_string(RECEIVE_DEFAULT).ok()?.trim().parse().ok()?;
+    Some(format!("{}B", bytes / 2))
 }
 
 /// Refuses addresses that dnsperf does not take, such as one with a port or a prefix.

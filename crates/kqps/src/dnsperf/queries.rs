@@ -26,7 +26,7 @@ pub(super) struct Source {
 
 /// An input that was read.
 pub(super) enum Opened {
-    Queries(Dataset),
+    Queries(Box<Dataset>),
     /// It has lines, and none of them is a query.
     NoGoodLine,
 }
@@ -72,7 +72,7 @@ pub(super) fn open(command: &Command, source: Source, log: Log) -> anyhow::Resul
             if let Some(note) = dataset.note() {
                 log.warning(note);
             }
-            Ok(Opened::Queries(dataset))
+            Ok(Opened::Queries(Box::new(dataset)))
         }
         Err(DatasetError::Empty { skipped: 0, .. }) => Err(anyhow!("input file contains no data")),
         Err(DatasetError::Empty { skipped, .. }) => {

@@ -95,7 +95,7 @@ impl Counts {
         let connections = trial.connections.as_ref().map(|connections| Connections {
             made: connections.established,
             again: connections.established.saturating_sub(u64::from(trial.players.first.sockets)),
-            made_us: connections.connect_us.clone(),
+            made_us: connections.connect_us,
         });
         let run_time_s = trial.load.duration_s.max(last_reply_s);
         Self { sent, lost: Some(lost), run_time_s, connections, ..counts }
@@ -262,7 +262,7 @@ mod tests {
             rcodes,
             request_bytes: 205,
             response_bytes: 170,
-            run_time_s: 0.007218,
+            run_time_s: 0.007_218,
             latency_us: 500,
             latency_squares: 52_000,
             latency_min_us: 80,

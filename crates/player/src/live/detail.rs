@@ -138,7 +138,7 @@ impl DetailSnapshot {
     /// What happened since an earlier snapshot. The shortest and longest latency are then known to the bucket only.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let since = self.each(earlier, |now, then| now.saturating_sub(then));
+        let since = self.each(earlier, u64::saturating_sub);
         let mut seen = since.latency_buckets();
         let first = seen.next();
         let last = seen.last().or(first);

@@ -16,7 +16,7 @@ pub(super) struct Signer {
 
 /// A key with its algorithm.
 enum Key {
-    Sha(hmac::Key),
+    Sha(Box<hmac::Key>),
     /// aws-lc-rs has no MD5, with which TSIG began.
     Md5(Box<Hmac<Md5>>),
 }
@@ -34,7 +34,7 @@ impl Signer {
     /// A signer with this key; `None` if its name or algorithm is none.
     pub(super) fn new(key: &TsigKey) -> Option<Self> {
         let name = key.key_name()?;
-        let sha = |algorithm| Key::Sha(hmac::Key::new(algorithm, &key.secret));
+        let sha = |algorithm| Key::Sha(Box::new(hmac::Key::new(algorithm, &key.secret)));
         let key = match name.algorithm() {
             Algorithm::Md5 => Key::Md5(Box::new(Hmac::new_from_slice(&key.secret).ok()?)),
             Algorithm::Sha1 => sha(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
@@ -60,12 +60,16 @@ impl Signer {
         match &self.key {
             Key::Sha(key) => {
                 let mut context = hmac::Context::with_key(key);
-                parts.iter().for_each(|part| context.update(part));
+                for part in parts {
+                    context.update(part);
+                }
                 take(context.sign().as_ref());
             }
             Key::Md5(key) => {
                 let mut context = Hmac::clone(key);
-                parts.iter().for_each(|part| context.update(part));
+                for part in parts {
+                    context.update(part);
+                }
                 take(&context.finalize().into_bytes());
             }
         }
@@ -88,8 +92,8 @@ mod tests {
         ] {
             let key = TsigKey { algorithm: algorithm.into(), name: "k".into(), secret: b"Jefe".to_vec() };
             let mac = Signer::new(&key).unwrap().mac([b"what do ya ", b"want for ", b"nothing", b"?"]);
-            let hex: String = mac.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(hex, expected, "{algorithm}");
+            let hex: Vec<String> = mac.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex.concat(), expected, "{algorithm}");
         }
         let long = |word: &str| {
             let key = TsigKey { algorithm: word.into(), name: "k".into(), secret: vec![1; 200] };

@@ -59,8 +59,8 @@ impl Both {
     pub(super) fn new() -> Option<Self> {
         has_theirs().then(|| {
             let folder = tempfile::tempdir().unwrap();
-            let text: String = (0..20).map(|number| format!("n{number}.example.test A\n")).collect();
-            std::fs::write(folder.path().join("queries"), text).unwrap();
+            let lines: Vec<String> = (0..20).map(|number| format!("n{number}.example.test A\n")).collect();
+            std::fs::write(folder.path().join("queries"), lines.concat()).unwrap();
             let mut binary = Vec::new();
             for number in 0..20 {
                 let message =
@@ -99,7 +99,7 @@ impl Both {
         let has_file = flags.split(' ').any(|flag| flag == "-d");
         let usual = if has_file { String::new() } else { format!("-d {file}") };
         let output = self.command(is_theirs, &format!("{} {usual} {flags}", at(&peer))).output().unwrap();
-        ended(output, peer)
+        ended(&output, peer)
     }
 
     /// A run whose input is this text on a pipe.
@@ -109,7 +109,7 @@ impl Both {
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
         child.stdin.take().unwrap().write_all(text).unwrap();
-        ended(child.wait_with_output().unwrap(), peer)
+        ended(&child.wait_with_output().unwrap(), peer)
     }
 
     /// A run that gets SIGINT after some queries, at a server that answers none.
@@ -123,7 +123,7 @@ impl Both {
             std::thread::sleep(Duration::from_millis(5));
         }
         signal(child.id(), kqps_kernel::process::Signal::Interrupt).unwrap();
-        ended(child.wait_with_output().unwrap(), peer)
+        ended(&child.wait_with_output().unwrap(), peer)
     }
 
     /// One of the programs with these words, which have no quotes.
@@ -140,8 +140,8 @@ fn at(peer: &Peer) -> String {
     format!("-s 127.0.0.1 -p {}", peer.port())
 }
 
-fn ended(output: Output, peer: Peer) -> Run {
-    let (out, err) = words(&output);
+fn ended(output: &Output, peer: Peer) -> Run {
+    let (out, err) = words(output);
     Run { status: output.status.code(), out, err, heard: peer.end() }
 }
 

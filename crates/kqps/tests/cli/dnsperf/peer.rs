@@ -152,7 +152,9 @@ fn connections(listener: &TcpListener, shared: &Arc<Shared>) {
             Err(error) => panic!("{error}"),
         }
     }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 fn connection(mut stream: TcpStream, from: SocketAddr, shared: &Shared) {

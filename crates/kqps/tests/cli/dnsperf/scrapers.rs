@@ -34,8 +34,7 @@ const CERTAIN: &[&str] = &["sent", "completed", "lost", "packet", "NOERROR", "co
 #[test]
 fn scripts_read_both() {
     let Some(both) = Both::new() else { return };
-    let [theirs, ours] = ["-n 2"; 2].map(|flags| flags.to_owned());
-    let (theirs, ours) = (both.theirs(Answer::Echo, &theirs).out, both.ours(Answer::Echo, &ours).out);
+    let (theirs, ours) = (both.theirs(Answer::Echo, "-n 2").out, both.ours(Answer::Echo, "-n 2").out);
     for pattern in PATTERNS {
         let regex = Regex::new(pattern).unwrap();
         let found = |out: &str| -> Vec<Vec<String>> {

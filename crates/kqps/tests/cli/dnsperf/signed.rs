@@ -103,9 +103,9 @@ fn bind_accepts_our_signatures_and_no_others() {
     let folder = server.folder.path();
     let target = format!("127.0.0.1:{}", server.port);
     let load = |label: &str, key: &str, more: &[&str]| -> Value {
-        let text: String =
-            (0..10).map(|n| format!("example.test\nadd {label}{n} 60 A 192.0.2.9\nsend\n")).collect();
-        std::fs::write(folder.join("updates"), text).unwrap();
+        let each = |n| format!("example.test\nadd {label}{n} 60 A 192.0.2.9\nsend\n");
+        let updates: Vec<String> = (0..10).map(each).collect();
+        std::fs::write(folder.join("updates"), updates.concat()).unwrap();
         let mut load = kqps(&["load", &target, "--json", "-q", "1", "-d"]);
         load.arg(folder.join("updates")).args(["-u", "-y", key]).args(more);
         let output = load.env("XDG_CACHE_HOME", folder).output().unwrap();

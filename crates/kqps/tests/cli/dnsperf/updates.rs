@@ -41,8 +41,8 @@ fn an_update_with_a_bad_line_is_left_out() {
         "updates",
         "example.com\nfoo bar\nsend\nexample.net\nadd x\nsend\nexample.org\nadd x 60 A 1.2.3.4\nsend\na.test\nadd y 5 A 1.2.3.4\n",
     );
-    let [theirs, ours] = ["-u -d updates"; 2].map(str::to_owned);
-    let (theirs, ours) = (both.theirs(Answer::Echo, &theirs), both.ours(Answer::Echo, &ours));
+    let flags = "-u -d updates";
+    let (theirs, ours) = (both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags));
     assert_eq!((ours.status, theirs.status), (Some(0), Some(0)), "{}", ours.err);
     assert_eq!((sorted(&ours.heard), ours.heard.len()), (sorted(&theirs.heard), 1));
     assert!(ours.err.contains("3 lines left out, no query: dynamic update"), "{}", ours.err);
