@@ -101,7 +101,7 @@ mod tests {
     fn an_unknown_command_is_answered_with_those_that_there_are() {
         for (words, wanted) in [
             (&["lod"][..], "did you mean `load`?"),
-            (&["help"], "(known: load, find"),
+            (&["help"], "(known: load, dnsperf, find"),
             (&["serve", "eco"], "`kqps serve` has no command `eco`; did you mean `echo`?"),
             (&["serve", "worker"], "(known: echo, auth, front, status)"),
             (&["load", "echo"], "`kqps load` has no command `echo`, nor any other"),
