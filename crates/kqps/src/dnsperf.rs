@@ -19,7 +19,6 @@ use std::sync::{Arc, mpsc};
 
 use kqps_host::{PlayerWatched, Watch};
 use kqps_observation::Trial;
-use kqps_player::live::DetailSnapshot;
 use kqps_player::reports::Reports;
 use kqps_player::{Control, Live, play};
 use kqps_verdict::warning::{Warning, of_trial};
@@ -180,9 +179,6 @@ fn status() -> ExitCode {
         Some(number) => ExitCode::from(signals::status_of(number)),
     }
 }
-
-/// A snapshot of all that was counted.
-type Detail = DetailSnapshot;
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use kqps_observation::{Quantiles, Trial};
-use kqps_player::live::{RCODES, Snapshot};
+use kqps_player::live::{DetailSnapshot as Detail, RCODES, Snapshot};
 
-use super::Detail;
 use super::command::Command;
 
 /// What a run or an interval came to.

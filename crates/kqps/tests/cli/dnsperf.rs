@@ -2,6 +2,7 @@
 //! output, the statuses, and what the server received.
 
 mod both;
+mod encrypted;
 mod heard;
 mod nonsense;
 mod peer;

@@ -3,7 +3,7 @@
 
 pub(crate) mod bench;
 mod dnsperf;
-mod encrypted;
+pub(crate) mod encrypted;
 mod families;
 mod https;
 mod interrupted;

@@ -7,7 +7,7 @@ use crate::serve::running::Running;
 
 /// A server that listens for the transport of this scheme alone, its URL without a path, and the file with the issuer of
 /// its certificate, or nothing if it was given one.
-pub(super) fn server(scheme: &str, flags: &[&str]) -> (Running, String, String) {
+pub(crate) fn server(scheme: &str, flags: &[&str]) -> (Running, String, String) {
     let listen = format!("{scheme}://127.0.0.1:0");
     let server = Running::start(&[&["--listen", &listen][..], flags].concat());
     let url = format!("{scheme}://{}", server.ready[scheme][0].as_str().unwrap());
