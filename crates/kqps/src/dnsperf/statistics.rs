@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kqps_observation::{Quantiles, Trial};
+use kqps_observation::{ConnectionFacts, Quantiles, Trial};
 use kqps_player::live::{DetailSnapshot as Detail, RCODES, Snapshot};
 
 use super::command::Command;
@@ -32,6 +32,29 @@ struct Connections {
     made: u64,
     again: u64,
     made_us: Quantiles,
+}
+
+/// How long connections took to be made. With TLS its handshakes follow those of TCP, so both are added: averages are
+/// exact, and the limits are those of each.
+fn made_us(connections: &ConnectionFacts) -> Quantiles {
+    let tcp = connections.connect_us;
+    let Some(tls) = &connections.tls else { return tcp };
+    let each = || tls.handshake_us.values();
+    let of_kind = |(kind, times): (&String, &Quantiles)| {
+        let count = tls.handshakes.get(kind).copied().unwrap_or(0) as f64;
+        times.mean.map(|mean| (mean * count, count))
+    };
+    let sums = tls.handshake_us.iter().filter_map(of_kind);
+    let (sum, count) = sums.fold((0.0, 0.0), |(sum, all), (more, count)| (sum + more, all + count));
+    let both = |tcp: Option<u64>, tls: Option<u64>| Some(tcp? + tls?);
+    let deviation = each().filter_map(|times| times.stddev).fold(0.0, f64::max);
+    Quantiles {
+        mean: tcp.mean.filter(|_| count > 0.0).map(|mean| mean + sum / count),
+        min: both(tcp.min, each().filter_map(|times| times.min).min()),
+        max: both(tcp.max, each().filter_map(|times| times.max).max()),
+        stddev: tcp.stddev.map(|stddev| stddev.hypot(deviation)),
+        ..tcp
+    }
 }
 
 /// What ended a run.
@@ -94,7 +117,7 @@ impl Counts {
         let connections = trial.connections.as_ref().map(|connections| Connections {
             made: connections.established,
             again: connections.established.saturating_sub(u64::from(trial.players.first.sockets)),
-            made_us: connections.connect_us,
+            made_us: made_us(connections),
         });
         let run_time_s = trial.load.duration_s.max(last_reply_s);
         Self { sent, lost: Some(lost), run_time_s, connections, ..counts }
@@ -247,6 +270,8 @@ fn percent(count: u64, of: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::TlsFacts;
+
     use super::*;
 
     /// A run of Debian's dnsperf 2.10, and its figures.
@@ -288,6 +313,27 @@ Statistics:
 
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_connection_with_tls_took_as_long_as_both_handshakes() {
+        let times = |mean: u64| Quantiles {
+            min: Some(mean - 1),
+            mean: Some(mean as f64),
+            max: Some(mean + 1),
+            stddev: Some(3.0),
+            ..Quantiles::default()
+        };
+        let kinds = [("full", 1, 400), ("resumed", 3, 200)];
+        let tls = TlsFacts {
+            handshakes: kinds.iter().map(|(kind, count, _)| ((*kind).to_owned(), *count)).collect(),
+            handshake_us: kinds.iter().map(|(kind, _, mean)| ((*kind).to_owned(), times(*mean))).collect(),
+            ..TlsFacts::default()
+        };
+        let facts = ConnectionFacts { connect_us: times(100), ..ConnectionFacts::default() };
+        assert_eq!(made_us(&facts), times(100));
+        let made = made_us(&ConnectionFacts { tls: Some(tls), ..facts });
+        assert_eq!((made.mean, made.min, made.max), (Some(350.0), Some(99 + 199), Some(101 + 401)));
     }
 
     #[test]

@@ -10,8 +10,9 @@ fn both_play_over_tls_and_https() {
     for (scheme, flags) in [
         ("tls", "-m dot"),
         ("tls", "-m dot -c 2 -q 10 -n 2"),
-        ("https", "-m doh"),
-        ("https", "-m doh -O doh-method=POST -O doh-uri=https://localhost/dns-query"),
+        // With more streams Debian's 2.10 misses replies that come together.
+        ("https", "-m doh -q 1"),
+        ("https", "-m doh -q 1 -O doh-method=POST -O doh-uri=https://localhost/dns-query"),
     ] {
         let (_server, url, _) = encrypted::server(scheme, &[]);
         let port = url.rsplit_once(':').unwrap().1;
