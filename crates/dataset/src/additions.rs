@@ -8,8 +8,6 @@ use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::tsig::KeyName;
 use kqps_message::{NameFault, edns};
 
-use crate::encoded::Facts;
-
 /// The byte of labels that a player fills in.
 const FILLER: u8 = b'x';
 
@@ -42,9 +40,9 @@ impl From<NoRoom> for NameFault {
 }
 
 impl Additions {
-    /// Adds all to a query with these facts.
-    pub(crate) fn add(&self, message: &mut Vec<u8>, facts: &mut Facts) -> Result<(), NoRoom> {
-        self.add_labels(message, facts)?;
+    /// Adds all to a query, whose question section has so many bytes then and thereafter.
+    pub(crate) fn add(&self, message: &mut Vec<u8>, question_bytes: &mut u16) -> Result<(), NoRoom> {
+        self.add_labels(message, question_bytes)?;
         if !self.edns_options.is_empty() && !edns::add_options(message, &self.edns_options) {
             return Err(NoRoom::Message);
         }
@@ -54,16 +52,16 @@ impl Additions {
         }
     }
 
-    fn add_labels(&self, message: &mut Vec<u8>, facts: &mut Facts) -> Result<(), NoRoom> {
+    fn add_labels(&self, message: &mut Vec<u8>, question_bytes: &mut u16) -> Result<(), NoRoom> {
         let bytes: usize = self.labels.iter().map(|length| 1 + usize::from(*length)).sum();
-        let name_bytes = usize::from(facts.question_bytes).saturating_sub(QUESTION_TAIL_BYTES);
+        let name_bytes = usize::from(*question_bytes).saturating_sub(QUESTION_TAIL_BYTES);
         if name_bytes + bytes > NAME_BYTES_MAX {
             return Err(NoRoom::Name);
         }
         let label = |length: &u8| [&[*length][..], &vec![FILLER; usize::from(*length)]].concat();
         let labels: Vec<u8> = self.labels.iter().flat_map(label).collect();
         message.splice(HEADER_BYTES..HEADER_BYTES, labels);
-        facts.question_bytes += bytes as u16;
+        *question_bytes += bytes as u16;
         Ok(())
     }
 
@@ -89,9 +87,9 @@ mod tests {
     fn added(additions: &Additions, name: &[u8]) -> Result<(Vec<u8>, u16), NoRoom> {
         let mut message = Vec::new();
         let bytes = query::write(&mut message, name, rtype::A, Some(&Edns::default())).expect("a good name");
-        let mut facts = Facts { question_bytes: bytes as u16, expected_rcode: None, expected_answer: None };
-        additions.add(&mut message, &mut facts)?;
-        Ok((message, facts.question_bytes))
+        let mut question_bytes = bytes as u16;
+        additions.add(&mut message, &mut question_bytes)?;
+        Ok((message, question_bytes))
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             message.clear();
             let encoded = text::encode(content, has_columns, self.edns, &mut message).and_then(|mut line| {
                 if let Line::Query { facts, .. } = &mut line {
-                    let added = self.additions.add(&mut message, facts);
+                    let added = self.additions.add(&mut message, &mut facts.question_bytes);
                     added.map_err(|no_room| (1, LineFault::Name(no_room.into())))?;
                 }
                 Ok(line)
@@ -163,7 +163,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         let edns = self.edns;
         let (mut message, mut facts) = update.end();
         let has_room = edns.is_none_or(|edns| edns::append(&mut message, 0, &edns))
-            && self.additions.add(&mut message, &mut facts).is_ok()
+            && self.additions.add(&mut message, &mut facts.question_bytes).is_ok()
             && u16::try_from(message.len()).is_ok();
         if !has_room {
             return self.bad_line(number, 1, LineFault::UpdateTooLong);
@@ -242,7 +242,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         if !self.additions.labels.is_empty() {
             return Err(RecordFault::Prefix);
         }
-        self.additions.add(message, &mut facts).map_err(|_| RecordFault::TooLong)?;
+        self.additions.add(message, &mut facts.question_bytes).map_err(|_| RecordFault::TooLong)?;
         Ok(facts)
     }
 

@@ -163,15 +163,15 @@ fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
         ("a.test A\nb.test TYPE65536", ":2:8: unknown type \"TYPE65536\"; expected one such as A or TYPE65"),
         (
             "example.test\nrequire www\n",
-            ":1:13: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+            ":1:13: this is a dynamic update; -u reads a file of them, and without it a line is `name type`",
         ),
         (
             "a.test A\nadd www 3600 A 192.0.2.1",
-            ":2:1: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+            ":2:1: this is a dynamic update; -u reads a file of them, and without it a line is `name type`",
         ),
         (
             "a.test A\nsend",
-            ":2:1: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+            ":2:1: this is a dynamic update; -u reads a file of them, and without it a line is `name type`",
         ),
         ("a\\999 A", ":1:2: bad name: an escape is above \\255"),
         ("www.test A D E", ":1:14: a second EDNS column in one line"),
@@ -301,7 +301,7 @@ fn a_bad_message_is_named_with_its_place() {
         ),
         (
             after_good(&binary(&[&long])),
-            ": message 2, at byte 28: it is too long for an OPT record to be added",
+            ": message 2, at byte 28: it is too long for an OPT or TSIG record to be added",
         ),
     ] {
         let bench = Bench::with(|options| options.edns = true);

@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 use kqps_dataset::{Dataset, Position, Query};
 use kqps_message::header;
 
-use crate::books::Due;
 use crate::pace::{Pace, Standing};
 use crate::per_query::PerQuery;
 use crate::replay::TRANSPORTS;
@@ -83,19 +82,19 @@ impl<'a> Supply<'a> {
         self.per_query = per_query;
     }
 
-    /// Copies a query into a buffer of its length, with its ID, and finishes it.
+    /// Copies a query that was due at `due_ns` into a buffer of its length, with its ID, and finishes it.
     #[inline]
-    pub(crate) fn write(&self, due: &Due, buffer: &mut [u8]) {
-        buffer.copy_from_slice(self.dataset.query(due.query).message);
-        header::set_id(buffer, due.key);
-        self.finish(due, buffer);
+    pub(crate) fn write(&self, query: Position, due_ns: u64, id: u16, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self.dataset.query(query).message);
+        header::set_id(buffer, id);
+        self.finish(due_ns, id, buffer);
     }
 
     /// Finishes a query that was copied.
     #[inline]
-    pub(crate) fn finish(&self, due: &Due, query: &mut [u8]) {
+    pub(crate) fn finish(&self, due_ns: u64, id: u16, query: &mut [u8]) {
         if let Some(per_query) = &self.per_query {
-            per_query.finish(due.due_ns, due.key.into(), due.key, query);
+            per_query.finish(due_ns, id.into(), id, query);
         }
     }
 

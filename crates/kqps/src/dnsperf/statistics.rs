@@ -1,9 +1,11 @@
 //! dnsperf's statistics: its lines, in its order.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_observation::{ConnectionFacts, Quantiles, Trial};
 use kqps_player::live::{DetailSnapshot as Detail, RCODES, Snapshot};
+use kqps_player::reply::Cause;
 
 use super::command::Command;
 
@@ -24,6 +26,8 @@ pub(super) struct Counts {
     latency_min_us: u64,
     latency_max_us: u64,
     connections: Option<Connections>,
+    /// Statuses of responses by HTTP, with their numbers; `None` without HTTP.
+    http_statuses: Option<BTreeMap<String, u64>>,
 }
 
 /// The connections of a run.
@@ -104,6 +108,7 @@ impl Counts {
             latency_min_us: 0,
             latency_max_us: 0,
             connections: None,
+            http_statuses: None,
         }
     }
 
@@ -120,7 +125,9 @@ impl Counts {
             made_us: made_us(connections),
         });
         let run_time_s = trial.load.duration_s.max(last_reply_s);
-        Self { sent, lost: Some(lost), run_time_s, connections, ..counts }
+        let has_http = trial.connections.as_ref().is_some_and(|connections| connections.http.is_some());
+        let http_statuses = has_http.then(|| http_statuses(trial, counts.completed));
+        Self { sent, lost: Some(lost), run_time_s, connections, http_statuses, ..counts }
     }
 
     /// What happened between two snapshots, which are this many seconds apart.
@@ -172,7 +179,26 @@ pub(super) fn rate(counts: &Counts) -> f64 {
 /// The lines of a run.
 pub(super) fn text(command: &Command, counts: &Counts, ended: Ended) -> String {
     let head = format!("[Status] Testing complete ({})\n\nStatistics:\n\n", ended.words());
-    head + &body(command, counts) + &connections(counts)
+    head + &body(command, counts) + &connections(counts) + &http(counts)
+}
+
+/// The statuses of the responses by HTTP to `completed` queries. The player tells none of 2xx from another.
+fn http_statuses(trial: &Trial, completed: u64) -> BTreeMap<String, u64> {
+    let others = trial.wrong_causes.iter().filter_map(|(cause, count)| {
+        Some((cause.strip_prefix(Cause::STATUS)?.trim_start_matches('-').to_owned(), *count))
+    });
+    let mut statuses: BTreeMap<String, u64> = others.collect();
+    let good = completed.saturating_sub(statuses.values().sum());
+    if good > 0 {
+        statuses.insert("200".to_owned(), good);
+    }
+    statuses
+}
+
+fn http(counts: &Counts) -> String {
+    let Some(statuses) = &counts.http_statuses else { return String::new() };
+    let each: Vec<String> = statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+    format!("DNS-over-HTTPS statistics:\n\n  HTTP/2 return codes:  {}\n\n", each.join(", "))
 }
 
 /// The lines of an interval.
@@ -343,6 +369,7 @@ Statistics:
             sent: 2,
             interrupted: 2,
             connections: Some(Connections { made: 1, again: 3, made_us }),
+            http_statuses: Some([("200".to_owned(), 7), ("503".to_owned(), 2)].into()),
             ..Counts::nothing()
         };
         let text = text(&Command { updates: true, ..Command::default() }, &counts, Ended::Interruption);
@@ -356,6 +383,7 @@ Statistics:
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        assert!(text.ends_with("statistics:\n\n  HTTP/2 return codes:  200: 7, 503: 2\n\n"), "{text}");
         assert!(!text.contains("StdDev"));
     }
 }

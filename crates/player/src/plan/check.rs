@@ -128,7 +128,9 @@ impl Plan {
         {
             return Err(PlanError::Limit(rate_qps.to_string()));
         }
-        self.per_query.check()?;
+        if let Some(key) = self.per_query.tsig.as_ref().filter(|key| key.key_name().is_none()) {
+            return Err(PlanError::Tsig(key.name.clone()));
+        }
         if self.replay.is_some() && self.per_query != PerQueryPlan::default() {
             return Err(PlanError::PerQuery);
         }

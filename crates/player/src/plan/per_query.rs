@@ -7,8 +7,6 @@ use kqps_message::name::LABEL_BYTES_MAX;
 use kqps_message::tsig::{Algorithm, KeyName};
 use serde::{Deserialize, Serialize};
 
-use super::PlanError;
-
 /// What is done to each query as it is sent; usually nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,16 +17,6 @@ pub struct PerQueryPlan {
     /// The key that signs it, whose name the dataset has as well; `None` for no signature.
     #[serde(default)]
     pub tsig: Option<TsigKey>,
-}
-
-impl PerQueryPlan {
-    /// Checks that the key has a name and an algorithm.
-    pub(super) fn check(&self) -> Result<(), PlanError> {
-        match &self.tsig {
-            Some(key) if key.key_name().is_none() => Err(PlanError::Tsig(key.name.clone())),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// A TSIG key (RFC 8945).

@@ -174,7 +174,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
         for due in burst {
             let query = append(&mut place.output, state.supply.query(due.query).message, due.key);
-            state.supply.finish(due, query);
+            state.supply.finish(due.due_ns, due.key, query);
         }
         place.writes.stamps.keep_room(state.books.slots_of(flow));
         place.writes.handed(burst, now_ns);

@@ -89,7 +89,7 @@ fn send(
         let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
         let message = queries.add(&thread.wire.targets[socket], bytes, segment);
         for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
-            thread.state.supply.write(due, query);
+            thread.state.supply.write(due.query, due.due_ns, due.key, query);
         }
     }
     let mut uncut = Vec::new();

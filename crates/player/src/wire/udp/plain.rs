@@ -39,7 +39,7 @@ fn send_due(thread: &mut UdpThread<'_>, buffer: &mut [u8], burst: &mut Vec<Due>)
         let target = Peer { address: thread.wire.targets[socket], asked: None };
         for due in burst.chunks_exact(1) {
             let query = &mut buffer[..usize::from(due[0].bytes)];
-            thread.state.supply.write(&due[0], query);
+            thread.state.supply.write(due[0].query, due[0].due_ns, due[0].key, query);
             let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
                 Ok(()) => Ok(1),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

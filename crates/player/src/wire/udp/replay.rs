@@ -57,7 +57,7 @@ impl<'a> Clients<'a> {
                 address.map(|(sources, number)| LocalAddress { ip: sources.of_number(number), interface: 0 });
             let to = self.target(origin.client);
             let query = queries.add_from(to, from.as_ref(), usize::from(due.bytes), None);
-            thread.state.supply.write(due, query);
+            thread.state.supply.write(due.query, due.due_ns, due.key, query);
             self.askers.note(origin, due.key, thread.state.books.slots_of(origin.flow));
         }
     }

@@ -73,7 +73,7 @@ impl UdpThread<'_> {
         queries.clear();
         for due in burst {
             let query = queries.add(&self.wire.targets[socket], usize::from(due.bytes), None);
-            self.state.supply.write(due, query);
+            self.state.supply.write(due.query, due.due_ns, due.key, query);
         }
     }
 
