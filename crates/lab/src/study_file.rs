@@ -2,6 +2,7 @@
 //! The file's text becomes a [`StudyFile`], which is checked as far as the text alone permits. [`cells`] then
 //! makes its cells on a given machine.
 
+mod ceiling_names;
 pub(crate) mod ceilings;
 pub mod cells;
 mod check;
