@@ -12,6 +12,7 @@ mod fault;
 mod faults;
 mod host;
 mod keys;
+mod kubernetes;
 mod lab;
 mod left;
 mod losses;
@@ -41,12 +42,13 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 10] = [
+const PARTS: [ProofPart; 11] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
     ("ansible", by_ansible::prove),
     ("slurm", by_slurm::prove),
+    (kubernetes::NAME, kubernetes::prove),
     (SCALE, scale::prove),
     ("losses", losses::prove),
     ("faults", faults::prove),
@@ -57,14 +59,19 @@ const PARTS: [ProofPart; 10] = [
 /// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
 const INSTALLING: [&str; 2] = ["ansible", "slurm"];
 
+/// Parts that are left out unless one is asked for by its name, since they build another project.
+const OPTIONAL: [&str; 1] = [kubernetes::NAME];
+
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Err((capability, reason)) = lab::is_offered() {
         skip(capability, format!("hosts of namespaces: {reason}"));
         return Ok(());
     }
-    let leaves_out =
-        |name: &str| bench.size == Size::Small && bench.only.is_none() && INSTALLING.contains(&name);
+    let is_small = bench.size == Size::Small;
+    let leaves_out = |name: &str| {
+        bench.only.is_none() && (OPTIONAL.contains(&name) || is_small && INSTALLING.contains(&name))
+    };
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();
