@@ -10,6 +10,7 @@ mod clocks;
 mod counted;
 mod fault;
 mod faults;
+mod guest;
 mod host;
 mod keys;
 mod lab;
@@ -41,7 +42,10 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 10] = [
+/// The part that is left out unless it is asked for by its name: it emulates a whole machine.
+const GUEST: &str = "guest";
+
+const PARTS: [ProofPart; 11] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -52,6 +56,7 @@ const PARTS: [ProofPart; 10] = [
     ("faults", faults::prove),
     ("tuning", tuning::prove),
     ("try", tries::prove),
+    (GUEST, guest::prove),
 ];
 
 /// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
@@ -63,8 +68,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(capability, format!("hosts of namespaces: {reason}"));
         return Ok(());
     }
-    let leaves_out =
-        |name: &str| bench.size == Size::Small && bench.only.is_none() && INSTALLING.contains(&name);
+    let leaves_out = |name: &str| {
+        let is_long = name == GUEST || (bench.size == Size::Small && INSTALLING.contains(&name));
+        bench.only.is_none() && is_long
+    };
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();

@@ -53,7 +53,7 @@ impl Card {
     }
 
     /// Whether the driver's own table stays when the number of queues changes. It may then name queues that are gone
-    /// (virtio_net of Linux 6.1).
+    /// (`virtio_net` of Linux 6.1).
     fn keeps_table(&self) -> bool {
         self.answers.driver.as_deref() == Some("virtio_net")
     }
