@@ -10,6 +10,7 @@ mod clocks;
 mod counted;
 mod fault;
 mod faults;
+mod guest;
 mod host;
 mod keys;
 mod kubernetes;
@@ -42,7 +43,7 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 11] = [
+const PARTS: [ProofPart; 12] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -54,13 +55,14 @@ const PARTS: [ProofPart; 11] = [
     ("faults", faults::prove),
     ("tuning", tuning::prove),
     ("try", tries::prove),
+    (guest::NAME, guest::prove),
 ];
 
 /// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
 const INSTALLING: [&str; 2] = ["ansible", "slurm"];
 
-/// Parts that are left out unless one is asked for by its name, since they build another project.
-const OPTIONAL: [&str; 1] = [kubernetes::NAME];
+/// Parts that are left out unless one is asked for by its name: they build another project, and emulate a machine.
+const OPTIONAL: [&str; 2] = [kubernetes::NAME, guest::NAME];
 
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
