@@ -143,8 +143,9 @@ impl Agent {
         }
         let pid = subject.map(|subject| subject.pid());
         let watched = ServerWatched { pid, cpus, device };
-        self.watch = Some((start, ServerWatch::begin(watched, at_ns, interrupts)));
-        Ok(Done::Begun)
+        let (watch, late_ns) = ServerWatch::begin(watched, at_ns, interrupts);
+        self.watch = Some((start, watch));
+        Ok(Done::Begun { late_ns })
     }
 
     fn end_watch(&mut self) -> Result<Done, Failure> {

@@ -8,6 +8,7 @@
 pub mod kept;
 
 mod again;
+mod lateness;
 mod member;
 mod plan;
 mod playing;
@@ -41,6 +42,7 @@ use crate::started::Play;
 use crate::subject::Definition;
 use crate::trial_request::NoTrial;
 use again::Again;
+use lateness::Lateness;
 use member::Member;
 use reports::Reports;
 use running::Running;
@@ -57,6 +59,7 @@ pub struct Session {
     supplies: RefCell<Option<Supplies>>,
     /// What subjects reported when they were started.
     reports: RefCell<Reports>,
+    lateness: RefCell<Lateness>,
     /// Why the run ends before its end, if a host that was lost could not be reached again.
     unreachable: RefCell<Option<String>>,
     again: Again,
@@ -133,6 +136,7 @@ impl Session {
             members: RefCell::new(members),
             supplies: RefCell::default(),
             reports: RefCell::default(),
+            lateness: RefCell::default(),
             unreachable: RefCell::default(),
             again,
         })

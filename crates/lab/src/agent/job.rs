@@ -171,7 +171,10 @@ pub enum Done {
     /// A subject was stopped, and nothing of it is left.
     Stopped,
     /// A watch has taken its first reading.
-    Begun,
+    Begun {
+        /// How much later than asked the reading was over, nanoseconds.
+        late_ns: u64,
+    },
     /// A watch has noted the end of sending.
     Sent,
     /// What a watch saw.

@@ -29,7 +29,14 @@ pub(super) struct Together<'a> {
     pub(super) start: Start<'a>,
     /// The queries.
     pub(super) wanted: &'a Wanted,
-    /// How late a player was at most so far, nanoseconds.
+    /// How late a host was of late, nanoseconds.
+    pub(super) late_ns: u64,
+}
+
+/// What the subjects' host saw of a trial.
+pub(super) struct Watched {
+    pub(super) seen: Box<ServerSeen>,
+    /// How much later than asked its first reading was over, nanoseconds.
     pub(super) late_ns: u64,
 }
 
@@ -38,7 +45,7 @@ pub(super) struct Attempted {
     /// Of each player: its record.
     pub(super) played: Vec<Result<Trial, Fault>>,
     /// What the subjects' host saw.
-    pub(super) seen: Result<Box<ServerSeen>, Fault>,
+    pub(super) watched: Result<Watched, Fault>,
     /// The host that was lost while players played, so that the others were stopped.
     pub(super) gone: Option<Gone>,
 }
@@ -67,13 +74,14 @@ impl Together<'_> {
             requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
         let all = players.iter().chain([&*server]);
         let worst_rtt_ns = all.map(|member| member.offset().rtt_ns).max().unwrap_or(0);
-        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, self.late_ns);
+        let uncertain_ns = uncertain_ns(server, players);
+        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, uncertain_ns, self.late_ns);
         let end_ns = start_ns + (duration_s * 1e9) as u64;
         let begin = Job::WatchBegin {
             start: Some(number),
             cpus: cell.subject_cpus.clone(),
             device: server.device().map(str::to_owned),
-            at_ns: Some(timing::on_clock(timing::watch_ns(start_ns), server.offset().ns)),
+            at_ns: Some(timing::on_clock(timing::watch_ns(start_ns, uncertain_ns), server.offset().ns)),
         };
         let begun = server.ask(&begin);
         let each = players.iter_mut().zip(requests);
@@ -94,16 +102,25 @@ impl Together<'_> {
         let undisturbed = Interrupts::default();
         let sent = begun
             .and_then(|begun| server.wait(begun, until, interrupts))
-            .and_then(|_| server.call(&Job::WatchSent, SHORT, &undisturbed));
+            .and_then(|done| match done {
+                Done::Begun { late_ns } => Ok(late_ns),
+                _ => Err(unexpected()),
+            })
+            .and_then(|late_ns| server.call(&Job::WatchSent, SHORT, &undisturbed).map(|_| late_ns));
         let each: Vec<(&mut Member, Result<Ticket, Fault>)> = players.iter_mut().zip(tickets).collect();
         let played = side_by_side(each, |(player, ticket)| player.played(ticket?, until, interrupts));
-        let ended = sent.and_then(|_| server.call(&Job::WatchEnd, SHORT, &undisturbed));
-        let seen = ended.and_then(|done| match done {
-            Done::Seen(seen) => Ok(seen),
+        let watched = sent.and_then(|late_ns| match server.call(&Job::WatchEnd, SHORT, &undisturbed)? {
+            Done::Seen(seen) => Ok(Watched { seen, late_ns }),
             _ => Err(unexpected()),
         });
-        Attempted { played, seen, gone }
+        Attempted { played, watched, gone }
     }
+}
+
+/// What is uncertain of the time between the clocks of the subjects' host and of the players, nanoseconds.
+fn uncertain_ns(server: &Member, players: &[Member]) -> u64 {
+    let of = |member: &Member| member.offset().uncertainty_ns;
+    timing::uncertain_ns(of(server), players.iter().map(of))
 }
 
 /// The first host that could not be asked for its part of a trial.

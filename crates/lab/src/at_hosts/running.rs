@@ -15,7 +15,7 @@ use kqps_verdict::silence::silence;
 
 use super::member::{Fault, Member, unexpected};
 use super::plan::Shared;
-use super::playing::{Attempted, Gone, SHORT, Together};
+use super::playing::{Attempted, Gone, SHORT, Together, Watched};
 use super::timing;
 use super::trouble::{self, Decision, Trouble, of_player, of_server};
 use super::{Members, Session, Start, side_by_side};
@@ -50,8 +50,6 @@ pub(super) struct Running<'a> {
     generation: u64,
     addresses: Vec<SocketAddr>,
     ready_s: f64,
-    /// How late a player was at most, nanoseconds. All get more time to get ready then.
-    late_ns: u64,
     /// The numbers of the players that got a reply in this start.
     heard: BTreeSet<usize>,
 }
@@ -73,7 +71,6 @@ impl<'a> Running<'a> {
             generation: 0,
             addresses: Vec::new(),
             ready_s: 0.0,
-            late_ns: 0,
             heard: BTreeSet::new(),
         };
         // If this fails, dropping it takes the settings back.
@@ -128,11 +125,15 @@ impl<'a> Running<'a> {
         let players = &mut players[..self.players.hosts.len()];
         let server_name = server.host().name.clone();
         self.get_ready(server, players)?;
-        let least_s = timing::least_s(players.iter().map(|player| player.offset().uncertainty_ns));
+        let least_s = timing::least_s(
+            server.offset().uncertainty_ns,
+            players.iter().map(|player| player.offset().uncertainty_ns),
+        );
         let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
-        let together = Together { start: self.start, wanted: &self.wanted, late_ns: self.late_ns };
-        let Attempted { played, seen, gone } = together.play(server, players, requests, request.duration_s);
+        let late_ns = session.lateness.borrow().of(&self.start.cell.name);
+        let together = Together { start: self.start, wanted: &self.wanted, late_ns };
+        let Attempted { played, watched, gone } = together.play(server, players, requests, request.duration_s);
         match gone {
             Some(Gone::Server(why)) => return Err(of_server(&server_name, Fault::Lost(why))),
             Some(Gone::Player(number, why)) => {
@@ -140,10 +141,13 @@ impl<'a> Running<'a> {
             }
             None => {}
         }
-        let late_ns = played.iter().flatten().filter_map(|trial| trial.late_start_ns).max();
-        self.late_ns = self.late_ns.max(late_ns.unwrap_or(0));
+        self.note_lateness(&played, &watched, request.duration_s);
         // If the subject ended, that is why players have no record.
-        let mut seen = seen.map_err(|fault| of_server(&server_name, fault))?;
+        let Watched { mut seen, late_ns } = watched.map_err(|fault| of_server(&server_name, fault))?;
+        if timing::misses_packets(late_ns) {
+            let what = format!("was read {:.1} ms late", late_ns as f64 / 1e6);
+            return Err(Trouble::Watch { host: server_name, what });
+        }
         seen.host.device = seen.host.device.take().or_else(|| server.device().map(str::to_owned));
         let parts = self.parts(players, played, request.duration_s)?;
         let merged = merge(parts, Some(*seen));
@@ -155,6 +159,19 @@ impl<'a> Running<'a> {
             facts.ready_s = Some(self.ready_s);
         }
         Ok(trial)
+    }
+
+    /// Notes how late hosts were, so that the next trial of the cell gives them more time or less.
+    fn note_lateness(&self, played: &[Result<Trial, Fault>], watched: &Result<Watched, Fault>, duration_s: f64) {
+        let of_players = played.iter().flatten().filter_map(|trial| trial.late_start_ns);
+        let spoiling = of_players.filter(|late_ns| timing::is_late(*late_ns, duration_s));
+        let of_watch = watched.iter().map(|watched| watched.late_ns);
+        let late_ns = spoiling.chain(of_watch.filter(|late_ns| timing::misses_packets(*late_ns))).max();
+        let (mut lateness, cell) = (self.session.lateness.borrow_mut(), &self.start.cell.name);
+        match late_ns {
+            Some(late_ns) => lateness.add(cell, late_ns),
+            None => lateness.halve(cell),
+        }
     }
 
     /// Reaches all players and brings them the queries. Then it measures the clocks of all hosts, as late as it can.

@@ -143,12 +143,14 @@ fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     assert_eq!(devices, [Some("eth0"); 3], "found by the agents, since the file names none");
     assert_eq!(session.reports().complete(&mut [lab.cell.clone()], &mut []).cells, [0], "it has its version");
 
-    // The server's host is watched from 2 ms before the start on, on its own clock.
+    // The server's host is watched from 2 ms before the earliest start on, on its own clock.
     let last = |host, word| lab.noted(host, word).pop().unwrap().1;
     let watched_ns: i64 = last("ns1", "watch").parse().unwrap();
     let began_ns: i64 = last("p1", "play").split(' ').nth(1).unwrap().parse().unwrap();
-    let server_ns = session.members.borrow().server.offset().ns;
-    assert_eq!((began_ns - trial.parts[0].start.offset_ns) - (watched_ns - server_ns), 2_000_000);
+    let server = session.members.borrow().server.offset();
+    let widest_ns = trial.parts.iter().map(|part| part.start.uncertainty_ns).max().unwrap();
+    let before_ns = (began_ns - trial.parts[0].start.offset_ns) - (watched_ns - server.ns);
+    assert_eq!(before_ns, 2_000_000 + (server.uncertainty_ns + widest_ns) as i64);
 }
 
 #[test]
@@ -245,4 +247,24 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
     lab.is("p2.deaf");
     let accounts = running.play(&REQUEST).unwrap().accounts;
     assert!(accounts.lost > 0 && accounts.lost == accounts.correct, "{accounts:?}");
+}
+
+#[test]
+fn a_trial_whose_watch_is_late_is_void_and_the_next_ones_get_more_time() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    let late = |lines: &str| std::fs::write(lab.file("ns1.late"), lines).unwrap();
+    let mut running = session.start(lab.start(1)).unwrap();
+    late("3000000\n2000000\n");
+    assert!(running.play(&REQUEST).is_ok());
+    assert_eq!(lab.noted("p1", "play").len(), 2, "packets may be missing from the first, and from no other");
+    assert_eq!(session.lateness.borrow().of("echo"), 1_500_000, "halved by a trial in time");
+    late("9000000\n8000000\n7000000\n");
+    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    let expected = "the subject's host ns1 was read 7.0 ms late; that made 3 trials in succession void";
+    assert_eq!(reason, expected);
+    drop(running);
+    // The next start of the cell knows it.
+    let _running = session.start(lab.start(2)).unwrap();
+    assert_eq!(session.lateness.borrow().of("echo"), 9_000_000);
 }

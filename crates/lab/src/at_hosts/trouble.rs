@@ -22,6 +22,13 @@ pub(super) enum Trouble {
         /// The last lines of its output.
         output: Vec<String>,
     },
+    /// The counters of the subjects' host were read too late, so that the trial is void. Another attempt may succeed.
+    Watch {
+        /// The name of the subjects' host.
+        host: String,
+        /// What happened there, as the rest of a sentence about it.
+        what: String,
+    },
     /// The subjects' host was lost, and the subject with it, which says nothing about the subject.
     Server {
         /// The reason, as a sentence without its full stop.
@@ -56,11 +63,16 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
         Trouble::Server { reason } => Decision::End(NoTrial::Lost { reason }),
         Trouble::Unreachable(why) => Decision::Leave(why),
-        Trouble::Player { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
+        Trouble::Player { .. } | Trouble::Watch { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
         Trouble::Player { host, what, output } => {
             let reason =
                 format!("the player on {host} {what}; that made {attempt} trials in succession void");
             Decision::End(NoTrial::Failed { reason, output })
+        }
+        Trouble::Watch { host, what } => {
+            let reason =
+                format!("the subject's host {host} {what}; that made {attempt} trials in succession void");
+            Decision::End(NoTrial::failed(reason))
         }
     }
 }
@@ -147,6 +159,15 @@ mod tests {
         };
         let expected = "the player on p2 began 12 ms late; that made 3 trials in succession void";
         assert_eq!((reason.as_str(), output), (expected, vec!["a line".to_owned()]));
+    }
+
+    #[test]
+    fn a_late_reading_is_repeated_as_a_late_player() {
+        let late = || Trouble::Watch { host: "ns1".into(), what: "was read 3.0 ms late".into() };
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(late(), attempt), Decision::Repeat)));
+        let Decision::End(NoTrial::Failed { reason, .. }) = after(late(), 3) else { panic!("for ever") };
+        let expected = "the subject's host ns1 was read 3.0 ms late; that made 3 trials in succession void";
+        assert_eq!(reason, expected);
     }
 
     #[test]

@@ -95,6 +95,15 @@ impl Agent {
         }
     }
 
+    /// How late its reading is said to be, nanoseconds: the next line of the file `NAME.late`, which it then loses.
+    fn lateness_ns(&self) -> u64 {
+        let path = self.file("late");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let Some((first, rest)) = text.split_once('\n') else { return 0 };
+        fs::write(&path, rest).unwrap();
+        first.parse().unwrap()
+    }
+
     fn play(
         &self,
         request: &PlayRequest,
@@ -157,7 +166,7 @@ impl Worker for Agent {
                 self.note(&format!("watch {at_ns}"));
                 self.die_if_asked(at_ns);
                 clock::sleep_until_ns(at_ns);
-                Done::Begun
+                Done::Begun { late_ns: self.lateness_ns() }
             }
             Job::WatchSent => Done::Sent,
             Job::WatchEnd => Done::Seen(Box::default()),
