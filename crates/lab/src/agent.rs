@@ -195,9 +195,7 @@ impl Worker for Agent {
                 let trial = playing::play(&self.kqps, *request, queries, at_ns, interrupts)?;
                 Ok(Done::Played(Box::new(trial)))
             }
-            Job::Set { settings } => {
-                self.tuned.set(&settings, &self.kqps).map(|changed| Done::Set { changed })
-            }
+            Job::Set { settings } => self.tuned.set(&settings, &self.kqps),
             Job::Unset => self.tuned.unset().map(|()| Done::Unset),
             Job::CpuTime { start } => {
                 let pid = self.subjects.get(start)?.pid();
@@ -209,8 +207,9 @@ impl Worker for Agent {
     fn end(&mut self) {
         self.watch = None;
         self.subjects.kill();
-        self.tuned.end();
+        // Links that go down may be waited for. What is quick comes before.
         self.place.remove();
+        self.tuned.end();
     }
 }
 

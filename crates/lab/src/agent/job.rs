@@ -185,6 +185,8 @@ pub enum Done {
     Set {
         /// Those that had another value before.
         changed: Vec<String>,
+        /// What may keep them from having their effect, each as a sentence without its full stop.
+        remarks: Vec<String>,
     },
     /// There is a holder less. After the last one, all settings are back.
     Unset,

@@ -18,6 +18,11 @@ use crate::play::PlayRequest;
 /// The longest time for a reading of counters, or another short job.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 
+/// The time that settings of a host may take to be set or undone. A link that goes down is waited for, for 10 s at most.
+pub(super) fn settings_most(settings: usize) -> Duration {
+    SHORT + Duration::from_secs(10).saturating_mul(u32::try_from(settings).unwrap_or(u32::MAX))
+}
+
 /// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const PLAY_SLACK: Duration = Duration::from_secs(30);
 
@@ -50,13 +55,13 @@ pub(super) struct Attempted {
     pub(super) gone: Option<Gone>,
 }
 
-/// A host that was lost during a trial, and why.
+/// A host that was lost during a trial, or could not be asked for its part of it, and why.
 #[derive(Debug)]
 pub(super) enum Gone {
     /// That of the subjects.
-    Server(String),
+    Server(Fault),
     /// That of a player, by its number.
-    Player(usize, String),
+    Player(usize, Fault),
 }
 
 impl Together<'_> {
@@ -125,7 +130,7 @@ fn uncertain_ns(server: &Member, players: &[Member]) -> u64 {
 
 /// The first host that could not be asked for its part of a trial.
 fn unasked(begun: &Result<Ticket, Fault>, tickets: &[Result<Ticket, Fault>]) -> Option<Gone> {
-    let why = |ticket: &Result<Ticket, Fault>| Some(ticket.as_ref().err()?.clone().into_reason());
+    let why = |ticket: &Result<Ticket, Fault>| ticket.as_ref().err().cloned();
     let of_player =
         |(number, ticket): (usize, &Result<Ticket, Fault>)| Some(Gone::Player(number, why(ticket)?));
     why(begun).map(Gone::Server).or_else(|| tickets.iter().enumerate().find_map(of_player))
@@ -154,9 +159,9 @@ fn wait_until(end_ns: u64, server: &Member, players: &[Member], interrupts: &Int
             return None;
         }
         if let Some(why) = server.lost() {
-            return Some(Gone::Server(why));
+            return Some(Gone::Server(Fault::Lost(why)));
         }
-        let lost = |(number, player): (usize, &Member)| Some(Gone::Player(number, player.lost()?));
+        let lost = |(number, player): (usize, &Member)| Some(Gone::Player(number, Fault::Lost(player.lost()?)));
         if let Some(gone) = players.iter().enumerate().find_map(lost) {
             return Some(gone);
         }

@@ -15,7 +15,7 @@ use kqps_verdict::silence::silence;
 
 use super::member::{Fault, Member, unexpected};
 use super::plan::Shared;
-use super::playing::{Attempted, Gone, SHORT, Together, Watched};
+use super::playing::{Attempted, Gone, SHORT, Together, Watched, settings_most};
 use super::timing;
 use super::trouble::{self, Decision, Trouble, of_player, of_server};
 use super::{Members, Session, Start, side_by_side};
@@ -85,14 +85,18 @@ impl<'a> Running<'a> {
         let server = &mut members.server;
         let name = server.host().name.clone();
         let not_started = |fault: Fault| not_started(session, &name, fault);
-        server.reach(interrupts).map_err(not_started)?;
+        let away = server.away();
+        session.reaching(away.as_slice(), || server.reach(interrupts)).map_err(not_started)?;
         self.generation = server.generation();
+        if let Some(why) = session.settings.borrow_mut().take_pending() {
+            return Err(NoTrial::failed(why));
+        }
         if let Some(supplies) = &*session.supplies.borrow() {
             supplies.bring(&self.wanted, server, interrupts).map_err(not_started)?;
         }
         if !self.settings.is_empty() {
-            let set = Job::Set { settings: self.settings.clone() };
-            server.call(&set, SHORT, interrupts).map_err(not_started)?;
+            let remarks = set(server, &self.settings, interrupts).map_err(not_started)?;
+            session.settings.borrow_mut().remark(&name, remarks);
             self.has_set = true;
         }
         let certificate = certificate.map(CertificatePem::read).transpose();
@@ -135,9 +139,9 @@ impl<'a> Running<'a> {
         let together = Together { start: self.start, wanted: &self.wanted, late_ns };
         let Attempted { played, watched, gone } = together.play(server, players, requests, request.duration_s);
         match gone {
-            Some(Gone::Server(why)) => return Err(of_server(&server_name, Fault::Lost(why))),
-            Some(Gone::Player(number, why)) => {
-                return Err(of_player(&players[number].host().name, Fault::Lost(why)));
+            Some(Gone::Server(fault)) => return Err(of_server(&server_name, fault)),
+            Some(Gone::Player(number, fault)) => {
+                return Err(of_player(&players[number].host().name, fault));
             }
             None => {}
         }
@@ -187,8 +191,14 @@ impl<'a> Running<'a> {
         }
         let supplies = self.session.supplies.borrow();
         let (supplies, wanted, interrupts) = (supplies.as_ref(), &self.wanted, self.start.interrupts);
+        let away: Vec<String> = players.iter().filter_map(Member::away).collect();
+        if !away.is_empty() {
+            let all: Vec<&mut Member> = players.iter_mut().collect();
+            let reach = || side_by_side(all, |player: &mut Member| player.reach(interrupts));
+            let reached = self.session.reaching(&away, reach);
+            all_of(players, reached)?;
+        }
         let ready = side_by_side(players.iter_mut().collect(), |player: &mut Member| {
-            player.reach(interrupts)?;
             supplies.map_or(Ok(()), |supplies| supplies.bring(wanted, player, interrupts))
         });
         all_of(players, ready)?;
@@ -295,9 +305,36 @@ impl Drop for Running<'_> {
             let _ = once_urgent(interrupts, |urgent| server.call(&stop, within, urgent));
         }
         if self.has_set {
-            let _ = server.call(&Job::Unset, SHORT, &Interrupts::default());
+            let within = settings_most(self.settings.len());
+            let unset = server.call(&Job::Unset, within, &Interrupts::default());
+            // A host that is lost puts them back by itself.
+            if let Err(fault @ (Fault::Failed { .. } | Fault::Late)) = unset {
+                let (name, why) = (&server.host().name, fault.into_reason());
+                self.session.settings.borrow_mut().leave(format!("{name}: {why}"));
+            }
         }
     }
+}
+
+/// Sets the settings of a cell on the subjects' host. Returns what may keep them from having their effect.
+fn set(
+    server: &mut Member,
+    settings: &BTreeMap<String, String>,
+    interrupts: &Interrupts,
+) -> Result<Vec<String>, Fault> {
+    let within = settings_most(settings.len());
+    match server.call(&Job::Set { settings: settings.clone() }, within, interrupts) {
+        Ok(Done::Set { remarks, .. }) => Ok(remarks),
+        Ok(_) => Err(unexpected()),
+        Err(Fault::Late) => Err(Fault::Lost(not_set(settings, within))),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The reason why settings that took too long were not set.
+fn not_set(settings: &BTreeMap<String, String>, within: Duration) -> String {
+    let names: Vec<&str> = settings.keys().map(String::as_str).collect();
+    format!("its agent did not set {} within {} s", names.join(", "), within.as_secs())
 }
 
 /// Does something with interrupts that are raised once those of the user are urgent. The first of the user's ends a run
@@ -387,6 +424,15 @@ mod tests {
                 thread::sleep(LOOK);
             }
         });
+    }
+
+    #[test]
+    fn settings_whose_links_go_down_have_time_and_are_named() {
+        let settings = [("channels.eth0".to_owned(), "4".to_owned()), ("rings.eth0".to_owned(), "9".to_owned())];
+        let within = settings_most(settings.len());
+        assert_eq!(within, Duration::from_secs(40), "two links may be waited for, for 10 s each");
+        let why = not_set(&settings.into(), within);
+        assert_eq!(why, "its agent did not set channels.eth0, rings.eth0 within 40 s");
     }
 
     #[test]

@@ -176,7 +176,11 @@ fn the_loss_of_the_subjects_host_is_no_failure_and_the_next_start_owns_the_new_a
     lab.dies("ns1", 1);
     let Err(NoTrial::Lost { reason }) = first.play(&LONG) else { panic!("it is no loss") };
     assert!(reason.starts_with("the subject's host ns1 was lost: its connection ended"), "{reason}");
+    let Err(NoTrial::Lost { reason }) = first.play(&REQUEST) else { panic!("it plays at nothing") };
+    assert!(reason.contains("was lost: its connection ended"), "the cause is not forgotten: {reason}");
+    assert!(session.take_away_time() < soon().end, "nothing was waited for yet");
     let mut second = session.start(lab.start(2)).unwrap();
+    assert!(session.take_away_time() >= soon().end, "the old agent was waited for");
     // Another subject runs at the agent that is there now.
     let Err(NoTrial::Lost { reason }) = first.play(&REQUEST) else { panic!("it plays at another subject") };
     assert!(reason.ends_with("its agent was started again"), "{reason}");
@@ -267,4 +271,60 @@ fn a_trial_whose_watch_is_late_is_void_and_the_next_ones_get_more_time() {
     // The next start of the cell knows it.
     let _running = session.start(lab.start(2)).unwrap();
     assert_eq!(session.lateness.borrow().of("echo"), 9_000_000);
+}
+
+#[test]
+fn the_host_of_the_subjects_is_reached_before_a_start_and_the_time_is_counted() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    let mut running = session.start(lab.start(1)).unwrap();
+    lab.dies("ns1", 1);
+    assert!(matches!(running.play(&LONG), Err(NoTrial::Lost { .. })));
+    drop(running);
+    session.take_away_time();
+    assert!(session.reach(&lab.interrupts));
+    assert!(session.take_away_time() >= soon().end);
+    assert_eq!(lab.noted("ns1", "agent").len(), 2);
+    assert!(session.reach(&lab.interrupts) && session.take_away_time() < soon().end, "it is there");
+    lab.interrupts.ask();
+    assert!(session.reach(&lab.interrupts), "and needs no wait that could be interrupted");
+}
+
+#[test]
+fn settings_that_stay_fail_the_next_start_once_and_are_in_the_record() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    lab.is("ns1.stuck");
+    drop(session.start(lab.start(1)).unwrap());
+    let Err(NoTrial::Failed { reason, .. }) = session.start(lab.start(2)) else { panic!("it starts") };
+    assert!(reason.ends_with("could not be undone: ns1: rps.lo stays 1"), "{reason}");
+    std::fs::remove_file(lab.file("ns1.stuck")).unwrap();
+    drop(session.start(lab.start(3)).unwrap());
+    assert!(session.start(lab.start(4)).is_ok());
+    let notes = session.notes(&[]);
+    assert_eq!(notes["the host's settings from before the run"], "ns1: rps.lo stays 1");
+    assert_eq!(notes["certainty that the host's settings held"], "ns1: irqbalance runs");
+}
+
+#[test]
+fn a_host_that_booted_again_is_noted_and_another_one_ends_the_run() {
+    for kernel in ["", "6.12"] {
+        let lab = Lab::new();
+        let session = lab.session(soon());
+        let mut running = session.start(lab.start(1)).unwrap();
+        lab.dies("p2", 1);
+        session.members.borrow_mut().players[1].pretend_boot();
+        std::fs::write(lab.file("p2.kernel"), kernel).unwrap();
+        let played = running.play(&REQUEST);
+        let noted: Vec<String> = session.notes(&[]).into_keys().filter(|what| what.contains("p2")).collect();
+        if kernel.is_empty() {
+            assert!(played.is_ok(), "{played:?}");
+            assert_eq!(noted, ["certainty that p2 is set as when the run began"]);
+        } else {
+            assert!(matches!(played, Err(NoTrial::Interrupted)), "{played:?}");
+            let why = session.unreachable().unwrap();
+            assert!(why.starts_with("p2 has another kernel than when the run began"), "{why}");
+            assert!(noted.is_empty(), "{noted:?}");
+        }
+    }
 }

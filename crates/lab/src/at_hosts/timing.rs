@@ -63,6 +63,17 @@ pub(super) fn least_s(server_ns: u64, players_ns: impl Iterator<Item = u64>) -> 
     (skew_ns as f64 / LATE_MOST / 1e9).max(wait_ns as f64 / WAIT_MOST / 1e9)
 }
 
+/// The least seconds of a trial that are worth a word. Over hosts nearby it is 0.2 s.
+const LONG_S: f64 = 0.5;
+
+/// Why trials last longer than the study asks for, as a sentence without its full stop; `None` if they hardly do. The
+/// clock of `host` is known worst.
+pub(super) fn why_longer(least_s: f64, host: &str, uncertainty_ns: u64) -> Option<String> {
+    let ms = uncertainty_ns as f64 / 1e6;
+    let why = format!("trials last at least {least_s:.1} s, since the clock of {host} is known to ± {ms:.1} ms");
+    (least_s >= LONG_S).then_some(why)
+}
+
 /// Whether a player that began this much later than asked spoils a trial of this many seconds.
 pub(super) fn is_late(late_ns: u64, duration_s: f64) -> bool {
     late_ns as f64 > duration_s * 1e9 * LATE_MOST
@@ -112,6 +123,14 @@ mod tests {
         // One player has no skew. The wait before its start is a tenth of its trial at most.
         assert_eq!(least_us(50_000, &[50_000]), 21_000);
         assert_eq!(least_us(75_000_000, &[75_000_000]), 1_520_000);
+    }
+
+    #[test]
+    fn a_far_controller_makes_trials_longer_and_says_so() {
+        let of = |each_ns| why_longer(least_s(0, [each_ns, each_ns].into_iter()), "p1", each_ns);
+        assert_eq!(of(100_000), None);
+        let expected = "trials last at least 2.2 s, since the clock of p1 is known to ± 10.0 ms";
+        assert_eq!(of(10_000_000).as_deref(), Some(expected));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::trial::{DatasetFacts, LoadFacts, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, NonEmpty, Trial};
+use kqps_observation::{Accounts, Fingerprint, Histogram, HostFacts, NonEmpty, Trial};
 use kqps_player::LoadPlan;
 
 use crate::agent::job::{Done, Job};
@@ -95,6 +95,12 @@ impl Agent {
         }
     }
 
+    /// That of a host with the kernel that the file `NAME.kernel` names.
+    fn fingerprint(&self) -> Fingerprint {
+        let kernel = fs::read_to_string(self.file("kernel")).unwrap_or_default();
+        Fingerprint { kernel, ..Fingerprint::default() }
+    }
+
     /// How late its reading is said to be, nanoseconds: the next line of the file `NAME.late`, which it then loses.
     fn lateness_ns(&self) -> u64 {
         let path = self.file("late");
@@ -134,17 +140,20 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         Ok(match job {
             Job::Facts { .. } => Done::Facts {
-                fingerprint: Box::default(),
+                fingerprint: Box::new(self.fingerprint()),
                 topology: topology(),
                 probe: BTreeMap::new(),
                 device: Some("eth0".into()),
             },
             Job::Set { .. } => {
                 self.note("set");
-                Done::Set { changed: Vec::new() }
+                Done::Set { changed: Vec::new(), remarks: vec!["irqbalance runs".into()] }
             }
             Job::Unset => {
                 self.note("unset");
+                if self.file("stuck").exists() {
+                    return Err(("rps.lo stays 1".into(), Vec::new()));
+                }
                 Done::Unset
             }
             Job::Start(request) => {
