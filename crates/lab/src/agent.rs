@@ -171,7 +171,7 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         self.permission.check(&job).map_err(plain)?;
         match job {
-            Job::Facts { address } => facts(address),
+            Job::Facts { address, sources, device } => facts(address, &sources, device.as_deref()),
             Job::Have { name, whole } => stored(self.files.have(&name, &whole)),
             Job::Put { name, offset, data_base64, whole } => {
                 stored(self.files.put(&name, offset, &data_base64, whole.as_deref()))
@@ -213,9 +213,11 @@ impl Worker for Agent {
     }
 }
 
-/// What this host is and can do, if it has this address.
-fn facts(address: IpAddr) -> Result<Done, Failure> {
+/// What this host is and can do, if it has these addresses and this device.
+fn facts(address: IpAddr, sources: &[IpAddr], device: Option<&str>) -> Result<Done, Failure> {
     address::check(address)?;
+    address::check_sources(sources)?;
+    device.map_or(Ok(()), address::check_device)?;
     let lacks = |capability: probe::Capability| Some((capability.name.to_owned(), capability.outcome.err()?));
     Ok(Done::Facts {
         fingerprint: Box::new(fingerprint::read()),

@@ -22,14 +22,14 @@ mod timing;
 mod trouble;
 
 use std::cell::{Cell as Holder, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kqps_hosts::{Host, Hosts, Identity};
+use kqps_hosts::{Host, Hosts, Identity, few_at_once};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::{Cell, HostRole, Run, RunHost};
 
@@ -63,6 +63,8 @@ pub struct Session {
     /// What subjects reported when they were started.
     reports: RefCell<Reports>,
     lateness: RefCell<Lateness>,
+    /// The numbers of the players that ever got a reply in this run.
+    heard: RefCell<BTreeSet<usize>>,
     /// Why the run ends before its end, if a host that was lost could not be reached again.
     unreachable: RefCell<Option<String>>,
     /// The time that went into reaching lost hosts since it was taken last.
@@ -109,7 +111,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Starts an agent on each host, and asks what the host is. All hosts are asked side by side. The error has a
+    /// Starts an agent on each host, and asks what the host is. Some hosts are asked at once. The error has a
     /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no budget.
     pub fn open(hosts: &Hosts, budget_s: Option<f64>) -> Result<Self, LabError> {
         Self::open_trying(hosts, Again::of(budget_s))
@@ -119,24 +121,23 @@ impl Session {
     fn open_trying(hosts: &Hosts, again: Again) -> Result<Self, LabError> {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
-        let open = |host: &Host, role: HostRole| Member::open(host, role, server_address, &ours, again);
-        let (server, players) = thread::scope(|scope| {
-            let open = &open;
-            let players: Vec<_> =
-                hosts.players.iter().map(|host| scope.spawn(move || open(host, HostRole::Player))).collect();
-            let server = open(&hosts.server, HostRole::Server);
-            let joined =
-                players.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            (server, joined.collect::<Vec<_>>())
+        let players = hosts.players.iter().map(|host| (host, HostRole::Player));
+        let all: Vec<(&Host, HostRole)> = [(&hosts.server, HostRole::Server)].into_iter().chain(players).collect();
+        let opened = few_at_once(all, |(host, role): (&Host, HostRole)| {
+            Member::open(host, role, server_address, &ours, again)
         });
-        let mut wrong = Vec::new();
-        let mut reached = |member: Result<Member, String>| member.map_err(|why| wrong.push(why)).ok();
-        let mut server = reached(server);
-        let mut players: Vec<Member> = players.into_iter().filter_map(&mut reached).collect();
-        let Some(server) = server.take_if(|_| wrong.is_empty()) else {
-            end_all(server.iter_mut().chain(&mut players));
+        let (mut players, mut wrong) = (Vec::new(), Vec::new());
+        for member in opened {
+            match member {
+                Ok(member) => players.push(member),
+                Err(why) => wrong.push(why),
+            }
+        }
+        if !wrong.is_empty() {
+            end_all(players.iter_mut());
             return Err(LabError::Hosts(wrong.join("; ")));
-        };
+        }
+        let server = players.remove(0);
         let members = Members { server, players };
         Ok(Self {
             server_address,
@@ -145,6 +146,7 @@ impl Session {
             supplies: RefCell::default(),
             reports: RefCell::default(),
             lateness: RefCell::default(),
+            heard: RefCell::default(),
             unreachable: RefCell::default(),
             away: Holder::default(),
             settings: RefCell::default(),
@@ -282,7 +284,7 @@ impl Session {
         let members = self.members.borrow();
         let of = |member: &Member| member.offset().uncertainty_ns;
         let least_s = timing::least_s(of(&members.server), members.players.iter().map(of));
-        let worst = [&members.server].into_iter().chain(&members.players).max_by_key(|member| of(member))?;
+        let worst = [&members.server].into_iter().chain(&members.players).max_by_key(|member| of(*member))?;
         timing::why_longer(least_s, &worst.host().name, of(worst))
     }
 }

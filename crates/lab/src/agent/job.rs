@@ -22,6 +22,10 @@ pub enum Job {
     Facts {
         /// The host's address for queries. It fails if the host does not have it.
         address: IpAddr,
+        /// Addresses that it sends from, such as the first and the last of a network. It fails if it cannot.
+        sources: Vec<IpAddr>,
+        /// The interface that the hosts' file names. It fails if the host does not have it.
+        device: Option<String>,
     },
     /// Look for a file of the user's among those that agents of this user have kept. Returns [`Done::Stored`].
     Have {
@@ -208,8 +212,10 @@ mod tests {
         let watch =
             Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), at_ns: Some(9) };
         assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#);
-        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
-        assert_eq!(written(&facts), r#"{"facts":{"address":"192.0.2.1"}}"#);
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let facts = Job::Facts { address, sources: vec![address], device: None };
+        let words = r#"{"facts":{"address":"192.0.2.1","sources":["192.0.2.1"],"device":null}}"#;
+        assert_eq!(written(&facts), words);
         let start = StartRequest {
             start: 3,
             definition: "name = \"echo\"".into(),

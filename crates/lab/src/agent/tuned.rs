@@ -76,7 +76,7 @@ fn done(held: &Held) -> Done {
     let applied = held.applied();
     Done::Set {
         changed: applied.made.iter().map(|made| made.setting.to_string()).collect(),
-        remarks: applied.remarks.iter().cloned().collect(),
+        remarks: applied.remarks.clone(),
     }
 }
 

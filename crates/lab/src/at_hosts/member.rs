@@ -12,7 +12,7 @@ use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
 
 use super::again::Again;
-use super::same;
+use super::{plan, same};
 use crate::agent::job::{Done, Job};
 use crate::materials::Wanted;
 
@@ -317,7 +317,8 @@ impl Member {
 impl Facts {
     fn ask(link: &mut Link, host: &Host) -> Result<Self, String> {
         let machine = link.there().boot_id.clone();
-        let ticket = link.ask(&Job::Facts { address: host.data }).map_err(why)?;
+        let facts = Job::Facts { address: host.data, sources: ends(host)?, device: host.device.clone() };
+        let ticket = link.ask(&facts).map_err(why)?;
         let done = wait(link, ticket, Instant::now() + DESCRIBE_MOST, &Interrupts::default());
         match done.map_err(Fault::into_reason)? {
             Done::Facts { fingerprint, topology, probe, device } => Ok(Self {
@@ -411,6 +412,14 @@ fn why(error: HostsError) -> String {
         HostsError::Lost { reason, .. } => reason,
         other => other.to_string(),
     }
+}
+
+/// The first and the last of the addresses that a host sends from, if the hosts' file gives it some.
+fn ends(host: &Host) -> Result<Vec<IpAddr>, String> {
+    let Some(text) = host.sources.as_deref() else { return Ok(Vec::new()) };
+    let sources = plan::given(host, text)?;
+    let last = usize::try_from(sources.count() - 1).unwrap_or(usize::MAX);
+    Ok(vec![sources.of_socket(0), sources.of_socket(last)])
 }
 
 /// The cores of a host that the hosts' file allows, or all of them.

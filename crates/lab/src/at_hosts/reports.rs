@@ -11,8 +11,8 @@ use kqps_observation::{Cell, HostRole, RunHost};
 pub(crate) struct Reports {
     /// Subject → the version that its program reported on its host.
     versions: BTreeMap<String, String>,
-    /// Name of a program on the subjects' host → its path, version and hash.
-    programs: BTreeMap<String, BinaryFacts>,
+    /// Name of a program on the subjects' host → its path, version and hash, and those of each that replaced it.
+    programs: BTreeMap<String, Vec<BinaryFacts>>,
 }
 
 /// What a completion changed.
@@ -35,7 +35,12 @@ impl Reports {
         if let Some(version) = version {
             self.versions.insert(subject.to_owned(), version);
         }
-        self.programs.extend(programs);
+        for (name, program) in programs {
+            let seen = self.programs.entry(name).or_default();
+            if !seen.contains(&program) {
+                seen.push(program);
+            }
+        }
     }
 
     /// Completes the cells and the hosts of a run. A version that is known already stays.
@@ -49,7 +54,8 @@ impl Reports {
         }
         for host in hosts.iter_mut().filter(|host| host.role == HostRole::Server) {
             let known = &mut host.fingerprint.binaries;
-            for (name, program) in &self.programs {
+            let firsts = self.programs.iter().filter_map(|(name, seen)| Some((name, seen.first()?)));
+            for (name, program) in firsts {
                 // One that was replaced stays in the record as it was first, with a note on the other.
                 let known_one = known.get(name);
                 if known_one != Some(program) && !known_one.is_some_and(|known| is_another(known, program)) {
@@ -65,10 +71,10 @@ impl Reports {
     pub(super) fn replaced(&self, hosts: &[RunHost]) -> BTreeMap<String, String> {
         let mut notes = BTreeMap::new();
         for host in hosts.iter().filter(|host| host.role == HostRole::Server) {
-            for (name, program) in &self.programs {
-                let known = host.fingerprint.binaries.get(name);
-                if let Some(known) = known.filter(|known| is_another(known, program)) {
-                    let (then, now) = (shown(known), shown(program));
+            for (name, seen) in &self.programs {
+                let Some(known) = host.fingerprint.binaries.get(name) else { continue };
+                if let Some(other) = seen.iter().find(|program| is_another(known, program)) {
+                    let (then, now) = (shown(known), shown(other));
                     let why = format!("it was replaced on {} during the run: {then} before, {now} now", host.name);
                     notes.insert(format!("one {name} for all trials"), why);
                 }

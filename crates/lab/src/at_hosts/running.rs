@@ -247,10 +247,17 @@ impl<'a> Running<'a> {
             return Ok(());
         }
         if let Some(why) = silence(trial) {
-            let what = format!("heard nothing: {why}");
-            return Err(Trouble::Player { host: host.to_owned(), what, output: Vec::new() });
+            let (host, what) = (host.to_owned(), format!("heard nothing: {why}"));
+            // Another start heard something, so this one says something about its subject.
+            let is_known = self.session.heard.borrow().contains(&number);
+            return Err(if is_known {
+                Trouble::Player { host, what, output: Vec::new() }
+            } else {
+                Trouble::Deaf { host, what }
+            });
         }
         self.heard.insert(number);
+        self.session.heard.borrow_mut().insert(number);
         Ok(())
     }
 

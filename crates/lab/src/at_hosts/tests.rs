@@ -49,8 +49,12 @@ impl Lab {
     }
 
     fn session(&self, again: Again) -> Session {
+        self.session_of(&["p1", "p2"], again)
+    }
+
+    fn session_of(&self, players: &[&str], again: Again) -> Session {
         let host = |name: &str| agent::host(self.folder.path(), name);
-        let hosts = Hosts { server: host("ns1"), players: vec![host("p1"), host("p2")] };
+        let hosts = Hosts { server: host("ns1"), players: players.iter().map(|name| host(name)).collect() };
         Session::open_trying(&hosts, again).unwrap()
     }
 
@@ -241,9 +245,10 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
     let session = lab.session(soon());
     lab.is("p2.deaf");
     let mut running = session.start(lab.start(1)).unwrap();
-    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    assert!(matches!(running.play(&REQUEST), Err(NoTrial::Interrupted)), "every cell would fail");
     let expected = format!("the player on p2 heard nothing: No reply came from {} at all", agent::ADDRESS);
-    assert!(reason.starts_with(&expected), "{reason}");
+    let reason = session.unreachable().unwrap();
+    assert!(reason.starts_with(&expected) && reason.contains("firewalls"), "{reason}");
     drop(running);
     std::fs::remove_file(lab.file("p2.deaf")).unwrap();
     let mut running = session.start(lab.start(2)).unwrap();
@@ -251,6 +256,10 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
     lab.is("p2.deaf");
     let accounts = running.play(&REQUEST).unwrap().accounts;
     assert!(accounts.lost > 0 && accounts.lost == accounts.correct, "{accounts:?}");
+    drop(running);
+    let mut running = session.start(lab.start(3)).unwrap();
+    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    assert!(reason.starts_with(&expected) && reason.ends_with("3 trials in succession void"), "{reason}");
 }
 
 #[test]
@@ -327,4 +336,19 @@ fn a_host_that_booted_again_is_noted_and_another_one_ends_the_run() {
             assert!(noted.is_empty(), "{noted:?}");
         }
     }
+}
+
+#[test]
+fn several_survivors_are_stopped_at_once() {
+    let lab = Lab::new();
+    let session = lab.session_of(&["p1", "p2", "p3"], soon());
+    let mut running = session.start(lab.start(1)).unwrap();
+    for survivor in ["p1", "p3"] {
+        lab.is(&format!("{survivor}.slow"));
+    }
+    lab.dies("p2", 99);
+    assert!(running.play(&LONG).is_err());
+    let first = |host| lab.noted(host, "stopped")[0].0;
+    let apart_ns = first("p1").abs_diff(first("p3"));
+    assert!(apart_ns < agent::STOPS_IN.as_nanos() as u64, "one waited for the other: {apart_ns} ns");
 }

@@ -37,6 +37,9 @@ const DIES_AFTER_NS: u64 = 50_000_000;
 /// The interval at which an agent that plays looks for its end.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The time that an agent with the file `NAME.slow` takes to stop a trial.
+pub(super) const STOPS_IN: Duration = Duration::from_secs(1);
+
 type Failure = (String, Vec<String>);
 
 /// A host with such an agent. It cannot be reached while the file `NAME.away` is in the folder.
@@ -124,6 +127,9 @@ impl Agent {
         while clock::now_ns() < at_ns + duration.as_nanos() as u64 {
             if interrupts.is_asked() {
                 self.note("stopped");
+                if self.file("slow").exists() {
+                    thread::sleep(STOPS_IN);
+                }
                 return Err(("the trial was interrupted".into(), Vec::new()));
             }
             thread::sleep(LOOK);
