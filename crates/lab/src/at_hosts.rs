@@ -122,7 +122,8 @@ impl Session {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
         let players = hosts.players.iter().map(|host| (host, HostRole::Player));
-        let all: Vec<(&Host, HostRole)> = [(&hosts.server, HostRole::Server)].into_iter().chain(players).collect();
+        let server = [(&hosts.server, HostRole::Server)].into_iter();
+        let all: Vec<(&Host, HostRole)> = server.chain(players).collect();
         let opened = few_at_once(all, |(host, role): (&Host, HostRole)| {
             Member::open(host, role, server_address, &ours, again)
         });

@@ -251,7 +251,8 @@ fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
     let elsewhere = StartRequest { address: [192, 0, 2, 1].into(), ..(*request).clone() };
     let reason = refusal(&mut server, Job::Start(Box::new(elsewhere)));
     assert!(reason.contains("this host has no address 192.0.2.1"), "{reason}");
-    assert_eq!(refusal(&mut server, Job::Facts { address: [192, 0, 2, 1].into(), sources: Vec::new(), device: None }), reason);
+    let elsewhere = Job::Facts { address: [192, 0, 2, 1].into(), sources: Vec::new(), device: None };
+    assert_eq!(refusal(&mut server, elsewhere), reason);
     assert!(refusal(&mut server, watch(None, Some(tomorrow))).contains("too far ahead"));
     let missing = request.definition.replacen("programs = []", "programs = [\"no-such-program\"]", 1);
     let missing = StartRequest { definition: missing, ..*request };

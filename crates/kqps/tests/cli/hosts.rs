@@ -255,7 +255,7 @@ fn hosts_that_cannot_take_part_are_named_and_nothing_is_begun() {
 fn a_folder_that_is_taken_is_found_before_any_host_is_asked() {
     let lab = Lab::new();
     std::fs::create_dir(lab.out()).unwrap();
-    std::fs::write(lab.out().join("notes.txt"), "mine").unwrap();
+    std::fs::write(lab.out().join("study.toml"), "mine").unwrap();
     let asked = lab.folder.path().join("asked");
     let reach = format!("[\"sh\", \"-c\", \"touch '{}'; exit 255\"]", asked.display());
     for more in [&[][..], &["--push"]] {
@@ -263,7 +263,7 @@ fn a_folder_that_is_taken_is_found_before_any_host_is_asked() {
         let output = lab.study(&[&["--hosts", &hosts][..], more].concat()).output().unwrap();
         let said = text_of(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("notes.txt") && !asked.exists(), "{said}");
+        assert!(said.contains("no run wrote it") && !asked.exists(), "{said}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The addresses and the interface of this host that the hosts' file names.
 
+use std::fs;
 use std::net::{IpAddr, UdpSocket};
-use std::path::Path;
 
 use kqps_kernel::local_address::is_local;
 
@@ -32,8 +32,10 @@ pub(super) fn check_sources(sources: &[IpAddr]) -> Result<(), Failure> {
 
 /// Fails if this host has no such interface.
 pub(super) fn check_device(device: &str) -> Result<(), Failure> {
-    let is_name = !device.is_empty() && !device.starts_with('.') && !device.contains('/');
-    if is_name && Path::new("/sys/class/net").join(device).is_dir() {
+    // Unlike /sys, it shows the network namespace of this thread, in whatever namespace it was mounted.
+    let table = fs::read_to_string("/proc/thread-self/net/dev").map_err(plain)?;
+    let mut names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    if names.any(|name| name == device) {
         return Ok(());
     }
     Err(plain(format!("this host has no interface `{device}`, which the hosts' file names as its `device`")))
@@ -50,8 +52,8 @@ mod tests {
             check_sources(&addresses).map_err(|(reason, _)| reason)
         };
         assert_eq!((of(&[]), of(&["127.0.0.1", "127.0.0.9"])), (Ok(()), Ok(())));
-        let reason = of(&["127.0.0.1", "255.255.255.255"]).unwrap_err();
-        assert!(reason.starts_with("this host cannot send from 255.255.255.255 ("), "{reason}");
+        let reason = of(&["127.0.0.1", "192.0.2.1"]).unwrap_err();
+        assert!(reason.starts_with("this host cannot send from 192.0.2.1 ("), "{reason}");
         assert!(check_device("lo").is_ok());
         for device in ["none0", "../net", "", "."] {
             assert!(check_device(device).is_err(), "{device}");

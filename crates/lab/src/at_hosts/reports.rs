@@ -74,8 +74,8 @@ impl Reports {
             for (name, seen) in &self.programs {
                 let Some(known) = host.fingerprint.binaries.get(name) else { continue };
                 if let Some(other) = seen.iter().find(|program| is_another(known, program)) {
-                    let (then, now) = (shown(known), shown(other));
-                    let why = format!("it was replaced on {} during the run: {then} before, {now} now", host.name);
+                    let (on, then, now) = (&host.name, shown(known), shown(other));
+                    let why = format!("it was replaced on {on} during the run: {then} before, {now} now");
                     notes.insert(format!("one {name} for all trials"), why);
                 }
             }

@@ -166,7 +166,12 @@ impl<'a> Running<'a> {
     }
 
     /// Notes how late hosts were, so that the next trial of the cell gives them more time or less.
-    fn note_lateness(&self, played: &[Result<Trial, Fault>], watched: &Result<Watched, Fault>, duration_s: f64) {
+    fn note_lateness(
+        &self,
+        played: &[Result<Trial, Fault>],
+        watched: &Result<Watched, Fault>,
+        duration_s: f64,
+    ) {
         let of_players = played.iter().flatten().filter_map(|trial| trial.late_start_ns);
         let spoiling = of_players.filter(|late_ns| timing::is_late(*late_ns, duration_s));
         let of_watch = watched.iter().map(|watched| watched.late_ns);
@@ -435,7 +440,7 @@ mod tests {
 
     #[test]
     fn settings_whose_links_go_down_have_time_and_are_named() {
-        let settings = [("channels.eth0".to_owned(), "4".to_owned()), ("rings.eth0".to_owned(), "9".to_owned())];
+        let settings = ["channels.eth0", "rings.eth0"].map(|name| (name.to_owned(), "4".to_owned()));
         let within = settings_most(settings.len());
         assert_eq!(within, Duration::from_secs(40), "two links may be waited for, for 10 s each");
         let why = not_set(&settings.into(), within);
