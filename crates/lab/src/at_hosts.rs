@@ -112,7 +112,8 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// Starts an agent on each host, and asks what the host is. Some hosts are asked at once. The error has a
-    /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no budget.
+    /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no
+    /// budget.
     pub fn open(hosts: &Hosts, budget_s: Option<f64>) -> Result<Self, LabError> {
         Self::open_trying(hosts, Again::of(budget_s))
     }

@@ -25,8 +25,8 @@ pub(super) struct ServerWatched {
 }
 
 impl ServerWatch {
-    /// Takes the first reading, which is over at `at_ns` on this host's monotonic clock; `None` takes it at once. Returns
-    /// how much later it was over, nanoseconds.
+    /// Takes the first reading, which is over at `at_ns` on this host's monotonic clock; `None` takes it at once.
+    /// Returns how much later it was over, nanoseconds.
     pub(super) fn begin(watched: ServerWatched, at_ns: Option<u64>, interrupts: &Interrupts) -> (Self, u64) {
         let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();

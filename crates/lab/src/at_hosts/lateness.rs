@@ -1,4 +1,4 @@
-//! How late hosts were of late in the trials of each cell. The trials that follow give all hosts more time to get ready.
+//! How late hosts were in the last trials of each cell. The trials that follow give all hosts more time to get ready.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Lateness(BTreeMap<String, u64>);
 
 impl Lateness {
-    /// How late a host was of late in trials of a cell, nanoseconds.
+    /// How late a host was in the last trials of a cell, nanoseconds.
     pub(super) fn of(&self, cell: &str) -> u64 {
         self.0.get(cell).copied().unwrap_or(0)
     }

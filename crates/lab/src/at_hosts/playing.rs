@@ -18,7 +18,8 @@ use crate::play::PlayRequest;
 /// The longest time for a reading of counters, or another short job.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 
-/// The time that settings of a host may take to be set or undone. A link that goes down is waited for, for 10 s at most.
+/// The time that settings of a host may take to be set or undone. A link that goes down is waited for, for 10 s at
+/// most.
 pub(super) fn settings_most(settings: usize) -> Duration {
     SHORT + Duration::from_secs(10).saturating_mul(u32::try_from(settings).unwrap_or(u32::MAX))
 }
@@ -34,7 +35,7 @@ pub(super) struct Together<'a> {
     pub(super) start: Start<'a>,
     /// The queries.
     pub(super) wanted: &'a Wanted,
-    /// How late a host was of late, nanoseconds.
+    /// How late a host was in the last trials, nanoseconds.
     pub(super) late_ns: u64,
 }
 
@@ -161,7 +162,10 @@ fn wait_until(end_ns: u64, server: &Member, players: &[Member], interrupts: &Int
         if let Some(why) = server.lost() {
             return Some(Gone::Server(Fault::Lost(why)));
         }
-        let lost = |(number, player): (usize, &Member)| Some(Gone::Player(number, Fault::Lost(player.lost()?)));
+        let lost = |(number, player): (usize, &Member)| {
+            let why = player.lost()?;
+            Some(Gone::Player(number, Fault::Lost(why)))
+        };
         if let Some(gone) = players.iter().enumerate().find_map(lost) {
             return Some(gone);
         }

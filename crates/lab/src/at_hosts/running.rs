@@ -137,7 +137,8 @@ impl<'a> Running<'a> {
         let requests = self.requests(request, players)?;
         let late_ns = session.lateness.borrow().of(&self.start.cell.name);
         let together = Together { start: self.start, wanted: &self.wanted, late_ns };
-        let Attempted { played, watched, gone } = together.play(server, players, requests, request.duration_s);
+        let attempted = together.play(server, players, requests, request.duration_s);
+        let Attempted { played, watched, gone } = attempted;
         match gone {
             Some(Gone::Server(fault)) => return Err(of_server(&server_name, fault)),
             Some(Gone::Player(number, fault)) => {
@@ -321,7 +322,11 @@ impl Drop for Running<'_> {
             let unset = server.call(&Job::Unset, within, &Interrupts::default());
             // A host that is lost puts them back by itself.
             if let Err(fault @ (Fault::Failed { .. } | Fault::Late)) = unset {
-                let (name, why) = (&server.host().name, fault.into_reason());
+                let why = match fault {
+                    Fault::Late => too_slow("undo", &self.settings, within),
+                    fault => fault.into_reason(),
+                };
+                let name = &server.host().name;
                 self.session.settings.borrow_mut().leave(format!("{name}: {why}"));
             }
         }
@@ -338,15 +343,15 @@ fn set(
     match server.call(&Job::Set { settings: settings.clone() }, within, interrupts) {
         Ok(Done::Set { remarks, .. }) => Ok(remarks),
         Ok(_) => Err(unexpected()),
-        Err(Fault::Late) => Err(Fault::Lost(not_set(settings, within))),
+        Err(Fault::Late) => Err(Fault::Lost(too_slow("set", settings, within))),
         Err(fault) => Err(fault),
     }
 }
 
-/// The reason why settings that took too long were not set.
-fn not_set(settings: &BTreeMap<String, String>, within: Duration) -> String {
+/// The reason why settings were not set, or undone, in time.
+fn too_slow(act: &str, settings: &BTreeMap<String, String>, within: Duration) -> String {
     let names: Vec<&str> = settings.keys().map(String::as_str).collect();
-    format!("its agent did not set {} within {} s", names.join(", "), within.as_secs())
+    format!("its agent did not {act} {} within {} s", names.join(", "), within.as_secs())
 }
 
 /// Does something with interrupts that are raised once those of the user are urgent. The first of the user's ends a run
@@ -443,7 +448,7 @@ mod tests {
         let settings = ["channels.eth0", "rings.eth0"].map(|name| (name.to_owned(), "4".to_owned()));
         let within = settings_most(settings.len());
         assert_eq!(within, Duration::from_secs(40), "two links may be waited for, for 10 s each");
-        let why = not_set(&settings.into(), within);
+        let why = too_slow("set", &settings.into(), within);
         assert_eq!(why, "its agent did not set channels.eth0, rings.eth0 within 40 s");
     }
 

@@ -1,5 +1,5 @@
-//! What a run must know of the settings of the subjects' host: which of them could not be put back, and what may keep them
-//! from having their effect.
+//! What a run must know of the settings of the subjects' host: which of them could not be put back, and what may keep
+//! them from having their effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 

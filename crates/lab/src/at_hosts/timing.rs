@@ -10,9 +10,9 @@ const MORE_MOST_NS: u64 = 40_000_000_000;
 /// A player that begins later than this share of the trial spoils it, and so does a skew of the starts.
 const LATE_MOST: f64 = 0.01;
 
-/// The time from the first reading of counters on the subjects' host to the start of a trial, beyond what is uncertain of
-/// the clocks, nanoseconds: enough for a reading that takes longer than usual, and short beside a trial, since the time
-/// of the host is counted from there on.
+/// The time from the first reading of counters on the subjects' host to the start of a trial, beyond what is uncertain
+/// of the clocks, nanoseconds: enough for a reading that takes longer than usual, and short beside a trial, since the
+/// time of the host is counted from there on.
 const READING_NS: u64 = 2_000_000;
 
 /// The most of a trial that may pass between that reading and its start.
@@ -27,7 +27,7 @@ pub(super) fn uncertain_ns(server_ns: u64, players_ns: impl Iterator<Item = u64>
 }
 
 /// The start of a trial on this host's monotonic clock, nanoseconds. Requests take up to `worst_rtt_ns` to reach a
-/// host, and the subjects' host is read `uncertain_ns` earlier. `late_ns` is how late a host was of late; all get twice
+/// host, and the subjects' host is read `uncertain_ns` earlier. `late_ns` is how late a host was in the last trials; all get twice
 /// as much more time to get ready.
 pub(super) fn start_ns(now_ns: u64, worst_rtt_ns: u64, uncertain_ns: u64, late_ns: u64) -> u64 {
     now_ns + LEAD_NS + worst_rtt_ns + uncertain_ns + late_ns.saturating_mul(2).min(MORE_MOST_NS)
@@ -38,8 +38,8 @@ pub(super) fn on_clock(at_ns: u64, offset_ns: i64) -> u64 {
     at_ns.saturating_add_signed(offset_ns)
 }
 
-/// When the first reading of counters on the subjects' host is over before a trial that begins at `start_ns`, on the same
-/// clock. Whatever the clocks are, no player has begun by then.
+/// When the first reading of counters on the subjects' host is over before a trial that begins at `start_ns`, on the
+/// same clock. Whatever the clocks are, no player has begun by then.
 pub(super) fn watch_ns(start_ns: u64, uncertain_ns: u64) -> u64 {
     start_ns.saturating_sub(READING_NS.saturating_add(uncertain_ns))
 }
@@ -70,8 +70,9 @@ const LONG_S: f64 = 0.5;
 /// clock of `host` is known worst.
 pub(super) fn why_longer(least_s: f64, host: &str, uncertainty_ns: u64) -> Option<String> {
     let ms = uncertainty_ns as f64 / 1e6;
-    let why = format!("trials last at least {least_s:.1} s, since the clock of {host} is known to ± {ms:.1} ms");
-    (least_s >= LONG_S).then_some(why)
+    (least_s >= LONG_S).then(|| {
+        format!("trials last at least {least_s:.1} s, since the clock of {host} is known to ± {ms:.1} ms")
+    })
 }
 
 /// Whether a player that began this much later than asked spoils a trial of this many seconds.
@@ -104,7 +105,8 @@ mod tests {
         let uncertain_ns = uncertain_ns(40_000, [75_000, 300_000].into_iter());
         assert_eq!(uncertain_ns, 340_000);
         let start = start_ns(10_000_000_000, 2_000_000, uncertain_ns, 70_000_000);
-        assert_eq!(start - start_ns(10_000_000_000, 2_000_000, 0, 70_000_000), 340_000, "nobody has less time");
+        let certain = start_ns(10_000_000_000, 2_000_000, 0, 70_000_000);
+        assert_eq!(start - certain, 340_000, "nobody has less time");
         assert_eq!(start - watch_ns(start, uncertain_ns), 2_340_000, "however far ahead the start is");
         assert_eq!(watch_ns(1, uncertain_ns), 0);
         assert!(!misses_packets(2_000_000) && misses_packets(2_000_001));

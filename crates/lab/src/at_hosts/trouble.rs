@@ -70,7 +70,9 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
         Trouble::Server { reason } => Decision::End(NoTrial::Lost { reason }),
         Trouble::Unreachable(why) => Decision::Leave(why),
-        Trouble::Player { .. } | Trouble::Deaf { .. } | Trouble::Watch { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
+        Trouble::Player { .. } | Trouble::Deaf { .. } | Trouble::Watch { .. } if attempt <= REPEATS_MOST => {
+            Decision::Repeat
+        }
         Trouble::Player { host, what, output } => {
             let reason =
                 format!("the player on {host} {what}; that made {attempt} trials in succession void");

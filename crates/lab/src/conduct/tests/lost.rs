@@ -174,8 +174,8 @@ impl Hosts for Away {
     }
 }
 
-/// Conducts a run of one cell whose budget of a minute began 100 s ago, of which hosts were away for `time`. Returns the
-/// run, how it ended, and the time that each start had.
+/// Conducts a run of one cell whose budget of a minute began 100 s ago, of which hosts were away for `time`. Returns
+/// the run, how it ended, and the time that each start had.
 fn conducted_after(time: Duration, is_there: bool) -> (Run, Conducted, Vec<Duration>) {
     let cell = observation::Cell {
         name: "slow".into(),
