@@ -27,8 +27,8 @@ pub(super) fn uncertain_ns(server_ns: u64, players_ns: impl Iterator<Item = u64>
 }
 
 /// The start of a trial on this host's monotonic clock, nanoseconds. Requests take up to `worst_rtt_ns` to reach a
-/// host, and the subjects' host is read `uncertain_ns` earlier. `late_ns` is how late a host was in the last trials; all get twice
-/// as much more time to get ready.
+/// host, and the subjects' host is read `uncertain_ns` earlier. `late_ns` is how late a host was in the last trials; all
+/// get twice as much more time to get ready.
 pub(super) fn start_ns(now_ns: u64, worst_rtt_ns: u64, uncertain_ns: u64, late_ns: u64) -> u64 {
     now_ns + LEAD_NS + worst_rtt_ns + uncertain_ns + late_ns.saturating_mul(2).min(MORE_MOST_NS)
 }
