@@ -31,7 +31,7 @@ use crate::ledger::SubjectSide;
 use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
-pub use ahead::begin_at;
+pub use ahead::{Begun, begin_at};
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};

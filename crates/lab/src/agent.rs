@@ -143,8 +143,9 @@ impl Agent {
         }
         let pid = subject.map(|subject| subject.pid());
         let watched = ServerWatched { pid, cpus, device };
-        self.watch = Some((start, ServerWatch::begin(watched, at_ns, interrupts)));
-        Ok(Done::Begun)
+        let (watch, late_ns) = ServerWatch::begin(watched, at_ns, interrupts);
+        self.watch = Some((start, watch));
+        Ok(Done::Begun { late_ns })
     }
 
     fn end_watch(&mut self) -> Result<Done, Failure> {
@@ -170,7 +171,7 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         self.permission.check(&job).map_err(plain)?;
         match job {
-            Job::Facts { address } => facts(address),
+            Job::Facts { address, sources, device } => facts(address, &sources, device.as_deref()),
             Job::Have { name, whole } => stored(self.files.have(&name, &whole)),
             Job::Put { name, offset, data_base64, whole } => {
                 stored(self.files.put(&name, offset, &data_base64, whole.as_deref()))
@@ -194,9 +195,7 @@ impl Worker for Agent {
                 let trial = playing::play(&self.kqps, *request, queries, at_ns, interrupts)?;
                 Ok(Done::Played(Box::new(trial)))
             }
-            Job::Set { settings } => {
-                self.tuned.set(&settings, &self.kqps).map(|changed| Done::Set { changed })
-            }
+            Job::Set { settings } => self.tuned.set(&settings, &self.kqps),
             Job::Unset => self.tuned.unset().map(|()| Done::Unset),
             Job::CpuTime { start } => {
                 let pid = self.subjects.get(start)?.pid();
@@ -208,14 +207,17 @@ impl Worker for Agent {
     fn end(&mut self) {
         self.watch = None;
         self.subjects.kill();
-        self.tuned.end();
+        // Links that go down may be waited for. What is quick comes before.
         self.place.remove();
+        self.tuned.end();
     }
 }
 
-/// What this host is and can do, if it has this address.
-fn facts(address: IpAddr) -> Result<Done, Failure> {
+/// What this host is and can do, if it has these addresses and this device.
+fn facts(address: IpAddr, sources: &[IpAddr], device: Option<&str>) -> Result<Done, Failure> {
     address::check(address)?;
+    address::check_sources(sources)?;
+    device.map_or(Ok(()), address::check_device)?;
     let lacks = |capability: probe::Capability| Some((capability.name.to_owned(), capability.outcome.err()?));
     Ok(Done::Facts {
         fingerprint: Box::new(fingerprint::read()),

@@ -56,7 +56,7 @@ pub(crate) fn materials() -> Job {
 
 /// Asks what the host of 127.0.0.1 is.
 pub(crate) fn facts() -> Job {
-    Job::Facts { address: LOOPBACK }
+    Job::Facts { address: LOOPBACK, sources: Vec::new(), device: None }
 }
 
 /// Watches the host, and a subject by its start.
@@ -146,7 +146,7 @@ fn a_server_and_a_player_work_one_trial() {
     assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
     assert!(programs.is_empty(), "the echo is kqps itself, which the hello named");
 
-    let Done::Begun = work(&mut server, watch(Some(1), None)) else { panic!() };
+    let Done::Begun { late_ns: 0 } = work(&mut server, watch(Some(1), None)) else { panic!() };
     let at_ns = clock::now_ns() + 300_000_000;
     let played = work(&mut player, play(&addresses[0].to_string(), 2000.0, 0.5, Some(at_ns)));
     let Done::Sent = work(&mut server, Job::WatchSent) else { panic!() };
@@ -172,7 +172,7 @@ fn a_watch_counts_from_the_moment_that_was_asked_for() {
     let cache = tempfile::tempdir().unwrap();
     let mut server = agent(cache.path(), Role::Server);
     let at_ns = clock::now_ns() + 500_000_000;
-    let Done::Begun = work(&mut server, watch(None, Some(at_ns))) else { panic!() };
+    let Done::Begun { .. } = work(&mut server, watch(None, Some(at_ns))) else { panic!() };
     let before_ns = at_ns.saturating_sub(clock::now_ns());
     assert!(before_ns < 200_000_000, "the first reading was over {before_ns} ns before");
     work(&mut server, Job::WatchSent);
@@ -251,7 +251,8 @@ fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
     let elsewhere = StartRequest { address: [192, 0, 2, 1].into(), ..(*request).clone() };
     let reason = refusal(&mut server, Job::Start(Box::new(elsewhere)));
     assert!(reason.contains("this host has no address 192.0.2.1"), "{reason}");
-    assert_eq!(refusal(&mut server, Job::Facts { address: [192, 0, 2, 1].into() }), reason);
+    let elsewhere = Job::Facts { address: [192, 0, 2, 1].into(), sources: Vec::new(), device: None };
+    assert_eq!(refusal(&mut server, elsewhere), reason);
     assert!(refusal(&mut server, watch(None, Some(tomorrow))).contains("too far ahead"));
     let missing = request.definition.replacen("programs = []", "programs = [\"no-such-program\"]", 1);
     let missing = StartRequest { definition: missing, ..*request };

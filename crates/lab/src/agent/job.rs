@@ -22,6 +22,10 @@ pub enum Job {
     Facts {
         /// The host's address for queries. It fails if the host does not have it.
         address: IpAddr,
+        /// Addresses that it sends from, such as the first and the last of a network. It fails if it cannot.
+        sources: Vec<IpAddr>,
+        /// The interface that the hosts' file names. It fails if the host does not have it.
+        device: Option<String>,
     },
     /// Look for a file of the user's among those that agents of this user have kept. Returns [`Done::Stored`].
     Have {
@@ -171,7 +175,10 @@ pub enum Done {
     /// A subject was stopped, and nothing of it is left.
     Stopped,
     /// A watch has taken its first reading.
-    Begun,
+    Begun {
+        /// How much later than asked the reading was over, nanoseconds.
+        late_ns: u64,
+    },
     /// A watch has noted the end of sending.
     Sent,
     /// What a watch saw.
@@ -182,6 +189,8 @@ pub enum Done {
     Set {
         /// Those that had another value before.
         changed: Vec<String>,
+        /// What may keep them from having their effect, each as a sentence without its full stop.
+        remarks: Vec<String>,
     },
     /// There is a holder less. After the last one, all settings are back.
     Unset,
@@ -203,8 +212,10 @@ mod tests {
         let watch =
             Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), at_ns: Some(9) };
         assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#);
-        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
-        assert_eq!(written(&facts), r#"{"facts":{"address":"192.0.2.1"}}"#);
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let facts = Job::Facts { address, sources: vec![address], device: None };
+        let words = r#"{"facts":{"address":"192.0.2.1","sources":["192.0.2.1"],"device":null}}"#;
+        assert_eq!(written(&facts), words);
         let start = StartRequest {
             start: 3,
             definition: "name = \"echo\"".into(),

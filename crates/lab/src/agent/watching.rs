@@ -1,6 +1,6 @@
 //! The watch of a trial on the server's host, where no player is.
 
-use kqps_host::watch::{HostWatch, ServerSeen, begin_at};
+use kqps_host::watch::{Begun, HostWatch, ServerSeen, begin_at};
 use kqps_host::{PlayerPlace, SubjectWatch, SubjectWatched, allowed_cpus};
 use kqps_kernel::interrupts::Interrupts;
 
@@ -26,7 +26,8 @@ pub(super) struct ServerWatched {
 
 impl ServerWatch {
     /// Takes the first reading, which is over at `at_ns` on this host's monotonic clock; `None` takes it at once.
-    pub(super) fn begin(watched: ServerWatched, at_ns: Option<u64>, interrupts: &Interrupts) -> Self {
+    /// Returns how much later it was over, nanoseconds.
+    pub(super) fn begin(watched: ServerWatched, at_ns: Option<u64>, interrupts: &Interrupts) -> (Self, u64) {
         let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
@@ -35,11 +36,12 @@ impl ServerWatch {
             let host = HostWatch::begin(&subject.pids);
             (SubjectWatch::begin(&subject), host)
         };
-        let (subject, host) = match at_ns {
+        let begun = match at_ns {
             Some(at_ns) => begin_at(at_ns, interrupts, take),
-            None => take(),
+            None => Begun { reading: take(), late_ns: 0 },
         };
-        Self { subject, host, device }
+        let (subject, host) = begun.reading;
+        (Self { subject, host, device }, begun.late_ns)
     }
 
     /// Records that the last query was sent. CPU time is counted up to this call.

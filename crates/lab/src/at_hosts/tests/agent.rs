@@ -15,7 +15,7 @@ use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::trial::{DatasetFacts, LoadFacts, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, NonEmpty, Trial};
+use kqps_observation::{Accounts, Fingerprint, Histogram, HostFacts, NonEmpty, Trial};
 use kqps_player::LoadPlan;
 
 use crate::agent::job::{Done, Job};
@@ -36,6 +36,9 @@ const DIES_AFTER_NS: u64 = 50_000_000;
 
 /// The interval at which an agent that plays looks for its end.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The time that an agent with the file `NAME.slow` takes to stop a trial.
+pub(super) const STOPS_IN: Duration = Duration::from_secs(1);
 
 type Failure = (String, Vec<String>);
 
@@ -95,6 +98,21 @@ impl Agent {
         }
     }
 
+    /// That of a host with the kernel that the file `NAME.kernel` names.
+    fn fingerprint(&self) -> Fingerprint {
+        let kernel = fs::read_to_string(self.file("kernel")).unwrap_or_default();
+        Fingerprint { kernel, ..Fingerprint::default() }
+    }
+
+    /// How late its reading is said to be, nanoseconds: the next line of the file `NAME.late`, which it then loses.
+    fn lateness_ns(&self) -> u64 {
+        let path = self.file("late");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let Some((first, rest)) = text.split_once('\n') else { return 0 };
+        fs::write(&path, rest).unwrap();
+        first.parse().unwrap()
+    }
+
     fn play(
         &self,
         request: &PlayRequest,
@@ -109,6 +127,9 @@ impl Agent {
         while clock::now_ns() < at_ns + duration.as_nanos() as u64 {
             if interrupts.is_asked() {
                 self.note("stopped");
+                if self.file("slow").exists() {
+                    thread::sleep(STOPS_IN);
+                }
                 return Err(("the trial was interrupted".into(), Vec::new()));
             }
             thread::sleep(LOOK);
@@ -125,17 +146,20 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         Ok(match job {
             Job::Facts { .. } => Done::Facts {
-                fingerprint: Box::default(),
+                fingerprint: Box::new(self.fingerprint()),
                 topology: topology(),
                 probe: BTreeMap::new(),
                 device: Some("eth0".into()),
             },
             Job::Set { .. } => {
                 self.note("set");
-                Done::Set { changed: Vec::new() }
+                Done::Set { changed: Vec::new(), remarks: vec!["irqbalance runs".into()] }
             }
             Job::Unset => {
                 self.note("unset");
+                if self.file("stuck").exists() {
+                    return Err(("rps.lo stays 1".into(), Vec::new()));
+                }
                 Done::Unset
             }
             Job::Start(request) => {
@@ -157,7 +181,7 @@ impl Worker for Agent {
                 self.note(&format!("watch {at_ns}"));
                 self.die_if_asked(at_ns);
                 clock::sleep_until_ns(at_ns);
-                Done::Begun
+                Done::Begun { late_ns: self.lateness_ns() }
             }
             Job::WatchSent => Done::Sent,
             Job::WatchEnd => Done::Seen(Box::default()),
