@@ -48,6 +48,11 @@ impl Signal {
     }
 }
 
+/// The number of the user whose rights this process has (`geteuid(2)`).
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Makes the child the leader of a new process group, so that it and its children can be signalled together.
 /// The kernel kills the child when the thread that started it ends.
 pub fn tie(command: &mut Command) -> &mut Command {

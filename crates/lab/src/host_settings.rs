@@ -2,6 +2,8 @@
 //! after its trials. The host has those of one cell at a time. If cells run side by side, as both sides of a comparison
 //! do, the settings change with their trials. A guard undoes them if this process ends.
 
+mod leftovers;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,6 +18,7 @@ use kqps_tuning::setting::in_order;
 use kqps_tuning::{Change, Guard, Held, Journal, Real, link};
 
 use crate::path::LaidPath;
+use leftovers::Leftovers;
 
 /// The device of the loopback path.
 const LOOPBACK: &str = "lo";
@@ -110,8 +113,8 @@ pub(crate) struct HostSettings<'a> {
     guard: RefCell<Option<Arc<Guard>>>,
     /// The changes that the host has, and what undoes them.
     held: RefCell<Option<(Vec<Change>, Held)>>,
-    /// What could not be undone after a cell, until a start fails for it.
-    left: RefCell<Vec<String>>,
+    /// What could not be undone after a cell.
+    left: RefCell<Leftovers<Held>>,
     /// What may keep settings from having their effect.
     remarks: RefCell<BTreeSet<String>>,
 }
@@ -134,8 +137,8 @@ impl<'a> HostSettings<'a> {
         }
     }
 
-    /// Gives the host these changes, and no others. Fails once if those before could not be undone, since the host is
-    /// then not as the cell has it.
+    /// Gives the host these changes, and no others. Fails as long as those before cannot be undone, since the host is
+    /// then not as the cell has it. What somebody else has changed since will never be undone, and fails one start.
     pub(crate) fn have(&self, changes: &[Change]) -> Result<(), String> {
         self.refuse_if_left()?;
         let mut held = self.held.borrow_mut();
@@ -163,28 +166,19 @@ impl<'a> HostSettings<'a> {
     pub(crate) fn notes(&self) -> BTreeMap<String, String> {
         self.take_back(self.held.borrow_mut().take());
         let remarks: Vec<String> = self.remarks.borrow().iter().cloned().collect();
-        let all = [(AS_BEFORE, self.left.borrow().join("; ")), (CERTAIN, remarks.join("; "))];
+        let left = self.left.borrow_mut().all();
+        let all = [(AS_BEFORE, left.join("; ")), (CERTAIN, remarks.join("; "))];
         let there = all.into_iter().filter(|(_, why)| !why.is_empty());
         there.map(|(what, why)| (what.to_owned(), why)).collect()
     }
 
     fn refuse_if_left(&self) -> Result<(), String> {
-        let left = std::mem::take(&mut *self.left.borrow_mut());
-        if left.is_empty() {
-            return Ok(());
-        }
-        Err(format!("the settings of the cell before could not be undone: {}", left.join("; ")))
+        self.left.borrow_mut().refusal().map_or(Ok(()), Err)
     }
 
     fn take_back(&self, held: Option<(Vec<Change>, Held)>) {
-        let Some((_, held)) = held else { return };
-        let mut left = self.left.borrow_mut();
-        match held.undo() {
-            Ok(undone) => {
-                left.extend(undone.left.iter().map(ToString::to_string));
-                left.extend(undone.troubles);
-            }
-            Err(error) => left.push(error.to_string()),
+        if let Some((_, held)) = held {
+            self.left.borrow_mut().put_back(held);
         }
     }
 
@@ -268,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_undone_fails_the_next_start_and_no_other() {
+    fn what_stays_for_good_fails_the_next_start_and_no_other_and_is_noted() {
         let settings = HostSettings::new(Path::new("kqps"));
         let left = "irq.eth0-TxRx-0 stays 3, and was 0-7: somebody else has changed it since";
-        settings.left.borrow_mut().push(left.to_owned());
+        settings.left.borrow_mut().note(left.to_owned());
         assert_eq!(
             settings.have(&[]),
             Err(format!("the settings of the cell before could not be undone: {left}"))
         );
-        assert_eq!((settings.have(&[]), settings.notes()), (Ok(()), BTreeMap::new()));
-        settings.left.borrow_mut().push(left.to_owned());
+        assert_eq!(settings.have(&[]), Ok(()));
+        assert_eq!(settings.notes(), BTreeMap::from([(AS_BEFORE.to_owned(), left.to_owned())]));
         settings.remarks.borrow_mut().insert("it may move them".to_owned());
         let notes = settings.notes();
         assert_eq!((notes[AS_BEFORE].as_str(), notes[CERTAIN].as_str()), (left, "it may move them"));

@@ -10,7 +10,7 @@ use crate::owner::Owner;
 use crate::setting::{Change, Setting, in_order, value};
 use crate::settle::Link;
 use crate::system::{SettingError, System};
-use crate::undo::{self, Left};
+use crate::undo::{self, Left, Links};
 
 /// A single setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,8 @@ pub fn apply(
 /// Undoes what was made before an error. Returns the error, and what could not be undone.
 fn taken_back(system: &dyn System, journal: &Journal, applied: &Applied, error: ApplyError) -> ApplyError {
     let error = Box::new(error);
-    match undo::back(system, journal, &|record| applied.records.contains(&record.number)) {
+    let is_its = |record: &Record| applied.records.contains(&record.number);
+    match undo::back(system, journal, &is_its, Links::Await) {
         Err(undo) => ApplyError::NotUndone { error, undo },
         Ok(undone) if undone.restored.is_empty() && undone.left.is_empty() && undone.troubles.is_empty() => {
             *error
@@ -172,9 +173,11 @@ fn one(
     for at in 0..record.parts.len() {
         let Part { setting, wanted, .. } = record.parts[at].clone();
         let found = set(system, journal, &setting, &wanted, applied)?;
-        let is_taken = setting.is_rounded() || value::same(&setting, &found, &wanted);
+        let is_same = setting.is_rounded() || value::same(&setting, &found, &wanted);
         record.parts[at].found = Some(found.clone());
-        if !is_taken {
+        if !is_same && value::may_be_rewritten(&setting, &wanted, &found) {
+            applied.remark([format!("{setting}: the kernel was given {wanted} and has {found}")]);
+        } else if !is_same {
             // Undoing must know that this value is ours.
             journal.write(&record)?;
             return Err(ApplyError::NotTaken { setting, wanted, found });

@@ -7,13 +7,15 @@ use crate::guard::Guard;
 use crate::journal::JournalError;
 use crate::setting::Change;
 use crate::system::System;
-use crate::undo::{Undone, undo_of_the_ended, undo_records};
+use crate::undo::{Links, Undone, undo_of_the_ended, undo_records};
 
-/// Settings that are undone when this is dropped, and by the guard if this process ends before.
+/// Settings that are undone when this is dropped, and by the guard if this process ends before. Only [`Self::undo`] and
+/// [`Self::put_back`] wait for the links that they take down.
 pub struct Held {
     system: Box<dyn System + Send>,
     guard: Arc<Guard>,
     applied: Applied,
+    ended: Undone,
 }
 
 impl Held {
@@ -24,9 +26,14 @@ impl Held {
         changes: &[Change],
     ) -> Result<Self, ApplyError> {
         let journal = guard.journal();
-        undo_of_the_ended(&*system, journal)?;
+        let ended = undo_of_the_ended(&*system, journal)?;
         let applied = apply(&*system, journal, changes, Some(guard.owner()))?;
-        Ok(Self { system, guard: Arc::clone(guard), applied })
+        Ok(Self { system, guard: Arc::clone(guard), applied, ended })
+    }
+
+    /// What was undone before for processes that have ended.
+    pub fn ended(&self) -> &Undone {
+        &self.ended
     }
 
     /// What was changed.
@@ -42,21 +49,30 @@ impl Held {
 
     /// Undoes the settings, and returns what became of them.
     pub fn undo(mut self) -> Result<Undone, JournalError> {
-        self.put_back()
+        let undone = self.put_back();
+        self.applied.records.clear();
+        undone
     }
 
-    fn put_back(&mut self) -> Result<Undone, JournalError> {
-        let records = std::mem::take(&mut self.applied.records);
-        if records.is_empty() {
+    /// Undoes the settings, and returns what became of them. Those that stay can be undone once more.
+    pub fn put_back(&mut self) -> Result<Undone, JournalError> {
+        self.back(Links::Await)
+    }
+
+    fn back(&mut self, links: Links) -> Result<Undone, JournalError> {
+        if self.applied.records.is_empty() {
             return Ok(Undone::default());
         }
-        undo_records(&*self.system, self.guard.journal(), &records)
+        let undone = undo_records(&*self.system, self.guard.journal(), &self.applied.records, links)?;
+        // The journal may give the numbers of the others to new records.
+        self.applied.records.clone_from(&undone.kept);
+        Ok(undone)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         // What cannot be undone stays in the journal, where `kqps host status` shows it.
-        let _ = self.put_back();
+        let _ = self.back(Links::Leave);
     }
 }

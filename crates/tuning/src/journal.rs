@@ -93,23 +93,35 @@ pub struct Journal {
 
 impl Journal {
     /// The journal of this boot for changes: in `$KQPS_STATE`, else in `/var/lib/kqps` if this process has the right to
-    /// write there, else in the user's folder of state. Journals of this machine's other boots beside it are removed.
+    /// write there, else in the user's folder of state. Journals of this machine's other boots in `/var/lib/kqps` are
+    /// removed.
+    ///
+    /// # Errors
+    ///
+    /// There is no such folder, it cannot be made, or it is one that another user may write: what is undone from it has
+    /// the rights of this process.
     pub fn of_this_boot() -> Result<Self, JournalError> {
-        let folder = place::to_write();
-        let journal = Self::at(&folder)?;
-        place::remove_other_boots(&folder);
+        let system = || PathBuf::from(place::SYSTEM);
+        let place = place::to_write().map_err(|error| JournalError { path: system(), error })?;
+        let journal = Self::at(&place.folder)?;
+        if let Some(why) = place.why_refused() {
+            return Err(JournalError { path: place.folder, error: io::Error::other(why) });
+        }
+        place::remove_other_boots(&place, &system());
         Ok(journal)
     }
 
-    /// All journals of this boot that this process may have to undo, at least one: that in `$KQPS_STATE`, or those in
-    /// `/var/lib/kqps` and in the user's folder of state. None is made.
-    pub fn all_of_this_boot() -> Vec<Self> {
-        place::to_read().into_iter().map(Self::in_folder).collect()
+    /// All journals of this boot that this process may have to undo: that in `$KQPS_STATE`, or those in `/var/lib/kqps`
+    /// and in the user's folder of state. None is made. Beside them, a sentence without its full stop for each that is
+    /// left out, since another user may write it.
+    pub fn all_of_this_boot() -> (Vec<Self>, Vec<String>) {
+        let (folders, refused) = place::to_read();
+        (folders.into_iter().map(Self::in_folder).collect(), refused)
     }
 
     /// The journal in a folder, which is made if it is missing.
     pub fn at(folder: &Path) -> Result<Self, JournalError> {
-        fs::create_dir_all(folder).map_err(|error| JournalError { path: folder.to_owned(), error })?;
+        place::make(folder).map_err(|error| JournalError { path: folder.to_owned(), error })?;
         Ok(Self::in_folder(folder.to_owned()))
     }
 
@@ -182,9 +194,13 @@ impl Journal {
         for mut record in self.records()? {
             let (number, before) = (record.number, record.parts.len());
             record.parts.retain(|part| !over.contains(&(number, part.setting.clone())));
+            // A record without parts has something else that undoing must put back.
+            if record.parts.len() == before {
+                continue;
+            }
             if record.parts.is_empty() {
                 self.remove(number)?;
-            } else if record.parts.len() < before {
+            } else {
                 self.write(&record)?;
             }
         }

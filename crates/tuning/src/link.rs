@@ -16,10 +16,7 @@ use clients::Client;
 
 /// The way to this host goes over a device whose link a change takes down.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{change} takes down the link of {device}, which carries {way}: it needs --confirm-within, which undoes it unless \
-     you answer in time"
-)]
+#[error("{change} takes down the link of {device}, which carries {way}")]
 pub struct TakesLinkDown {
     /// The change.
     pub change: Change,
@@ -163,6 +160,8 @@ mod tests {
         let (rings, others) = (change("rings.eth0=9"), change("rings.eth1=9"));
         let error = refused(&[&others, &rings], &carriers).unwrap_err();
         assert_eq!((&error.change, error.way.as_str()), (&rings, "the default route"));
+        let words = "takes down the link of eth0, which carries the default route";
+        assert_eq!(error.to_string(), format!("{rings} {words}"), "not every command has a flag for it");
         assert_eq!(refused(&[&others], &carriers), Ok(()));
         let unknown = Err(io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(refused(&[&others], &unknown).unwrap_err().to_string().contains("as far as is known"));

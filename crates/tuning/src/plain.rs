@@ -85,20 +85,24 @@ fn of_queues(device: &str, way: &str, queue: Option<u32>, file: &str, cores: &st
     }
 }
 
-/// A loop that gives each queue's interrupt one of the cores in turn, as kqps does. The interrupts of a virtio device are
-/// those of the device above it.
+/// A loop that gives the interrupts of each queue one of the cores in turn, as kqps does. If a queue has two, as with
+/// virtio, both get the same core. The interrupts of a virtio device are those of the device above it.
 fn in_turn(device: &str, cores: &str) -> String {
     let cores: Vec<String> = value::cores(cores).iter().map(u32::to_string).collect();
     let folder = format!("/sys/class/net/{}/device", quoted(device));
+    let irqs = format!("ls {folder}/msi_irqs {folder}/../msi_irqs 2>/dev/null | sort -n | uniq");
+    let name = "awk -v irq=$irq: '$1 == irq { print $NF }' /proc/interrupts";
     format!(
-        "(set -- {}; for irq in $(ls {folder}/msi_irqs {folder}/../msi_irqs 2>/dev/null | sort -n | uniq); do grep -E \"^ *$irq:.*({QUEUE_NAMES})\" /proc/interrupts | grep -qv fdir || \
-         continue; echo $1 > /proc/irq/$irq/smp_affinity_list; set -- \"$@\" \"$1\"; shift; done)",
+        "(for irq in $({irqs} | grep -E '^[0-9]+$'); do queue=$({name} | sed -nE '{MLX5}; {NAMED}'); [ \"$queue\" ] || \
+         continue; set -- {}; shift $((queue % $#)); echo $1 > /proc/irq/$irq/smp_affinity_list; done)",
         cores.join(" ")
     )
 }
 
-/// What the names of handlers of queues have in them.
-const QUEUE_NAMES: &str = "TxRx-|Tx-Rx-|rxtx-|-rx-|-tx-|-input|-output|mlx5_comp";
+/// What sed makes of the name of a handler: the number of its queue. Names with a colon are those of no queue.
+const MLX5: &str = r"s/^mlx5_comp([0-9]+)(@.*)?$/\1/p";
+const NAMED: &str =
+    r"s/^[^:@]*-([Tt]x-?[Rr]x|[Rr]x[Tt]x|[Rr]x|[Tt]x|input|output)[-.]([0-9]+)(@.*)?$/\2/p";
 
 /// A shell word for the number of an interrupt.
 fn number_of(irq: &str) -> String {
@@ -181,9 +185,33 @@ mod tests {
         }
     }
 
-    /// The loop as a shell runs it, on files that stand in for those of the kernel.
     #[test]
     fn interrupts_of_queues_take_turns_in_a_shell() {
+        let of_card = [(50, "eth0"), (51, "eth0-TxRx-0"), (52, "eth0-TxRx-1"), (100, "eth0-TxRx-2")];
+        assert_eq!(in_a_shell(&of_card), ["before", "2", "5", "2"]);
+        // Both interrupts of a queue go to its core, as kqps has it.
+        let of_virtio = [
+            (50, "virtio3-config"),
+            (51, "virtio3-input.0"),
+            (52, "virtio3-output.0"),
+            (53, "virtio3-input.1"),
+            (54, "virtio3-output.1"),
+        ];
+        assert_eq!(in_a_shell(&of_virtio), ["before", "2", "2", "5", "5"]);
+        let of_others = [
+            (60, "eth0-tx-0"),
+            (61, "eth0-rx-1"),
+            (62, "eth0-txrx-3"),
+            (63, "ens5-Tx-Rx-2"),
+            (64, "mlx5_comp3@pci:0000:3b:00.0"),
+            (65, "i40e-0000:3b:00.0:fdir-TxRx-0"),
+            (66, "mlx5_async0@pci:0000:3b:00.0"),
+        ];
+        assert_eq!(in_a_shell(&of_others), ["2", "5", "5", "2", "5", "before", "before"]);
+    }
+
+    /// The cores of interrupts after the loop, as a shell runs it on files that stand in for those of the kernel.
+    fn in_a_shell(handlers: &[(u32, &str)]) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -191,7 +219,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         let mut interrupts = vec!["     CPU0\n  9:  4  IO-APIC  9-fasteoi  acpi\n".to_owned()];
-        for (irq, name) in [(50, "eth0"), (51, "eth0-TxRx-0"), (52, "eth0-TxRx-1"), (100, "eth0-TxRx-2")] {
+        for (irq, name) in handlers {
             write(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix");
             write(&format!("proc/irq/{irq}/smp_affinity_list"), "before");
             interrupts.push(format!(" {irq}:  1  PCI-MSI  524288-edge  {name}\n"));
@@ -203,10 +231,10 @@ mod tests {
         let command = command.replace("/proc/", &format!("{root_folder}/proc/"));
         let ran = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
-        let cores = [50, 51, 52, 100].map(|irq| {
+        let cores = handlers.iter().map(|(irq, _)| {
             let file = root.path().join(format!("proc/irq/{irq}/smp_affinity_list"));
             std::fs::read_to_string(file).unwrap().trim().to_owned()
         });
-        assert_eq!(cores, ["before", "2", "5", "2"]);
+        cores.collect()
     }
 }

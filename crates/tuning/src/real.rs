@@ -85,10 +85,17 @@ fn explained(setting: &Setting, error: &io::Error) -> SettingError {
     }
 }
 
+/// The error of an irqbalance that cannot be asked. One that runs may answer later, and has its list still.
+fn unanswered(setting: &Setting, why: String, it_runs: bool) -> SettingError {
+    if it_runs { SettingError::refused(setting, why) } else { SettingError::absent(setting, why) }
+}
+
 impl System for Real {
     fn read(&self, setting: &Setting) -> Result<String, SettingError> {
         match setting {
-            Setting::Irqbalance => irqbalance::banned().map_err(|why| SettingError::absent(setting, why)),
+            Setting::Irqbalance => {
+                irqbalance::banned().map_err(|why| unanswered(setting, why, irqbalance::process().is_some()))
+            }
             Setting::Channels { device }
             | Setting::Rings { device }
             | Setting::Coalesce { device }

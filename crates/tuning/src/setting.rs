@@ -199,8 +199,7 @@ impl Setting {
     pub fn is_rounded(&self) -> bool {
         match self {
             Self::Channels { .. } | Self::Rings { .. } | Self::Coalesce { .. } => true,
-            // To a power of two (net/core/sysctl_net_core.c).
-            Self::Sysctl(name) => name == "net.core.rps_sock_flow_entries",
+            Self::Sysctl(name) => sysctl::is_rounded(name),
             _ => false,
         }
     }

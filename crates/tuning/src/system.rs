@@ -79,9 +79,11 @@ impl Identity {
         }
     }
 
-    /// Whether two identities are surely those of one device.
+    /// Whether two identities are surely those of one device: nothing that one of them knows is unknown to the other.
     pub fn is_of_same(&self, other: &Self) -> bool {
-        self.is_known() && other.is_known() && !self.differs_from(other)
+        let is_one_card = self.mac == other.mac && self.bus == other.bus;
+        let is_certain = self.has_hardware() || self.index.is_some();
+        is_certain && is_one_card && (self.has_hardware() || self.index == other.index)
     }
 }
 
@@ -174,6 +176,10 @@ mod tests {
         assert!(
             one.differs_from(&card(2, "0000:3b:00.0", 2)) && one.differs_from(&card(1, "0000:3c:00.0", 2))
         );
+        let no_address = Identity { mac: None, ..one.clone() };
+        assert!(!one.differs_from(&no_address), "its driver may not have answered");
+        assert!(!one.is_of_same(&no_address) && !no_address.is_of_same(&one), "it may be one in the same place");
+        assert!(no_address.is_of_same(&no_address));
         let number = |index| Identity { index: Some(index), ..Identity::default() };
         assert!(number(3).is_of_same(&number(3)) && number(3).differs_from(&number(4)));
         assert!(one.differs_from(&number(2)), "a device without hardware has its name");

@@ -40,7 +40,7 @@ pub struct Left {
 pub enum LeftKind {
     /// It has another value than kqps gave it.
     Changed,
-    /// Another device has the name of its device.
+    /// Another device has the name of its device, which has no hardware and does not come back.
     Another,
     /// A later change of kqps stays above it.
     Above,
@@ -84,6 +84,17 @@ pub struct Undone {
     pub troubles: Vec<String>,
     /// The settings that were left for good, each with the number of its record, for [`Journal::forget`].
     pub over: Vec<(u64, Setting)>,
+    /// The numbers of the records that were to be undone and that stay in the journal.
+    pub kept: Vec<u64>,
+}
+
+/// Whether undoing waits for the links that it takes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// It waits up to 10 s for each, since somebody uses the host next.
+    Await,
+    /// It does not, since it must end soon.
+    Leave,
 }
 
 impl Undone {
@@ -95,7 +106,7 @@ impl Undone {
 
     /// Adds what undoing another journal did.
     pub fn add(&mut self, other: Self) {
-        let Self { restored, left, gone, held, elsewhere, troubles, over } = other;
+        let Self { restored, left, gone, held, elsewhere, troubles, over, kept } = other;
         self.restored.extend(restored);
         self.left.extend(left);
         self.gone.extend(gone);
@@ -103,6 +114,7 @@ impl Undone {
         self.elsewhere.extend(elsewhere);
         self.troubles.extend(troubles);
         self.over.extend(over);
+        self.kept.extend(kept);
     }
 
     fn note(&mut self, outcome: Result<(), JournalError>) {
@@ -116,17 +128,17 @@ pub fn undo(system: &dyn System, journal: &Journal) -> Result<Undone, JournalErr
         return Ok(Undone::default());
     }
     let _lock = journal.lock()?;
-    back(system, journal, &|record| record.owner.is_none_or(|owner| !owner.lives()))
+    back(system, journal, &|record| record.owner.is_none_or(|owner| !owner.lives()), Links::Await)
 }
 
 /// Undoes what processes left that have ended.
 pub fn undo_of_the_ended(system: &dyn System, journal: &Journal) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
-    back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()))
+    back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()), Links::Await)
 }
 
 /// Undoes what one process holds, whether or not it runs, and then what it kept others from undoing. The network
-/// namespaces that it made end with it, and nothing is undone there.
+/// namespaces that it made end with it, and nothing is undone there. It waits for no link.
 pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
     let is_its = |record: &Record| record.owner == Some(owner);
@@ -134,26 +146,46 @@ pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<U
     for record in journal.records()?.iter().filter(|record| is_its(record) && record.is_private) {
         removed.note(journal.remove(record.number));
     }
-    let mut undone = back(system, journal, &is_its)?;
+    let mut undone = back(system, journal, &is_its, Links::Leave)?;
     undone.troubles.extend(removed.troubles);
-    after_others(system, journal, &is_its);
+    undone.restored.extend(after_others(system, journal, &is_its, Links::Leave));
     Ok(undone)
 }
 
 /// Undoes the records with these numbers, and then what they kept others from undoing.
-pub fn undo_records(system: &dyn System, journal: &Journal, numbers: &[u64]) -> Result<Undone, JournalError> {
+pub fn undo_records(
+    system: &dyn System,
+    journal: &Journal,
+    numbers: &[u64],
+    links: Links,
+) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
     let is_its = |record: &Record| numbers.contains(&record.number);
-    let undone = back(system, journal, &is_its)?;
-    after_others(system, journal, &is_its);
+    let mut undone = back(system, journal, &is_its, links)?;
+    undone.restored.extend(after_others(system, journal, &is_its, links));
     Ok(undone)
 }
 
-/// Undoes what ended processes left because a later change was above it. What is left of it stays in the journal, where
-/// `kqps host status` shows it.
-fn after_others(system: &dyn System, journal: &Journal, is_done: &dyn Fn(&Record) -> bool) {
+/// Undoes what ended processes left because a later change was above it, and returns that. What is left of it stays in
+/// the journal, where `kqps host status` shows it.
+fn after_others(
+    system: &dyn System,
+    journal: &Journal,
+    is_done: &dyn Fn(&Record) -> bool,
+    links: Links,
+) -> Vec<Restored> {
     let is_of_the_ended = |record: &Record| record.owner.is_some_and(|owner| !owner.lives());
-    let _ = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record));
+    let undone = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record), links);
+    undone.map_or_else(|_| Vec::new(), |undone| undone.restored)
+}
+
+/// The present name and value of a setting of the journal, also if its device has another name now; `None` if it cannot
+/// be read.
+pub fn value_now(system: &dyn System, part: &Part) -> Option<(Setting, String)> {
+    match place(system, part) {
+        Place::Here { setting, now } => Some((setting, now)),
+        Place::Gone(_) | Place::Left { .. } => None,
+    }
 }
 
 /// Undoes the selected records, the newest first. The caller has locked the journal. A record that cannot be read,
@@ -162,6 +194,7 @@ pub(crate) fn back(
     system: &dyn System,
     journal: &Journal,
     is_selected: &dyn Fn(&Record) -> bool,
+    links: Links,
 ) -> Result<Undone, JournalError> {
     let mut undone = Undone::default();
     // Settings that a later record holds, which stays.
@@ -172,7 +205,7 @@ pub(crate) fn back(
         let is_here = record.is_in(system.network());
         if is_selected(&record) {
             if is_here {
-                one(system, journal, record, &above, &mut undone);
+                one(system, journal, record, &above, links, &mut undone);
             } else {
                 of_another_network(journal, &record, &mut undone);
             }
@@ -196,6 +229,7 @@ fn of_another_network(journal: &Journal, record: &Record, undone: &mut Undone) {
         undone.note(journal.remove(record.number));
         return;
     }
+    undone.kept.push(record.number);
     let network = record.network.unwrap_or_default();
     undone.elsewhere.extend(record.parts.iter().map(|part| (part.setting.clone(), network)));
 }
@@ -206,6 +240,7 @@ fn one(
     journal: &Journal,
     mut record: Record,
     above: &BTreeMap<Setting, String>,
+    links: Links,
     undone: &mut Undone,
 ) {
     // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
@@ -218,7 +253,7 @@ fn one(
     }
     let (mut kept, mut is_begun) = (Vec::new(), false);
     for part in record.parts.iter().rev() {
-        match put_back(system, journal, part, record.is_made, above, &mut undone.troubles) {
+        match put_back(system, journal, part, record.is_made, above, links, &mut undone.troubles) {
             Outcome::Restored(setting) => {
                 is_begun = true;
                 undone.restored.push(Restored { setting, value: part.old.clone() });
@@ -236,23 +271,36 @@ fn one(
         kept.reverse();
         // As long as the setting stays, what the driver changed with it stays too.
         let beside = if is_begun { record.beside } else { beside };
+        undone.kept.push(record.number);
         undone.note(journal.write(&Record { parts: kept, beside, ..record }));
         return;
     }
     let failed = beside_again(system, journal, &record.beside, undone);
     if failed.is_empty() {
-        undone.note(journal.remove(record.number));
+        let removed = journal.remove(record.number);
+        undone.kept.extend(removed.is_err().then_some(record.number));
+        undone.note(removed);
     } else {
+        undone.kept.push(record.number);
         undone.note(journal.write(&Record { parts: Vec::new(), beside: failed, ..record }));
     }
 }
 
-/// Puts back what the driver changed by itself. Returns what it refused.
+/// Puts back what the driver changed by itself. Returns what it refused, and what cannot be seen now.
 fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone: &mut Undone) -> Vec<Part> {
     let mut failed = Vec::new();
     for part in beside {
-        // A queue that came with the change is gone again, and so are its settings.
-        let Place::Here { setting, now } = place(system, part) else { continue };
+        let (setting, now) = match place(system, part) {
+            Place::Here { setting, now } => (setting, now),
+            // A queue that came with the change is gone again, and so are its settings.
+            Place::Gone(_) => continue,
+            Place::Left { kind, found, reason } => {
+                failed.extend((!kind.is_over()).then(|| part.clone()));
+                let (setting, old) = (part.setting.clone(), part.old.clone());
+                undone.left.push(Left { setting, found, reason, old, kind });
+                continue;
+            }
+        };
         if value::same(&setting, &now, &part.old) {
             continue;
         }
@@ -272,11 +320,12 @@ fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone:
     failed
 }
 
-/// Whether a setting that changed by itself has the value that it got then.
+/// Whether a setting that changed by itself has the value that it got then, or cannot be seen now.
 fn is_as_left(system: &dyn System, part: &Part) -> bool {
     match (&part.found, place(system, part)) {
         (Some(found), Place::Here { setting, now }) => value::alike(&setting, &now, found),
-        (Some(_), _) => false,
+        (Some(_), Place::Gone(_)) => false,
+        (Some(_), Place::Left { .. }) => true,
         // The program ended within the change, or within undoing it.
         (None, _) => true,
     }

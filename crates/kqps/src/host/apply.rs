@@ -75,13 +75,13 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.confirm_within.is_none() {
-        link::check(&changes).map_err(bad_input)?;
+        link::check(&changes).map_err(|error| bad_input(needs_confirmation(&error)))?;
     }
     let journal = Journal::of_this_boot()?;
     // Half of the settings would be left if a signal ended this process at once.
     let interrupts = signals::in_order();
     if args.confirm_within.is_none() && args.for_command.is_empty() {
-        undo_of_the_ended(&system, &journal)?;
+        words::print_ended(&undo_of_the_ended(&system, &journal)?);
         let applied = apply(&system, &journal, &changes, None)?;
         words::print_applied(&applied, &journal, true, json)?;
         if interrupts.is_asked() {
@@ -92,11 +92,16 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let kqps = std::env::current_exe().context("finding the running program")?;
     let guard = Arc::new(Guard::start(&kqps, journal).context("the guard of host settings")?);
     let held = Held::set(Box::new(system), &guard, &changes)?;
+    words::print_ended(held.ended());
     words::print_applied(held.applied(), guard.journal(), false, json)?;
     match args.confirm_within {
         Some(within) => confirm(held, within, interrupts),
         None => run_for(held, &args.for_command, interrupts),
     }
+}
+
+fn needs_confirmation(error: &link::TakesLinkDown) -> String {
+    format!("{error}: it needs --confirm-within, which undoes it unless you answer in time")
 }
 
 /// The commands that make the changes, each with the present value.
@@ -202,6 +207,15 @@ fn of_advice(file: &Path) -> anyhow::Result<Vec<Change>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_flag_for_what_takes_the_link_down_is_named() {
+        let (device, way) = ("eth0".into(), "the default route".into());
+        let error = link::TakesLinkDown { change: "rings.eth0=512".parse().unwrap(), device, way };
+        let text = needs_confirmation(&error);
+        assert!(text.starts_with("rings.eth0=rx=512,tx=512 takes down the link of eth0"), "{text}");
+        assert!(text.contains("which carries the default route: it needs --confirm-within"), "{text}");
+    }
 
     #[test]
     fn advice_is_read_from_where_it_stands() {

@@ -18,8 +18,8 @@ Examples:
 pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, json: bool) -> anyhow::Result<ExitCode> {
-    let journals = Journal::all_of_this_boot();
-    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    let (journals, mut troubles) = Journal::all_of_this_boot();
+    let mut records = Vec::new();
     for journal in &journals {
         match journal.records().and_then(|found| Ok((found, journal.unreadable()?))) {
             Ok((found, unreadable)) => {

@@ -72,7 +72,6 @@ const POLLING: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
 pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let without = subject(&args.subject)?;
     let is_on_veth = without.factors.path().kind == Some(Path::Veth);
-    link::check(&args.changes).map_err(bad_input)?;
     if !is_on_veth {
         check(&Real::host(), &args.changes)?;
     } else if args.keep {
@@ -84,6 +83,7 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     {
         return Err(bad_input(why));
     }
+    link::check(&args.changes).map_err(bad_input)?;
     let with = with_changes(&without, &args.changes)?;
     let mut sides = with_names_of_their_own(vec![without, with]).into_iter();
     let (Some(a), Some(b)) = (sides.next(), sides.next()) else { anyhow::bail!("expected two sides") };
@@ -122,10 +122,12 @@ fn why_off_path(change: &Change, is_on_veth: bool, subject: &str) -> Option<Stri
             None => return None,
         },
     };
+    let with = format!("{subject} host.{change}");
+    let [without, with] = [subject, &with].map(|words| shlex::try_quote(words).unwrap_or(words.into()));
     Some(format!(
         "{setting}: trials on this host go over {on_path}, and {why}. Measure it with the player on another host. \
-         Neither this command nor kqps compare has --hosts, so: kqps run --hosts FILE --subject '{subject}' \
-         --subject '{subject} host.{change}'"
+         Neither this command nor kqps compare has --hosts, so: kqps run --hosts FILE --subject {without} \
+         --subject {with}"
     ))
 }
 
@@ -203,6 +205,12 @@ mod tests {
             let why = why(word, is_on_veth).unwrap();
             assert!(why.contains(expected) && why.contains("kqps run --hosts"), "{word}: {why}");
         }
+        let subject = "it's {address}";
+        let why = why_off_path(&"rings.eth0=9".parse().unwrap(), false, subject).unwrap();
+        let (_, command) = why.split_once("so: ").unwrap();
+        let words = shlex::split(command).unwrap();
+        assert_eq!(words[5], subject, "a shell reads it as it was typed");
+        assert_eq!(words[7..], [format!("{subject} host.rings.eth0=rx=9,tx=9")]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kqps_observation::SCHEMA;
 use kqps_observation::visible::visible_line;
 use kqps_tuning::journal::{Part, Record};
 use kqps_tuning::setting::value::alike;
-use kqps_tuning::undo::Left;
+use kqps_tuning::undo::{Left, value_now};
 use kqps_tuning::{Applied, Journal, Real, System as _, Undone};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +38,7 @@ struct SettingOutput {
     /// The value now; null if it cannot be read.
     now: Option<String>,
     /// What became of it: `set`, `undone`, `left`, `gone`, `changed`; `planned` in a dry run, `unknown` if it cannot be
-    /// read, and `elsewhere` if it was set in another network namespace.
+    /// read, `covered` if kqps has changed it again since, and `elsewhere` if it was set in another network namespace.
     state: &'static str,
     /// Why it was left, or is gone.
     reason: Option<String>,
@@ -72,7 +72,8 @@ pub(super) fn print_planned(planned: Vec<Planned>, json: bool) -> anyhow::Result
             command: one.command,
             ..SettingOutput::default()
         });
-        return print("host-apply", &Journal::all_of_this_boot(), settings.collect(), Vec::new());
+        let (journals, refused) = Journal::all_of_this_boot();
+        return print("host-apply", &journals, settings.collect(), refused);
     }
     for Planned { setting, now, command, .. } in planned {
         match (command, now) {
@@ -117,6 +118,20 @@ pub(super) fn print_applied(
         eprintln!("To take it back: kqps host undo");
     }
     Ok(())
+}
+
+/// Prints what was undone for processes of kqps that ended without undoing it.
+pub(super) fn print_ended(undone: &Undone) {
+    eprint!("{}", of_ended(undone));
+}
+
+fn of_ended(undone: &Undone) -> String {
+    let restored = undone.restored.iter().map(|one| {
+        format!("Note: {} is {} again: the process of kqps that set it has ended.\n", one.setting, one.value)
+    });
+    let left = undone.left.iter().map(|left| format!("Note: an ended process of kqps left this: {left}.\n"));
+    let troubles = undone.troubles.iter().map(|trouble| format!("Note: {trouble}.\n"));
+    restored.chain(left).chain(troubles).collect()
 }
 
 /// Prints what was undone.
@@ -201,7 +216,15 @@ pub(super) fn print_status(
         let of_driver = record.beside.iter().filter(move |_| record.parts.is_empty());
         record.parts.iter().chain(of_driver).map(move |part| (record, part))
     });
-    let settings: Vec<SettingOutput> = parts.map(|(record, part)| of_part(&system, record, part)).collect();
+    let parts: Vec<(&Record, &Part)> = parts.collect();
+    let settings: Vec<SettingOutput> = parts
+        .iter()
+        .enumerate()
+        .map(|(at, (record, part))| {
+            let is_below = is_below(part, record, &parts[at + 1..]);
+            of_part(&system, record, part, is_below)
+        })
+        .collect();
     if json {
         return print("host-status", journals, settings, troubles.to_vec());
     }
@@ -241,14 +264,25 @@ pub(super) fn print_status(
     Ok(())
 }
 
-/// A setting of the journal with its present value, if it can be read from here.
-fn of_part(system: &Real, record: &Record, part: &Part) -> SettingOutput {
+/// Whether one of the later parts changed the same setting once more.
+fn is_below(part: &Part, record: &Record, later: &[(&Record, &Part)]) -> bool {
+    let is_same = |(after, above): &(&Record, &Part)| {
+        let is_device = !above.identity.differs_from(&part.identity);
+        above.setting == part.setting && after.network == record.network && is_device
+    };
+    later.iter().any(is_same)
+}
+
+/// A setting of the journal with its present value, if it can be read from here. If a later change of kqps is above it,
+/// that one has the present value.
+fn of_part(system: &Real, record: &Record, part: &Part, is_below: bool) -> SettingOutput {
     let is_here = record.is_in(system.network());
-    let now = is_here.then(|| system.read(&part.setting).ok()).flatten();
+    let now = is_here.then(|| value_now(system, part)).flatten().map(|(_, now)| now);
     let given = part.found.as_ref().unwrap_or(&part.wanted);
     let state = match &now {
         _ if !is_here => "elsewhere",
         None => "unknown",
+        Some(_) if is_below => "covered",
         Some(now) if alike(&part.setting, now, given) => "set",
         Some(_) => "changed",
     };
@@ -309,7 +343,8 @@ mod tests {
             is_made: true,
         };
         let here = record(Some(this), Some(system.network()));
-        let of = |record: &Record, name: &str, found: &str| of_part(&system, record, &part(name, found));
+        let of =
+            |record: &Record, name: &str, found: &str| of_part(&system, record, &part(name, found), false);
         let name = "sysctl.net.ipv4.ip_forward";
         assert_eq!((of(&here, name, &now).state, of(&here, name, &now).owner), ("set", Some(this.pid)));
         assert_eq!(of(&here, name, "9").state, "changed");
@@ -317,5 +352,21 @@ mod tests {
         let elsewhere = of(&record(Some(ended), Some(7)), name, &now);
         assert_eq!((elsewhere.state, elsewhere.network, elsewhere.owner), ("elsewhere", Some(7), None));
         assert_eq!(of(&record(None, None), name, &now).state, "set", "of the whole host");
+
+        let (first, second) = (part(name, "9"), part(name, &now));
+        assert!(is_below(&first, &here, &[(&here, &second)]) && !is_below(&second, &here, &[]));
+        assert_eq!(of_part(&system, &here, &first, true).state, "covered", "nobody else has changed it");
+        let elsewhere = record(None, Some(7));
+        assert!(!is_below(&first, &here, &[(&elsewhere, &second)]), "another namespace has its own");
+        assert!(!is_below(&first, &here, &[(&here, &part("rps.none0.0", "0"))]));
+    }
+
+    #[test]
+    fn what_was_undone_for_an_ended_process_is_said() {
+        let restored =
+            vec![kqps_tuning::undo::Restored { setting: "rps.eth0.0".parse().unwrap(), value: "none".into() }];
+        let text = of_ended(&Undone { restored, ..Undone::default() });
+        assert_eq!(text, "Note: rps.eth0.0 is none again: the process of kqps that set it has ended.\n");
+        assert_eq!(of_ended(&Undone::default()), "");
     }
 }

@@ -2,37 +2,113 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use kqps_kernel::process::effective_user;
+
 /// The folder of state of the system's programs (FHS 3.0, section 5.8).
-const SYSTEM: &str = "/var/lib/kqps";
+pub(super) const SYSTEM: &str = "/var/lib/kqps";
 
 /// The folder of a machine that has no identity.
 const UNKNOWN: &str = "unknown-machine";
 
-/// The folder of this boot's journal, for a process that changes settings. Another user's folder is chosen only if this
-/// process has no right to write that of the system; a full disk is an error that the caller finds.
-pub(super) fn to_write() -> PathBuf {
-    let state = of_environment()
-        .unwrap_or_else(|| if may_write(Path::new(SYSTEM)) { SYSTEM.into() } else { of_user() });
-    within(&state)
+/// The mode of the folders of a journal. Everybody may read what was set.
+const MODE: u32 = 0o755;
+
+/// The bits of a mode by which others than the owner may write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The number of the user root.
+const ROOT: u32 = 0;
+
+/// The folder of this boot's journal.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The folder of state that it is in.
+    state: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
-/// The folders of this boot's journals that there may be, for a process that reads them: the system's and the user's. A
-/// folder that cannot be read is among them.
-pub(super) fn to_read() -> Vec<PathBuf> {
-    match of_environment() {
-        Some(state) => vec![within(&state)],
-        None => those_there([SYSTEM.into(), of_user()].map(|state: PathBuf| within(&state))),
+impl Place {
+    fn within(state: PathBuf) -> Self {
+        Self { folder: within(&state), state }
+    }
+
+    /// Why this process does not do what a journal there says; `None` if it does. Whoever writes the journal decides
+    /// what is written to the host with the rights of this process.
+    pub(super) fn why_refused(&self) -> Option<String> {
+        self.why_refused_to(effective_user())
+    }
+
+    fn why_refused_to(&self, user: u32) -> Option<String> {
+        if self.state == Path::new(SYSTEM) {
+            return None;
+        }
+        let folders = self.folder.ancestors().take_while(|folder| folder.starts_with(&self.state));
+        let refused = folders.filter_map(|folder| {
+            let why = match fs::metadata(folder) {
+                Ok(found) => objection(found.uid(), found.mode(), user)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                Err(error) => error.to_string(),
+            };
+            Some(format!("the journal in {} counts for nothing: {why}", folder.display()))
+        });
+        // The uppermost one is the cause.
+        refused.last()
     }
 }
 
-/// The folders that exist or may exist; the first one if none does.
-fn those_there(folders: [PathBuf; 2]) -> Vec<PathBuf> {
+/// What a process of a user has against a folder with this owner and mode; `None` for nothing. Root may write anywhere.
+fn objection(owner: u32, mode: u32, user: u32) -> Option<String> {
+    if owner != user && owner != ROOT {
+        return Some(format!("the folder is that of user {owner}, and this process is of user {user}"));
+    }
+    (mode & OTHERS_WRITE != 0).then(|| "others than its owner may write there (chmod go-w)".to_owned())
+}
+
+/// The folder of this boot's journal, for a process that changes settings. Another user's folder is chosen only if this
+/// process has no right to write that of the system; a full disk is an error that the caller finds.
+pub(super) fn to_write() -> io::Result<Place> {
+    let of_system = || may_write(Path::new(SYSTEM)).then(|| PathBuf::from(SYSTEM));
+    let state = of_environment().or_else(of_system).or_else(of_user);
+    let none = "this process may not write there, and has no HOME: name another folder by KQPS_STATE";
+    state.map(Place::within).ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, none))
+}
+
+/// The folders of this boot's journals that there may be, for a process that reads them: the system's and the user's. A
+/// folder that cannot be read is among them. Beside them, why others are left out.
+pub(super) fn to_read() -> (Vec<PathBuf>, Vec<String>) {
+    let states = match of_environment() {
+        Some(state) => vec![state],
+        None => [Some(SYSTEM.into()), of_user()].into_iter().flatten().collect(),
+    };
+    there(states, effective_user())
+}
+
+/// The folders that exist or may exist, the first one if none does, and why others are left out.
+fn there(states: Vec<PathBuf>, user: u32) -> (Vec<PathBuf>, Vec<String>) {
     let is_missing =
         |folder: &Path| fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    let there: Vec<PathBuf> = folders.iter().filter(|folder| !is_missing(folder)).cloned().collect();
-    if there.is_empty() { folders.into_iter().take(1).collect() } else { there }
+    let places: Vec<Place> = states.into_iter().map(Place::within).collect();
+    let first = places.first().map(|place| place.folder.clone());
+    let (mut folders, mut refused) = (Vec::new(), Vec::new());
+    for place in places {
+        match place.why_refused_to(user) {
+            Some(why) => refused.push(why),
+            None if is_missing(&place.folder) => {}
+            None => folders.push(place.folder),
+        }
+    }
+    if folders.is_empty() && refused.is_empty() {
+        folders.extend(first);
+    }
+    (folders, refused)
+}
+
+/// Makes a folder of a journal and those above it, which only their owner may write.
+pub(super) fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(MODE).create(folder)
 }
 
 /// The folder that the user names by `KQPS_STATE`.
@@ -40,9 +116,10 @@ fn of_environment() -> Option<PathBuf> {
     absolute("KQPS_STATE")
 }
 
-fn of_user() -> PathBuf {
+/// The user's folder of state; `None` without a home. A folder that everybody may write is none of theirs.
+fn of_user() -> Option<PathBuf> {
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    state.unwrap_or_else(std::env::temp_dir).join("kqps")
+    state.map(|state| state.join("kqps"))
 }
 
 fn absolute(name: &str) -> Option<PathBuf> {
@@ -57,7 +134,7 @@ fn within(state: &Path) -> PathBuf {
 fn may_write(folder: &Path) -> bool {
     let folder = folder.join("tuning");
     let path = folder.join(format!(".tried-{}", std::process::id()));
-    let made = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, b""));
+    let made = make(&folder).and_then(|()| fs::write(&path, b""));
     let _ = fs::remove_file(&path);
     !made.is_err_and(|error| is_forbidden(&error))
 }
@@ -86,12 +163,14 @@ fn is_boot(name: &str) -> bool {
     name.len() == 36 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Removes the journals of this machine's other boots, beside a folder. What they say has no effect any more. Of
-/// machines without an identity nothing is removed, since it may be another machine that runs.
-pub(super) fn remove_other_boots(folder: &Path) {
-    let Some(parent) = folder.parent().filter(|parent| !parent.ends_with(UNKNOWN)) else { return };
+/// Removes the journals of this machine's other boots, beside that of a place. What they say has no effect any more. It
+/// does so only in the folder of the `system`, which is this machine's own. In a shared one they may be those of a
+/// running clone of this machine.
+pub(super) fn remove_other_boots(place: &Place, system: &Path) {
+    let Place { state, folder } = place;
+    let Some(parent) = folder.parent().filter(|_| state == system) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_other = entry.path() != folder && entry.file_name().to_str().is_some_and(is_boot);
+        let is_other = entry.path() != *folder && entry.file_name().to_str().is_some_and(is_boot);
         if is_other {
             // It may be another process that removes it.
             let _ = fs::remove_dir_all(entry.path());
@@ -101,37 +180,45 @@ pub(super) fn remove_other_boots(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const BOOTS: [&str; 2] = ["11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"];
 
+    fn place(state: &Path, machine: &str, boot: &str) -> Place {
+        Place { state: state.to_owned(), folder: state.join("tuning").join(machine).join(boot) }
+    }
+
     #[test]
     fn journals_of_other_boots_are_removed_and_nothing_else() {
         let state = tempfile::tempdir().unwrap();
-        let [ours, other, file] = [BOOTS[0], BOOTS[1], "notes"].map(|name| state.path().join(name));
-        for folder in [&ours, &other, &file] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join("00000001.json"), b"{}").unwrap();
+        let [ours, other, file] = [BOOTS[0], BOOTS[1], "notes"].map(|name| place(state.path(), "m", name));
+        for place in [&ours, &other, &file] {
+            fs::create_dir_all(&place.folder).unwrap();
+            fs::write(place.folder.join("00000001.json"), b"{}").unwrap();
         }
-        remove_other_boots(&ours);
-        assert!(ours.exists() && file.exists() && !other.exists());
+        remove_other_boots(&ours, state.path());
+        assert!(ours.folder.exists() && file.folder.exists() && !other.folder.exists());
         assert!(is_boot(&boot()), "this host has an identity of its boot");
     }
 
     #[test]
-    fn a_machine_that_shares_the_folder_keeps_its_journal() {
+    fn a_machine_that_shares_the_folder_keeps_its_journal_also_if_it_is_a_clone() {
         let state = tempfile::tempdir().unwrap();
-        let of = |machine: &str, boot: &str| state.path().join("tuning").join(machine).join(boot);
-        let (ours, theirs) = (of(&"a".repeat(32), BOOTS[0]), of(&"b".repeat(32), BOOTS[1]));
-        let (nameless, other) = (of(UNKNOWN, BOOTS[0]), of(UNKNOWN, BOOTS[1]));
-        for folder in [&ours, &theirs, &nameless, &other] {
-            fs::create_dir_all(folder).unwrap();
+        let machine = "a".repeat(32);
+        let (ours, clone) = (place(state.path(), &machine, BOOTS[0]), place(state.path(), &machine, BOOTS[1]));
+        let another = place(state.path(), &"b".repeat(32), BOOTS[1]);
+        for place in [&ours, &clone, &another] {
+            fs::create_dir_all(&place.folder).unwrap();
         }
-        remove_other_boots(&ours);
-        remove_other_boots(&nameless);
-        assert!(theirs.exists() && other.exists());
+        remove_other_boots(&ours, Path::new(SYSTEM));
+        assert!(clone.folder.exists() && another.folder.exists());
+        remove_other_boots(&ours, state.path());
+        assert!(!clone.folder.exists() && another.folder.exists());
         let parent = within(state.path()).parent().unwrap().to_owned();
-        assert_eq!(parent.file_name().unwrap().to_str().unwrap(), machine().as_deref().unwrap_or(UNKNOWN));
+        let name = super::machine().unwrap_or_else(|| UNKNOWN.to_owned());
+        assert_eq!(parent.file_name().unwrap().to_str().unwrap(), name);
     }
 
     #[test]
@@ -147,12 +234,57 @@ mod tests {
     #[test]
     fn every_journal_that_is_there_is_read() {
         let state = tempfile::tempdir().unwrap();
-        let folders = ["system", "user"].map(|name| state.path().join(name));
-        let [system, user] = folders.clone();
-        assert_eq!(those_there(folders.clone()), std::slice::from_ref(&system));
-        fs::create_dir(&user).unwrap();
-        assert_eq!(those_there(folders.clone()), std::slice::from_ref(&user));
-        fs::create_dir(&system).unwrap();
-        assert_eq!(those_there(folders), [system, user]);
+        let states = || ["system", "user"].map(|name| state.path().join(name)).to_vec();
+        let [system, user] = ["system", "user"].map(|name| within(&state.path().join(name)));
+        let there = || there(states(), effective_user());
+        assert_eq!(there(), (vec![system.clone()], vec![]));
+        make(&user).unwrap();
+        assert_eq!(there(), (vec![user.clone()], vec![]));
+        make(&system).unwrap();
+        assert_eq!(there(), (vec![system, user], vec![]));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_have_written_is_named_and_not_read() {
+        let state = tempfile::tempdir().unwrap();
+        let states = ["theirs", "ours"].map(|name| state.path().join(name)).to_vec();
+        let folders = [within(&states[0]), within(&states[1])];
+        for folder in &folders {
+            make(folder).unwrap();
+        }
+        let tuning = states[0].join("tuning");
+        fs::set_permissions(&tuning, fs::Permissions::from_mode(0o777)).unwrap();
+        let (read, refused) = there(states.clone(), effective_user());
+        assert_eq!(read, folders[1..]);
+        assert!(refused.len() == 1 && refused[0].contains(&tuning.display().to_string()), "{refused:?}");
+        // Nothing is read in place of the only journal.
+        assert!(there(states[..1].to_vec(), effective_user()).0.is_empty());
+        assert!(Place::within(states[0].clone()).why_refused().unwrap().contains("go-w"));
+        assert_eq!(Place::within(states[1].clone()).why_refused(), None);
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_not_obeyed() {
+        for (owner, mode, user, is_obeyed) in [
+            (1000, 0o40755, 1000, true),
+            (1000, 0o40755, 0, false),
+            (1000, 0o40755, 1001, false),
+            (0, 0o40755, 1000, true),
+            (0, 0o41777, 0, false),
+            (1000, 0o40775, 1000, false),
+        ] {
+            assert_eq!(objection(owner, mode, user).is_none(), is_obeyed, "{owner} {mode:o} {user}");
+        }
+        let state = tempfile::tempdir().unwrap();
+        make(&within(state.path())).unwrap();
+        let owner = fs::metadata(state.path()).unwrap().uid();
+        // Root may give it away, if it has all rights.
+        let is_given = owner == ROOT && std::os::unix::fs::chown(state.path(), Some(4711), None).is_ok();
+        if is_given || owner != ROOT {
+            let user = if is_given { ROOT } else { owner + 1 };
+            let (read, refused) = there(vec![state.path().to_owned()], user);
+            assert_eq!((read.len(), refused.len()), (0, 1));
+            assert!(refused[0].contains("the folder is that of user"), "{refused:?}");
+        }
     }
 }

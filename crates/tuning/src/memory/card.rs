@@ -7,7 +7,7 @@ use kqps_host::setup::Answers;
 
 use super::Memory;
 use crate::setting::Setting;
-use crate::setting::value::{NONE, pairs};
+use crate::setting::value::{NONE, pairs, table_to_write};
 use crate::system::{Identity, SettingError};
 
 /// The name of the card.
@@ -34,6 +34,8 @@ pub(crate) const CARDS: [Recorded; 6] = [
 #[derive(Debug)]
 pub(crate) struct Card {
     answers: Answers,
+    /// The slots of its table.
+    slots: usize,
     handlers: &'static [&'static str],
     /// Whether somebody set the table. The kernel then keeps the number of queues above those in the table
     /// (`IFF_RXFH_CONFIGURED`).
@@ -86,9 +88,10 @@ impl Card {
                 }
             }
             Setting::RssTable { .. } => {
-                // Spread over all queues it is the driver's own, which is written as no table.
-                let queues = values.get(&channels()).map(|value| pairs(value)["combined"].clone());
-                self.is_table_set.set(queues.is_none_or(|queues| value != format!("equal={queues}")));
+                // No table is the driver's own.
+                let queues = values.get(&channels()).and_then(|value| pairs(value)["combined"].parse().ok());
+                let written = table_to_write(value, self.slots, queues).ok_or_else(invalid)?;
+                self.is_table_set.set(!written.is_empty());
                 Ok(value.to_owned())
             }
             _ => Ok(value.to_owned()),
@@ -156,7 +159,7 @@ impl Memory {
     pub(crate) fn with_card((answers, entries, handlers): Recorded) -> Self {
         let answers: Answers = serde_json::from_str(answers).unwrap();
         let count = answers.queues.unwrap().combined;
-        let card = Card { answers, handlers, is_table_set: Cell::default() };
+        let card = Card { answers, slots: entries as usize, handlers, is_table_set: Cell::default() };
         let mut values = BTreeMap::new();
         let mut set = |name: &str, value: String| values.insert(name.parse::<Setting>().unwrap(), value);
         set("channels.eth0", format!("rx=0,tx=0,combined={count}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kqps_kernel::ethtool::{self, Channels, Coalesce, HashFields};
 
-use crate::setting::value::{pairs, table, table_word};
+use crate::setting::value::{pairs, table_to_write, table_word};
 use crate::setting::{Flow, Setting};
 use crate::system::Identity;
 
@@ -78,15 +78,6 @@ pub(super) fn write(device: &str, setting: &Setting, value: &str) -> io::Result<
         Setting::Feature { name, .. } => ethtool::set_feature(device, name, value == "on"),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
-}
-
-/// The table that means a value, which is empty if it is the driver's own: spread over all queues. If such a table is
-/// written slot by slot, the kernel takes it for one that somebody wants, and refuses fewer queues later.
-fn table_to_write(value: &str, slots: usize, queues: Option<u32>) -> Option<Vec<u32>> {
-    let table = table(value, slots)?;
-    let is_own = |queues: u32| (0_u32..).zip(&table).all(|(slot, queue)| *queue == slot % queues);
-    let is_own = queues.filter(|queues| *queues > 0).is_some_and(is_own);
-    Some(if is_own { Vec::new() } else { table })
 }
 
 /// What a device is; empty if there is none.

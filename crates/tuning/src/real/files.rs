@@ -89,9 +89,18 @@ pub(super) fn queues(device: &str, prefix: &str) -> io::Result<Vec<Option<u32>>>
     Ok(queues)
 }
 
-/// The numbers of the groups of cores that have one frequency.
+/// The numbers of the groups of cores that have one frequency. A group whose cores are all switched off has no governor
+/// that could be read or written.
 pub(super) fn policies() -> Vec<u32> {
-    numbered(Path::new(&format!("{CPUS}/cpufreq")), "policy")
+    policies_in(Path::new(&format!("{CPUS}/cpufreq")))
+}
+
+fn policies_in(folder: &Path) -> Vec<u32> {
+    let is_off = |policy: &u32| {
+        let cores = fs::read_to_string(folder.join(format!("policy{policy}/affected_cpus")));
+        cores.is_ok_and(|cores| cores.trim().is_empty())
+    };
+    numbered(folder, "policy").into_iter().filter(|policy| !is_off(policy)).collect()
 }
 
 /// A state in which an idle core sleeps.
@@ -139,5 +148,17 @@ mod tests {
         for cores in ["none", "0", "0,2,3", "33", "31,32,64"] {
             assert_eq!(value::cores_word(&cores_of_mask(&mask(cores)).unwrap()), cores);
         }
+    }
+
+    #[test]
+    fn a_group_of_cores_that_are_off_has_no_governor() {
+        let folder = tempfile::tempdir().unwrap();
+        for (policy, cores) in [("policy0", Some("0 1\n")), ("policy2", Some("\n")), ("policy4", None)] {
+            fs::create_dir(folder.path().join(policy)).unwrap();
+            if let Some(cores) = cores {
+                fs::write(folder.path().join(policy).join("affected_cpus"), cores).unwrap();
+            }
+        }
+        assert_eq!(policies_in(folder.path()), [0, 4]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use kqps_host::Topology;
 use kqps_host::setup::{Direction, HostSetup};
@@ -37,7 +38,24 @@ pub(super) fn named(irq: &str) -> String {
 /// The network device whose interrupt it is, by number or handler; `None` if it is of none.
 pub(super) fn owner(irq: &str) -> Option<String> {
     let number = number(irq).ok()?;
-    Topology::read().interrupts.into_iter().find(|one| one.irq == number).map(|one| one.device)
+    let by_name = || Topology::read().interrupts.into_iter().find(|one| one.irq == number);
+    owner_in(Path::new("/sys/class/net"), number).or_else(|| by_name().map(|one| one.device))
+}
+
+/// The device with an interrupt among the message-signalled ones of its hardware. One look for each device is much less
+/// than a reading of the machine, of which each setting would need one.
+fn owner_in(devices: &Path, irq: u32) -> Option<String> {
+    let entries = fs::read_dir(devices).ok()?.flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names.into_iter().find(|name| {
+        let hardware = devices.join(name).join("device");
+        // A virtio device is a child of the PCI device that has the interrupts. The parent of a PCI device is a bridge.
+        let own = hardware.join("msi_irqs");
+        let folder = if own.exists() { own } else { hardware.join("../msi_irqs") };
+        folder.join(irq.to_string()).exists()
+    })
 }
 
 /// Whether the kernel places the interrupts of a device's queues, and refuses other cores.
@@ -75,6 +93,25 @@ pub(super) fn of_device(device: &str) -> Vec<(u32, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupt_is_that_of_the_hardware_or_of_the_device_above_a_virtio_device() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        for folder in ["pci/nic/msi_irqs", "pci/msi_irqs", "pci/host/msi_irqs", "pci/host/virtio3", "net/lo"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for irq in ["pci/nic/msi_irqs/50", "pci/msi_irqs/24", "pci/host/msi_irqs/60"] {
+            fs::write(at(irq), "msix").unwrap();
+        }
+        for (name, hardware) in [("eth0", "pci/nic"), ("eth1", "pci/host/virtio3")] {
+            fs::create_dir(at("net").join(name)).unwrap();
+            std::os::unix::fs::symlink(at(hardware), at("net").join(name).join("device")).unwrap();
+        }
+        let owner = |irq| owner_in(&at("net"), irq);
+        assert_eq!((owner(50).as_deref(), owner(60).as_deref()), (Some("eth0"), Some("eth1")));
+        assert_eq!((owner(24), owner(5)), (None, None), "it is that of a bridge");
+    }
 
     #[test]
     fn a_handler_has_a_number() {

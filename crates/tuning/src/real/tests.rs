@@ -118,6 +118,14 @@ fn what_a_device_does_not_have_is_one_sentence_and_changes_nothing() {
     }
 }
 
+#[test]
+fn an_irqbalance_that_runs_and_does_not_answer_is_not_gone() {
+    let why = || "its socket: Resource temporarily unavailable (os error 11)".to_owned();
+    let of = |it_runs| unanswered(&Setting::Irqbalance, why(), it_runs);
+    assert!(matches!(of(true), SettingError::Refused { .. }) && of(true).to_string().ends_with(&why()));
+    assert!(matches!(of(false), SettingError::Absent { .. }));
+}
+
 /// A process that has ended.
 fn ended() -> Owner {
     let this = Owner::this_process();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kqps_files::value::parse_duration;
 use kqps_observation::cpu_list;
 
-use super::Setting;
+use super::{Setting, sysctl};
 
 /// The word for no core, no interrupt.
 pub const NONE: &str = "none";
@@ -155,7 +155,13 @@ pub fn completed(setting: &Setting, value: &str, now: &str) -> String {
 /// Whether two values of a setting mean the same.
 pub fn same(setting: &Setting, one: &str, other: &str) -> bool {
     let kind = Kind::of(setting);
-    let read = |text: &str| kind.read(text.trim()).unwrap_or_else(|| words(text));
+    let of_kernel = |text: &str| match setting {
+        Setting::Sysctl(name) => sysctl::canonical(name, text.trim()),
+        _ => None,
+    };
+    let read = |text: &str| {
+        of_kernel(text).or_else(|| kind.read(text.trim())).unwrap_or_else(|| words(text))
+    };
     one == other || read(one) == read(other)
 }
 
@@ -172,6 +178,13 @@ pub fn alike(setting: &Setting, one: &str, other: &str) -> bool {
     };
     let are_delays = matches!(setting, Setting::Coalesce { .. });
     same(setting, one, other) || (are_delays && chosen(one) == chosen(other))
+}
+
+/// Whether the kernel may have another form for the value of a sysctl that was written: one of the two has words that
+/// are no whole numbers. A number that is another one now was not taken.
+pub fn may_be_rewritten(setting: &Setting, wanted: &str, found: &str) -> bool {
+    let is_of_numbers = |text: &str| text.split_whitespace().all(|word| word.parse::<i64>().is_ok());
+    matches!(setting, Setting::Sysctl(_)) && !(is_of_numbers(wanted) && is_of_numbers(found))
 }
 
 /// Whether a value may be what the kernel made of another one: it leaves out cores that are offline.
@@ -203,6 +216,15 @@ pub fn table(value: &str, slots: usize) -> Option<Vec<u32>> {
         let queues: Option<Vec<u32>> = value.split(',').map(|queue| queue.trim().parse().ok()).collect();
         queues.filter(|queues| queues.len() == slots)
     }
+}
+
+/// The table that means a value, which is empty if it is the driver's own: spread over all queues. If such a table is
+/// written slot by slot, the kernel takes it for one that somebody wants, and refuses fewer queues later.
+pub(crate) fn table_to_write(value: &str, slots: usize, queues: Option<u32>) -> Option<Vec<u32>> {
+    let table = table(value, slots)?;
+    let is_own = |queues: u32| (0_u32..).zip(&table).all(|(slot, queue)| *queue == slot % queues);
+    let is_own = queues.filter(|queues| *queues > 0).is_some_and(is_own);
+    Some(if is_own { Vec::new() } else { table })
 }
 
 /// The cores of a value.
@@ -370,6 +392,18 @@ mod tests {
         let rps = setting("rps.eth0.0");
         assert!(may_come_of(&rps, "0,1,64", "0,1") && !may_come_of(&rps, "0,1", "0,2"));
         assert!(!may_come_of(&rps, "0", "none") && !may_come_of(&setting("sysctl.net.core.x"), "0", "0"));
+    }
+
+    #[test]
+    fn a_sysctl_of_words_may_have_another_form_and_a_number_may_not() {
+        let name = setting("sysctl.kernel.core_pattern");
+        assert!(may_be_rewritten(&name, "|/bin/x  %p", "|/bin/x"));
+        assert!(may_be_rewritten(&name, "0x10", "16"));
+        assert!(!may_be_rewritten(&name, "9000000000", "2147483647"));
+        assert!(!may_be_rewritten(&name, "1 2 3", "1 2 4") && !may_be_rewritten(&setting("rps.eth0"), "x", "y"));
+        let ports = setting("sysctl.net.ipv4.ip_local_reserved_ports");
+        assert!(same(&ports, "8053,8054", "8053-8054") && !same(&ports, "8053", "8054"));
+        assert!(setting("sysctl.net.ipv4.neigh.eth0.base_reachable_time_ms").is_rounded());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Left, LeftKind};
+use super::{Left, LeftKind, Links};
 use crate::journal::{Journal, Part};
 use crate::setting::{Setting, value};
 use crate::settle::Link;
@@ -44,13 +44,14 @@ pub(super) fn place(system: &dyn System, part: &Part) -> Place {
         return Place::Gone(why);
     }
     let Some(name) = system.find(identity) else {
-        return if is_another {
-            left(LeftKind::Another, found, "another device has its name now".into())
-        } else if identity.has_hardware() {
+        return if identity.has_hardware() {
+            let other = if is_another { "; another device has its name now" } else { "" };
             let reason = format!(
-                "its device ({identity}) is not here: it was unplugged, or is in another network namespace"
+                "its device ({identity}) is not here: it was unplugged, or is in another network namespace{other}"
             );
             left(LeftKind::Absent, None, reason)
+        } else if is_another {
+            left(LeftKind::Another, found, "another device has its name now".into())
         } else {
             Place::Gone(why)
         };
@@ -80,6 +81,7 @@ pub(super) fn put_back(
     part: &Part,
     is_made: bool,
     above: &BTreeMap<Setting, String>,
+    links: Links,
     troubles: &mut Vec<String>,
 ) -> Outcome {
     let old = &part.old;
@@ -110,7 +112,9 @@ pub(super) fn put_back(
         return left(LeftKind::Refused, Some(now), why);
     }
     journal.step();
-    troubles.extend(link.wait());
+    if links == Links::Await {
+        troubles.extend(link.wait());
+    }
     match system.read(&setting) {
         Ok(again) if value::alike(&setting, &again, old) => Outcome::Restored(setting),
         Ok(again) => {

@@ -50,6 +50,7 @@ fn what_is_refused_stays_in_the_journal_until_it_is_undone() {
     let undone = undo(&memory, &journal).unwrap();
     assert_eq!((undone.left[0].kind, undone.restored.len()), (LeftKind::Refused, 1));
     assert_eq!((undone.left.len(), undone.over.len(), undone.is_whole()), (1, 0, false));
+    assert_eq!(undone.kept, [2], "it can be undone by its number");
     journal.forget(&undone.over).unwrap();
     let left = journal.records().unwrap().remove(0);
     assert_eq!(left.parts[0].left.as_deref(), Some("permission denied"));
@@ -106,6 +107,57 @@ fn what_the_driver_changed_and_refuses_to_take_back_is_named_and_kept() {
 }
 
 #[test]
+fn what_the_driver_changed_and_cannot_be_read_now_is_named_and_put_back_later() {
+    let (memory, journal, _folder) = host();
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), None).unwrap();
+    *memory.unreadable.borrow_mut() = Some("rss.eth0".parse().unwrap());
+    let undone = undo(&memory, &journal).unwrap();
+    let left: Vec<(String, LeftKind)> =
+        undone.left.iter().map(|left| (left.setting.to_string(), left.kind)).collect();
+    assert_eq!((left, undone.is_whole()), (vec![("rss.eth0".to_owned(), LeftKind::Refused)], false));
+    *memory.unreadable.borrow_mut() = None;
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+    assert!(journal.records().unwrap().is_empty());
+}
+
+#[test]
+fn forgetting_one_setting_keeps_what_the_driver_refused_to_take_back() {
+    let (memory, journal, _folder) = host();
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4", "governor.0=performance"]), None).unwrap();
+    memory.change("governor.0", "schedutil");
+    *memory.refused.borrow_mut() = Some("rss.eth0".parse().unwrap());
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!(undone.over, [(2, "governor.0".parse().unwrap())]);
+    journal.forget(&undone.over).unwrap();
+    let records = journal.records().unwrap();
+    assert_eq!((records.len(), records[0].number, records[0].parts.len()), (1, 1, 0));
+    *memory.refused.borrow_mut() = None;
+    memory.change("governor.0", "powersave");
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+}
+
+#[test]
+fn an_irqbalance_that_does_not_answer_is_asked_again_and_one_that_has_ended_is_not() {
+    let (memory, journal, _folder) = host();
+    memory.change("irqbalance", "none");
+    apply(&memory, &journal, &changes(&["irqbalance=45"]), None).unwrap();
+    *memory.unreadable.borrow_mut() = Some(Setting::Irqbalance);
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left.len(), undone.left[0].kind, undone.gone.len()), (1, LeftKind::Refused, 0));
+    *memory.unreadable.borrow_mut() = None;
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(memory.value("irqbalance"), "none");
+    apply(&memory, &journal, &changes(&["irqbalance=45"]), None).unwrap();
+    memory.values.borrow_mut().remove(&Setting::Irqbalance);
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left.len(), undone.gone.len()), (0, 1), "{undone:?}");
+}
+
+#[test]
 fn of_two_owners_of_a_setting_neither_leaves_its_value() {
     let (memory, journal, _folder) = host();
     let name = "sysctl.net.core.rmem_max";
@@ -116,7 +168,10 @@ fn of_two_owners_of_a_setting_neither_leaves_its_value() {
     let undone = undo_of(&memory, &journal, ended()).unwrap();
     assert_eq!((undone.left[0].kind, undone.over.len()), (LeftKind::Above, 0));
     assert_eq!(memory.value(name), "2000");
-    undo_records(&memory, &journal, &ours.records).unwrap();
+    let undone = undo_records(&memory, &journal, &ours.records, Links::Await).unwrap();
+    assert!(undone.kept.is_empty());
+    let values: Vec<&str> = undone.restored.iter().map(|one| one.value.as_str()).collect();
+    assert_eq!(values, ["1000", "212992"], "what it undoes for the ended process is named");
     assert_eq!(memory.value(name), "212992");
     assert!(journal.records().unwrap().is_empty());
 }

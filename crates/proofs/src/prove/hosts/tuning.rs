@@ -71,7 +71,7 @@ struct Kills<'a> {
     /// How long `apply` takes if nothing ends it.
     whole: Duration,
     random: fastrand::Rng,
-    /// Settings in force at a kill → how many kills.
+    /// Settings in force at a kill without a guard → how many kills.
     in_force: BTreeMap<usize, u32>,
     meddled: u32,
     guarded: u32,
@@ -176,7 +176,6 @@ impl<'a> Kills<'a> {
         // The command outlives its parent, and would keep pipes open.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.status().context("cannot start timeout")?;
-        let changed = self.changed()?.len();
         // The command lives on. Everything else must end by itself.
         let words = format!("{} {}", SLEEP.0, SLEEP.1);
         let is_sleeper = |process: &Process| process.words == words;
@@ -185,7 +184,7 @@ impl<'a> Kills<'a> {
             let _ = signal(sleeper.pid, Signal::Kill);
         }
         let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
-        *self.in_force.entry(changed).or_default() += 1;
+        // How many settings are in force says nothing of the moment of the kill: the guard is at work already.
         self.guard = self.guard.max(took);
         self.guarded += 1;
         Ok(())
@@ -201,8 +200,8 @@ impl<'a> Kills<'a> {
         let places: Vec<String> =
             self.in_force.iter().map(|(count, kills)| format!("{count}: {kills}")).collect();
         eprintln!(
-            "{kills} kills, by settings in force ({}): every value came back byte for byte; {} values of somebody else \
-             stayed and were named; {} guards undid within {:.1} s",
+            "{kills} kills without a guard, by settings in force ({}): every value came back byte for byte; {} values \
+             of somebody else stayed and were named; after {} kills more, guards undid within {:.1} s",
             places.join(", "),
             self.meddled,
             self.guarded,

@@ -31,6 +31,19 @@ fn a_value_that_the_kernel_rounds_is_taken_and_put_back() {
 }
 
 #[test]
+fn a_text_that_the_kernel_writes_otherwise_is_taken_with_a_remark_and_put_back() {
+    let name = "sysctl.kernel.core_pattern";
+    let (memory, folder) = (Memory::of(&[(name, "core")]), tempfile::tempdir().unwrap());
+    let journal = Journal::at(folder.path()).unwrap();
+    let applied =
+        apply(&memory, &journal, &changes(&["sysctl.kernel.core_pattern=|/bin/dump"]), None).unwrap();
+    assert_eq!(applied.made[0].now, "|/bin/du");
+    assert_eq!(applied.remarks, [format!("{name}: the kernel was given |/bin/dump and has |/bin/du")]);
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(memory.value(name), "core");
+}
+
+#[test]
 fn of_a_setting_that_is_typed_twice_the_last_value_counts() {
     let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
     let journal = Journal::at(folder.path()).unwrap();
@@ -52,6 +65,19 @@ fn a_link_that_was_there_is_waited_for() {
     assert!(memory.is_linked("eth0") && applied.remarks.is_empty(), "{applied:?}");
     let undone = undo(&memory, &journal).unwrap();
     assert!(memory.is_linked("eth0") && undone.is_whole(), "{undone:?}");
+}
+
+#[test]
+fn a_guard_waits_for_no_link() {
+    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let journal = Journal::at(folder.path()).unwrap();
+    memory.linked.borrow_mut().insert("eth0".into());
+    memory.looks.set(3);
+    let owner = Owner::this_process();
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), Some(owner)).unwrap();
+    assert!(undo::undo_of(&memory, &journal, owner).unwrap().is_whole());
+    assert!(!memory.is_linked("eth0"), "it is not back");
+    assert_eq!(memory.value("channels.eth0"), "rx=0,tx=0,combined=2");
 }
 
 #[test]

@@ -42,9 +42,40 @@ fn another_device_with_the_name_is_left_alone() {
     let (memory, journal, _folder, _) = tuned();
     memory.identities.borrow_mut().insert("eth0".into(), card(2));
     let undone = undo(&memory, &journal).unwrap();
-    assert!(undone.left.iter().all(|left| left.kind == LeftKind::Another), "{undone:?}");
-    assert_eq!((undone.left.len(), undone.over.len(), undone.restored.len()), (3, 3, 0));
+    assert!(undone.left.iter().all(|left| left.kind == LeftKind::Absent), "{undone:?}");
+    assert!(undone.left[0].reason.ends_with("another device has its name now"), "{undone:?}");
+    assert_eq!((undone.left.len(), undone.over.len(), undone.restored.len()), (3, 0, 0));
     assert_eq!(memory.value("rps.eth0.0"), "0");
+    // The card is plugged in again, and has its name.
+    journal.forget(&undone.over).unwrap();
+    memory.identities.borrow_mut().insert("eth0".into(), card(1));
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(memory.value("rps.eth0.0"), "none");
+}
+
+#[test]
+fn a_virtual_device_whose_name_another_has_does_not_come_back() {
+    let (memory, journal, _folder) = host();
+    let number = |index| Identity { device: Some("eth0".into()), index: Some(index), ..Identity::default() };
+    memory.identities.borrow_mut().insert("eth0".into(), number(9));
+    apply(&memory, &journal, &changes(&["feature.eth0.gro=off"]), None).unwrap();
+    memory.identities.borrow_mut().insert("eth0".into(), number(12));
+    let undone = undo(&memory, &journal).unwrap();
+    assert_eq!((undone.left[0].kind, undone.over.len()), (LeftKind::Another, 1));
+    assert_eq!(memory.value("feature.eth0.gro"), "off");
+}
+
+#[test]
+fn the_value_of_a_device_is_that_of_its_present_name() {
+    let (memory, journal, _folder, _) = tuned();
+    memory.rename("eth0", "lan0");
+    memory.change("feature.eth0.gro", "on");
+    memory.identities.borrow_mut().insert("eth0".into(), card(2));
+    let records = journal.records().unwrap();
+    let mut parts = records.iter().flat_map(|record| &record.parts);
+    let gro = parts.find(|part| part.setting.to_string() == "feature.eth0.gro").unwrap();
+    let (setting, value) = value_now(&memory, gro).unwrap();
+    assert_eq!((setting.to_string().as_str(), value.as_str()), ("feature.lan0.gro", "off"));
 }
 
 #[test]
@@ -67,6 +98,19 @@ fn a_card_that_was_unplugged_is_named_and_undone_when_it_is_back() {
     assert_eq!((undone.left.len(), undone.over.len(), undone.gone.len()), (3, 0, 0));
     let expected = "rps.eth0.0 was none: its device (02:00:00:00:00:01 at 0000:3b:00.0) is not here";
     assert!(undone.left[1].to_string().starts_with(expected), "{}", undone.left[1]);
+    memory.plug("eth0", unplugged);
+    assert!(undo(&memory, &journal).unwrap().is_whole());
+    assert_eq!(values(&memory), before);
+}
+
+#[test]
+fn what_the_driver_of_an_unplugged_card_changed_is_put_back_when_it_is_back() {
+    let (memory, journal, _folder) = host();
+    memory.identities.borrow_mut().insert("eth0".into(), card(1));
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=4"]), None).unwrap();
+    let unplugged = memory.unplug("eth0");
+    assert!(!undo(&memory, &journal).unwrap().is_whole());
     memory.plug("eth0", unplugged);
     assert!(undo(&memory, &journal).unwrap().is_whole());
     assert_eq!(values(&memory), before);
