@@ -1,5 +1,5 @@
 //! The same with many hosts, some of them at a time. A server of ssh refuses logins at random once ten of them are not
-//! complete (`MaxStartups`, sshd_config(5)), and many hosts may be behind one such server.
+//! complete (`MaxStartups`, `sshd_config(5)`), and many hosts may be behind one such server.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub fn few_at_once<M: Send, T: Send>(all: Vec<M>, act: impl Fn(M) -> T + Sync) -
         done
     };
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         running.into_iter().flat_map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     done.sort_unstable_by_key(|(number, _)| *number);

@@ -286,7 +286,7 @@ impl Session {
         let members = self.members.borrow();
         let of = |member: &Member| member.offset().uncertainty_ns;
         let least_s = timing::least_s(of(&members.server), members.players.iter().map(of));
-        let worst = [&members.server].into_iter().chain(&members.players).max_by_key(|member| of(*member))?;
+        let worst = [&members.server].into_iter().chain(&members.players).max_by_key(|member| of(member))?;
         timing::why_longer(least_s, &worst.host().name, of(worst))
     }
 }

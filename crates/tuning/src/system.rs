@@ -178,7 +178,10 @@ mod tests {
         );
         let no_address = Identity { mac: None, ..one.clone() };
         assert!(!one.differs_from(&no_address), "its driver may not have answered");
-        assert!(!one.is_of_same(&no_address) && !no_address.is_of_same(&one), "it may be one in the same place");
+        assert!(
+            !one.is_of_same(&no_address) && !no_address.is_of_same(&one),
+            "it may be one in the same place"
+        );
         assert!(no_address.is_of_same(&no_address));
         let number = |index| Identity { index: Some(index), ..Identity::default() };
         assert!(number(3).is_of_same(&number(3)) && number(3).differs_from(&number(4)));

@@ -325,9 +325,8 @@ fn is_as_left(system: &dyn System, part: &Part) -> bool {
     match (&part.found, place(system, part)) {
         (Some(found), Place::Here { setting, now }) => value::alike(&setting, &now, found),
         (Some(_), Place::Gone(_)) => false,
-        (Some(_), Place::Left { .. }) => true,
-        // The program ended within the change, or within undoing it.
-        (None, _) => true,
+        // Left, or the program ended within the change, or within undoing it.
+        (Some(_), Place::Left { .. }) | (None, _) => true,
     }
 }
 

@@ -363,8 +363,10 @@ mod tests {
 
     #[test]
     fn what_was_undone_for_an_ended_process_is_said() {
-        let restored =
-            vec![kqps_tuning::undo::Restored { setting: "rps.eth0.0".parse().unwrap(), value: "none".into() }];
+        let restored = vec![kqps_tuning::undo::Restored {
+            setting: "rps.eth0.0".parse().unwrap(),
+            value: "none".into(),
+        }];
         let text = of_ended(&Undone { restored, ..Undone::default() });
         assert_eq!(text, "Note: rps.eth0.0 is none again: the process of kqps that set it has ended.\n");
         assert_eq!(of_ended(&Undone::default()), "");

@@ -33,11 +33,7 @@ impl fmt::Debug for Tuned {
 
 impl Tuned {
     /// Changes settings, and returns [`Done::Set`]. If the same settings are held already, this adds a holder.
-    pub(super) fn set(
-        &mut self,
-        settings: &BTreeMap<String, String>,
-        kqps: &Path,
-    ) -> Result<Done, Failure> {
+    pub(super) fn set(&mut self, settings: &BTreeMap<String, String>, kqps: &Path) -> Result<Done, Failure> {
         if let Some(held) = self.held.join(settings).map_err(plain)? {
             return Ok(done(held));
         }
@@ -82,11 +78,11 @@ fn done(held: &Held) -> Done {
 
 fn put_back(held: Held) -> Result<(), Failure> {
     let undone = held.undo().map_err(plain)?;
-    all_back(undone.left.iter().map(ToString::to_string).chain(undone.troubles).collect())
+    all_back(&undone.left.iter().map(ToString::to_string).chain(undone.troubles).collect())
 }
 
 /// Fails if something of the settings is left, or if an undo had troubles: the host may not be as before.
-fn all_back(left: Vec<String>) -> Result<(), Failure> {
+fn all_back(left: &[String]) -> Result<(), Failure> {
     if left.is_empty() {
         return Ok(());
     }
@@ -142,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_trouble_is_a_failure_as_a_setting_that_stays() {
-        assert!(all_back(Vec::new()).is_ok());
-        let (reason, _) = all_back(vec!["the record 7 cannot be read".into()]).unwrap_err();
+        assert!(all_back(&Vec::new()).is_ok());
+        let (reason, _) = all_back(&vec!["the record 7 cannot be read".into()]).unwrap_err();
         assert_eq!(reason, "not every setting could be put back: the record 7 cannot be read");
     }
 

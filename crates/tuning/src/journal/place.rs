@@ -207,7 +207,8 @@ mod tests {
     fn a_machine_that_shares_the_folder_keeps_its_journal_also_if_it_is_a_clone() {
         let state = tempfile::tempdir().unwrap();
         let machine = "a".repeat(32);
-        let (ours, clone) = (place(state.path(), &machine, BOOTS[0]), place(state.path(), &machine, BOOTS[1]));
+        let (ours, clone) =
+            (place(state.path(), &machine, BOOTS[0]), place(state.path(), &machine, BOOTS[1]));
         let another = place(state.path(), &"b".repeat(32), BOOTS[1]);
         for place in [&ours, &clone, &another] {
             fs::create_dir_all(&place.folder).unwrap();

@@ -46,8 +46,7 @@ pub(super) fn owner(irq: &str) -> Option<String> {
 /// than a reading of the machine, of which each setting would need one.
 fn owner_in(devices: &Path, irq: u32) -> Option<String> {
     let entries = fs::read_dir(devices).ok()?.flatten();
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names.into_iter().find(|name| {
         let hardware = devices.join(name).join("device");
@@ -98,7 +97,8 @@ mod tests {
     fn an_interrupt_is_that_of_the_hardware_or_of_the_device_above_a_virtio_device() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
-        for folder in ["pci/nic/msi_irqs", "pci/msi_irqs", "pci/host/msi_irqs", "pci/host/virtio3", "net/lo"] {
+        for folder in ["pci/nic/msi_irqs", "pci/msi_irqs", "pci/host/msi_irqs", "pci/host/virtio3", "net/lo"]
+        {
             fs::create_dir_all(at(folder)).unwrap();
         }
         for irq in ["pci/nic/msi_irqs/50", "pci/msi_irqs/24", "pci/host/msi_irqs/60"] {

@@ -54,7 +54,7 @@ fn bits(text: &str) -> Option<String> {
     Some(digits.concat().trim_start_matches('0').to_owned())
 }
 
-/// Whether the kernel rounds a sysctl: to a power of two (net/core/sysctl_net_core.c), or to its ticks
+/// Whether the kernel rounds a sysctl: to a power of two (`net/core/sysctl_net_core.c`), or to its ticks
 /// (`proc_dointvec_ms_jiffies`, net/core/neighbour.c).
 pub(super) fn is_rounded(name: &str) -> bool {
     name == "net.core.rps_sock_flow_entries" || (name.contains(".neigh.") && name.ends_with("_ms"))

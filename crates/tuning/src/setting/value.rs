@@ -159,9 +159,7 @@ pub fn same(setting: &Setting, one: &str, other: &str) -> bool {
         Setting::Sysctl(name) => sysctl::canonical(name, text.trim()),
         _ => None,
     };
-    let read = |text: &str| {
-        of_kernel(text).or_else(|| kind.read(text.trim())).unwrap_or_else(|| words(text))
-    };
+    let read = |text: &str| of_kernel(text).or_else(|| kind.read(text.trim())).unwrap_or_else(|| words(text));
     one == other || read(one) == read(other)
 }
 
@@ -400,7 +398,9 @@ mod tests {
         assert!(may_be_rewritten(&name, "|/bin/x  %p", "|/bin/x"));
         assert!(may_be_rewritten(&name, "0x10", "16"));
         assert!(!may_be_rewritten(&name, "9000000000", "2147483647"));
-        assert!(!may_be_rewritten(&name, "1 2 3", "1 2 4") && !may_be_rewritten(&setting("rps.eth0"), "x", "y"));
+        assert!(
+            !may_be_rewritten(&name, "1 2 3", "1 2 4") && !may_be_rewritten(&setting("rps.eth0"), "x", "y")
+        );
         let ports = setting("sysctl.net.ipv4.ip_local_reserved_ports");
         assert!(same(&ports, "8053,8054", "8053-8054") && !same(&ports, "8053", "8054"));
         assert!(setting("sysctl.net.ipv4.neigh.eth0.base_reachable_time_ms").is_rounded());
