@@ -78,7 +78,8 @@ fn done(held: &Held) -> Done {
 
 fn put_back(held: Held) -> Result<(), Failure> {
     let undone = held.undo().map_err(plain)?;
-    all_back(&undone.left.iter().map(ToString::to_string).chain(undone.troubles).collect())
+    let left: Vec<String> = undone.left.iter().map(ToString::to_string).chain(undone.troubles).collect();
+    all_back(&left)
 }
 
 /// Fails if something of the settings is left, or if an undo had troubles: the host may not be as before.
@@ -138,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_trouble_is_a_failure_as_a_setting_that_stays() {
-        assert!(all_back(&Vec::new()).is_ok());
-        let (reason, _) = all_back(&vec!["the record 7 cannot be read".into()]).unwrap_err();
+        assert!(all_back(&[]).is_ok());
+        let (reason, _) = all_back(&["the record 7 cannot be read".into()]).unwrap_err();
         assert_eq!(reason, "not every setting could be put back: the record 7 cannot be read");
     }
 
