@@ -284,7 +284,10 @@ impl RunningSubject for Running<'_> {
             }
             match played.map_err(|trouble| trouble::after(trouble, attempt)) {
                 Ok(trial) => return Ok(trial),
-                Err(Decision::Repeat) => attempt += 1,
+                Err(Decision::Repeat(why)) => {
+                    (self.session.say)(&format!("a trial is void, since {why}; it is repeated"));
+                    attempt += 1;
+                }
                 Err(Decision::End(result)) => return Err(result),
                 Err(Decision::Leave(why)) => return Err(self.session.give_up(&why)),
             }

@@ -55,8 +55,8 @@ pub(super) enum Trouble {
 /// What to do next.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// Reach the lost hosts again, and repeat the trial.
-    Repeat,
+    /// Reach the lost hosts again, and repeat the trial. Why it is void, as the rest of a sentence.
+    Repeat(String),
     /// Give it up, with this result.
     End(NoTrial),
     /// End the run in order, for this reason. It may go on later.
@@ -70,8 +70,11 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
         Trouble::Server { reason } => Decision::End(NoTrial::Lost { reason }),
         Trouble::Unreachable(why) => Decision::Leave(why),
-        Trouble::Player { .. } | Trouble::Deaf { .. } | Trouble::Watch { .. } if attempt <= REPEATS_MOST => {
-            Decision::Repeat
+        Trouble::Player { host, what, .. } | Trouble::Deaf { host, what } if attempt <= REPEATS_MOST => {
+            Decision::Repeat(format!("the player on {host} {what}"))
+        }
+        Trouble::Watch { host, what } if attempt <= REPEATS_MOST => {
+            Decision::Repeat(format!("the subject's host {host} {what}"))
         }
         Trouble::Player { host, what, output } => {
             let reason =
@@ -166,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_player_is_tried_three_times_and_then_named() {
-        assert!([1, 2].into_iter().all(|attempt| matches!(after(of_player(), attempt), Decision::Repeat)));
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(of_player(), attempt), Decision::Repeat(_))));
         let Decision::End(NoTrial::Failed { reason, output }) = after(of_player(), 3) else {
             panic!("it goes on for ever")
         };
@@ -177,7 +180,7 @@ mod tests {
     #[test]
     fn a_player_that_hears_nothing_from_the_beginning_ends_the_run() {
         let deaf = || Trouble::Deaf { host: "p2".into(), what: "heard nothing: no reply came".into() };
-        assert!([1, 2].into_iter().all(|attempt| matches!(after(deaf(), attempt), Decision::Repeat)));
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(deaf(), attempt), Decision::Repeat(_))));
         let Decision::Leave(why) = after(deaf(), 3) else { panic!("each cell would fail") };
         assert!(why.starts_with("the player on p2 heard nothing: no reply came; "), "{why}");
     }
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn a_late_reading_is_repeated_as_a_late_player() {
         let late = || Trouble::Watch { host: "ns1".into(), what: "was read 3.0 ms late".into() };
-        assert!([1, 2].into_iter().all(|attempt| matches!(after(late(), attempt), Decision::Repeat)));
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(late(), attempt), Decision::Repeat(_))));
         let Decision::End(NoTrial::Failed { reason, .. }) = after(late(), 3) else { panic!("for ever") };
         let expected = "the subject's host ns1 was read 3.0 ms late; that made 3 trials in succession void";
         assert_eq!(reason, expected);

@@ -24,11 +24,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     // It ends with its host, and the host with this program.
     let mut command = cluster.command(&lab, &bench.kqps.program);
     command.args(study::words(&file, &hosts, &out));
-    let run = study::play(command, &out)?;
+    let study::Played { run, void } = study::play(command, &out)?;
     // The controller is the server's host here, and so is its clock.
     let mut checked = check::run(&lab, &run, lab.server().ahead_ns)?;
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run)?;
+    counted::compare(&lab, &run, void)?;
     checked.print("by Slurm");
     let agents: Vec<_> = lab
         .hosts

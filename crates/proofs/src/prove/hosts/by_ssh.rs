@@ -27,10 +27,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
     let out = lab.home.join("by-ssh");
     let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
-    let run = study::play(command, &out)?;
+    let study::Played { run, void } = study::play(command, &out)?;
     let mut checked = check::run(&lab, &run, 0)?;
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run)?;
+    counted::compare(&lab, &run, void)?;
     checked.print("by ssh");
     let took = left::nowhere(&lab, &before, left::AFTER_END)?;
     eprintln!("nothing is left on any host {:.1} s after the run", took.as_secs_f64());
@@ -65,7 +65,7 @@ fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &left::Settings) -> R
     std::fs::write(&file, GROUP)?;
     let out = lab.home.join("group");
     let words = study::words(&file, hosts, &out);
-    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?;
+    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?.run;
     let failed: Vec<&str> = run.trials.iter().filter_map(RunTrial::failure).collect();
     ensure!(failed.is_empty(), "trials failed: {}", failed.join("; "));
     for role in [Role::Subject, Role::EchoCeiling] {
@@ -89,7 +89,7 @@ fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
     let out = lab.home.join("pushed");
     let mut words = study::words(file, &hosts, &out);
     words.push("--push".to_owned());
-    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?;
+    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?.run;
     check::run(lab, &run, 0)?.print("by ssh with --push");
     for host in &lab.hosts {
         let cache = host.path(&host.home.join(".cache/kqps"));

@@ -57,7 +57,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         let out = lab.home.join(format!("{plant:?}"));
         let words = study::words(&file, &hosts, &out);
-        let run = study::play(study::command(&lab, &bench.kqps.program, &words)?, &out)?;
+        let run = study::play(study::command(&lab, &bench.kqps.program, &words)?, &out)?.run;
         let truth = plant.end(&lab)?;
         compare(&run, plant.place(), truth).with_context(|| format!("{plant:?}"))?;
         eprintln!("{plant:?}: {truth} losses are placed at {:?}, and none elsewhere", plant.place());

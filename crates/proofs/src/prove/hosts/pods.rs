@@ -34,10 +34,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     })?;
     let out = lab.home.join("by-kubectl");
     let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
-    let run = study::play(command, &out)?;
+    let study::Played { run, void } = study::play(command, &out)?;
     let mut checked = check::run(&lab, &run, 0)?;
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run)?;
+    counted::compare(&lab, &run, void)?;
     checked.print("by a stand-in for kubectl");
     left::nowhere(&lab, &before, left::AFTER_END)?;
     outlived(&lab, &before, &kubectl, &kqps)?;

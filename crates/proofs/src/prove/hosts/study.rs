@@ -39,6 +39,9 @@ subjects = ["./counted.toml"]
 "hosts.players" = [1, 2]
 "#;
 
+/// What a run says of each void trial.
+const VOID: &str = "a trial is void, since ";
+
 /// What no run over several hosts counts.
 const NEVER_OVER_HOSTS: &str = "drop reasons";
 
@@ -109,8 +112,15 @@ pub(super) fn words(study: &Path, hosts: &Path, out: &Path) -> Vec<String> {
         .into()
 }
 
+/// A run that was played to its end.
+pub(super) struct Played {
+    pub(super) run: Run,
+    /// How many of its trials were void and repeated. What their players sent is in no record.
+    pub(super) void: usize,
+}
+
 /// Runs a command to its end, and returns the run that it left in this folder.
-pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
+pub(super) fn play(mut command: Command, out: &Path) -> Result<Played> {
     let (status, said) = ended(&mut command)?;
     // Status 3 means that a figure is refused, which a busy host may cause.
     let words = shell::words(&command);
@@ -119,7 +129,7 @@ pub(super) fn play(mut command: Command, out: &Path) -> Result<Run> {
     ensure!(run.finished_unix_ms.is_some(), "the run is not marked as finished: {}", said.trim());
     let left_out: Vec<_> = run.skipped.iter().filter(|(what, _)| *what != NEVER_OVER_HOSTS).collect();
     ensure!(left_out.is_empty(), "cells were left out: {left_out:?}");
-    Ok(run)
+    Ok(Played { run, void: said.matches(VOID).count() })
 }
 
 /// Runs a command to its end. Returns its status and its standard error. One that hangs is killed, and so is every one
