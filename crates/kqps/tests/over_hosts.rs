@@ -292,6 +292,35 @@ fn hosts_that_cannot_take_part_are_named_and_nothing_is_begun() {
 }
 
 #[test]
+fn a_folder_that_is_taken_is_found_before_any_host_is_asked() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    std::fs::create_dir(lab.out()).unwrap();
+    std::fs::write(lab.out().join("study.toml"), "mine").unwrap();
+    let asked = lab.folder.path().join("asked");
+    let reach = format!("[\"sh\", \"-c\", \"touch '{}'; exit 255\"]", asked.display());
+    for more in [&[][..], &["--push"]] {
+        let hosts = lab.file(&(server(&reach) + &player(&reach))).display().to_string();
+        let output = lab.study(&[&["--hosts", &hosts][..], more].concat()).output().unwrap();
+        let said = text_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no run wrote it") && !asked.exists(), "{said}");
+    }
+}
+
+#[test]
+fn what_the_hosts_file_names_and_a_host_lacks_is_refused() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let good = "[\"env\"]";
+    let said = lab.refused(&(server(good) + "device = \"none0\"\n" + &player(good)), 1);
+    assert!(said.contains("ns1: this host has no interface `none0`"), "{said}");
+    let sources = player(good) + "sources = \"192.0.2.64/28\"\n";
+    let said = lab.refused(&(server(good) + &sources), 1);
+    assert!(said.contains("p1: this host cannot send from 192.0.2.65 ("), "{said}");
+}
+
+#[test]
 fn a_wrong_hosts_file_is_one_clear_error() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
