@@ -14,6 +14,7 @@ mod cores;
 mod host;
 mod player;
 mod subject;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +36,7 @@ pub use ahead::begin_at;
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
+pub use taken::{SPARE_NS, Taken};
 
 /// The differences between the two readings of both sides.
 #[derive(Clone, Debug, Default)]

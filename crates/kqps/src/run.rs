@@ -214,6 +214,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
+    session::check_folder(&request.folder).map_err(input_or_not)?;
     // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
     // hosts.
     let installing = Instant::now();

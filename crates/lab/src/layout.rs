@@ -51,7 +51,7 @@ pub struct LaidOut {
 pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
     match &request.hosts {
         None => lay_out_on(request, Site::here()),
-        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts)?.site()),
+        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts, request.budget_s)?.site()),
     }
 }
 

@@ -104,6 +104,9 @@ impl Conductor<'_> {
     /// A short trial of a fresh start.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
+        if self.reach().is_none() {
+            return Err(NoTrial::Interrupted);
+        }
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let request = WarmUp::of(&Cell::default()).next(None);

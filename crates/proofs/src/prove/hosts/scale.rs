@@ -40,7 +40,7 @@ const STUDY: &str = r#"
 name = "scale"
 title = "Many players"
 question = "Does one controller hold many players?"
-repetitions = 2
+repetitions = {repetitions}
 load = { rates_qps = [200000], seconds = {seconds} }
 
 [[experiment]]
@@ -169,7 +169,9 @@ fn play(bench: &Bench, agent: &Path, folder: &Path, players: usize) -> Result<(R
     let all: Vec<String> = [SERVER.to_owned()].into_iter().chain((0..players).map(address)).collect();
     fs::write(&addresses, all.iter().map(line).collect::<String>())?;
     ip(&network, &["-batch", &addresses.display().to_string()])?;
-    fs::write(folder.join("scale.toml"), STUDY.replace("{seconds}", &format!("{TRIAL_S:.1}")))?;
+    let study =
+        STUDY.replace("{repetitions}", bench.choose("1", "2")).replace("{seconds}", &format!("{TRIAL_S:.1}"));
+    fs::write(folder.join("scale.toml"), study)?;
     fs::write(folder.join("hosts.toml"), hosts(bench, agent, players))?;
     let out = folder.join("run");
     let mut command = std::process::Command::new(&bench.kqps.program);
