@@ -30,6 +30,7 @@ impl<W> Taken<W> {
     /// The last of several readings that was over by `by_ns`: this one, if no other was. Each of the others begins when
     /// half of the time that is left has passed, and the last of them [`SPARE_NS`] earlier than it must. If the host is
     /// so busy that one is late, the reading before it is not much older than that delay. An interrupt ends the wait.
+    #[must_use]
     pub fn again_before(self, by_ns: u64, interrupts: &Interrupts, take: impl Fn() -> W) -> Self {
         self.again(by_ns, &Monotonic(interrupts), take)
     }
