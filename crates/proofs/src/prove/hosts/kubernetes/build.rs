@@ -79,8 +79,8 @@ fn module_file(of_kubernetes: &str) -> String {
     lines.sort_unstable();
     let go = lines.iter().find(|line| line.starts_with("go 1.")).copied().unwrap_or("go 1.26.0");
     let parts = lines.iter().filter_map(|line| line.strip_suffix(" v0.0.0"));
-    let replaced: String = parts.map(|part| format!("replace {part} => {part} {staged}\n")).collect();
-    format!("module kqps.invalid/cluster\n\n{go}\n\nrequire {KUBERNETES} {VERSION}\n\n{replaced}")
+    let replaced: Vec<String> = parts.map(|part| format!("replace {part} => {part} {staged}\n")).collect();
+    format!("module kqps.invalid/cluster\n\n{go}\n\nrequire {KUBERNETES} {VERSION}\n\n{}", replaced.concat())
 }
 
 #[cfg(test)]
