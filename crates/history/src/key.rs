@@ -37,9 +37,11 @@ impl Key {
 
     /// The name of the series: `default: nsd, share of the ceiling`.
     pub fn name(&self) -> String {
-        match &self.reference {
-            None => format!("{}, {}", self.subject(), self.kind),
-            Some(reference) => format!("{}, {} {reference}", self.subject(), self.kind),
+        match (self.kind, &self.reference) {
+            (Kind::Ratio(figure), Some(reference)) => {
+                format!("{}, {figure} beside {reference}", self.subject())
+            }
+            (kind, _) => format!("{}, {kind}", self.subject()),
         }
     }
 

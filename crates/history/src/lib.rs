@@ -29,4 +29,5 @@ pub use judged::{Change, History, Level, Move, Point, Series, Strength, Stretch}
 pub use judging::judge;
 pub use key::Key;
 pub use kind::Kind;
+pub use outlier::single as single_outliers;
 pub use store::{Added, Records, Store, StoreError};

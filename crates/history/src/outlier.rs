@@ -19,7 +19,7 @@ const NEIGHBOURS: f64 = 0.953_9;
 
 /// The indices of single outliers. A point whose neighbour is far in the same direction is no single one: both may be
 /// the beginning of a change.
-pub(crate) fn single(logs: &[f64]) -> Vec<usize> {
+pub fn single(logs: &[f64]) -> Vec<usize> {
     if logs.len() < LEAST {
         return Vec::new();
     }

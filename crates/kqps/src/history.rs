@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use kqps_history::{Records, Store};
 
+#[cfg(test)]
 pub(crate) use check::PrintedChange;
 
 use crate::exit::bad_input;

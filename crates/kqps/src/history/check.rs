@@ -79,6 +79,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "confirm", help_heading = "Confirmation")]
     blocks: Option<u64>,
 
+    /// Load each start for this long (default: 2.6s)
+    #[arg(long, value_parser = parse_duration, requires = "confirm", help_heading = "Confirmation")]
+    duration: Option<Duration>,
+
     /// Let changes pass that could not be confirmed or refuted
     #[arg(long, requires_all = ["confirm", "fail_on"], help_heading = "Confirmation")]
     allow_inconclusive: bool,
@@ -123,7 +127,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn asked(args: &Args) -> confirm::Asked {
     confirm::Asked {
         sides: args.a.clone().zip(args.b.clone()),
-        extent: AskedExtent { blocks: args.blocks, budget: args.budget, duration: None, rate_qps: None },
+        extent: AskedExtent {
+            blocks: args.blocks,
+            budget: args.budget,
+            duration: args.duration,
+            rate_qps: None,
+        },
     }
 }
 
