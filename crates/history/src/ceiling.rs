@@ -27,6 +27,6 @@ pub(crate) fn explains(before: &[Option<f64>], after: &[Option<f64>], by: f64) -
         return false;
     }
     let [before, after] = [before, after].map(|logs| Spread::of(logs.into_iter()));
-    let difference = before.to(&after);
+    let difference = before.to(&after, 0.0);
     difference.chance() <= CHANCE && difference.by.abs() >= PART * by.abs()
 }

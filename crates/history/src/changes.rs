@@ -6,6 +6,7 @@ use kqps_verdict::interval::median_interval_covering;
 use crate::chance::chance;
 use crate::divergence::{Divergence, SIDE};
 use crate::level::{Difference, ERRORS_LEAST, Spread};
+use crate::outlier::usual_scatter;
 
 /// The number of points that are tested together.
 const WINDOW: usize = 50;
@@ -47,7 +48,8 @@ pub struct Found {
 /// The changes of a series in the order of its points, which are of one host. `permutations` of the points are tried at
 /// most for each. The result depends on the arguments alone.
 pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
-    let mut search = Search { samples, permutations, seed, divergence: Divergence::default() };
+    let usual = usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
+    let mut search = Search { samples, usual, permutations, seed, divergence: Divergence::default() };
     let mut places: Vec<(usize, f64)> = Vec::new();
     let mut start = 0;
     while samples.len() - start >= LEAST {
@@ -63,8 +65,25 @@ pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
     search.settled(places)
 }
 
+/// Whether on each side at least three points are nearer to the level of their own side. Two points far away and a usual
+/// one are no side.
+fn are_apart(before: &[Sample], after: &[Sample]) -> bool {
+    let median = |part: &[Sample]| {
+        let logs: Vec<f64> = part.iter().map(|sample| sample.log).collect();
+        median_interval_covering(&logs, 0.5).map_or(0.0, |interval| interval.median)
+    };
+    let (earlier, later) = (median(before), median(after));
+    let middle = f64::midpoint(earlier, later);
+    let near = |part: &[Sample], own: f64| {
+        part.iter().filter(|sample| (sample.log - middle) * (own - middle) > 0.0).count()
+    };
+    near(before, earlier) >= SIDE && near(after, later) >= SIDE
+}
+
 struct Search<'a> {
     samples: &'a [Sample],
+    /// The usual scatter of the samples.
+    usual: f64,
     permutations: u32,
     seed: u64,
     divergence: Divergence,
@@ -101,10 +120,13 @@ impl Search<'_> {
         if before.len() < SIDE || after.len() < SIDE {
             return None;
         }
+        if !are_apart(before, after) {
+            return None;
+        }
         let level = |part: &[Sample]| {
             Spread::of(part.iter().map(|sample| sample.log).collect::<Vec<_>>().into_iter())
         };
-        let difference = level(before).to(&level(after));
+        let difference = level(before).to(&level(after), self.usual);
         if difference.errors() < ERRORS_LEAST {
             return None;
         }

@@ -53,10 +53,11 @@ impl Spread {
         (self.mean - reach, self.mean + reach)
     }
 
-    /// The difference to a later level. Both must have two points at least.
-    pub(crate) fn to(&self, later: &Self) -> Difference {
+    /// The difference to a later level. Both must have two points at least. A few points may be equal by chance, so they
+    /// scatter by `usual` at least.
+    pub(crate) fn to(&self, later: &Self, usual: f64) -> Difference {
         let freedom = (self.count + later.count).saturating_sub(2).max(1);
-        let scatter = ((self.squares + later.squares) / freedom as f64).sqrt().max(SCATTER_LEAST);
+        let scatter = ((self.squares + later.squares) / freedom as f64).sqrt().max(usual).max(SCATTER_LEAST);
         let error = scatter * (1.0 / self.count.max(1) as f64 + 1.0 / later.count.max(1) as f64).sqrt();
         Difference { by: later.mean - self.mean, error, freedom }
     }
@@ -95,7 +96,7 @@ mod tests {
     fn the_difference_is_students() {
         let (before, after) = ([0.0, 0.02, 0.0, 0.02], [0.10, 0.12, 0.10, 0.12]);
         let [before, after] = [before, after].map(|logs| Spread::of(logs.iter().copied()));
-        let difference = before.to(&after);
+        let difference = before.to(&after, 0.0);
         // The pooled standard deviation is the root of 8e-4 / 6, of which the mean of four has half, twice.
         let error = (8e-4_f64 / 6.0).sqrt() * 0.5_f64.sqrt();
         assert!((difference.by - 0.1).abs() < 1e-12 && (difference.errors() - 0.1 / error).abs() < 1e-9);
@@ -107,6 +108,8 @@ mod tests {
     #[test]
     fn equal_points_still_scatter_a_little() {
         let [before, after] = [1.0, 1.0001].map(|log| Spread::of([log; 10].into_iter()));
-        assert!(before.to(&after).errors() < 1.0);
+        assert!(before.to(&after, 0.0).errors() < 1.0);
+        let [before, after] = [1.0, 1.02].map(|log| Spread::of([log; 8].into_iter()));
+        assert!((before.to(&after, 0.04).errors() - 1.0).abs() < 1e-9, "0.04 by the root of 2/8");
     }
 }

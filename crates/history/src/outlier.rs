@@ -5,6 +5,9 @@ use kqps_verdict::interval::median_interval_covering;
 /// A point is far if its distance from the points around it is more than this many times the usual scatter.
 const FAR: f64 = 5.0;
 
+/// A neighbour that is as far as this part of [`FAR`] in the same direction may be the second point of a change.
+const PART: f64 = 0.5;
+
 /// The least usual scatter, in logarithms: rounding alone makes most figures equal at times.
 const USUAL_LEAST: f64 = 0.002;
 
@@ -17,27 +20,32 @@ const LEAST: usize = 5;
 /// The median distance of two neighbours, divided by the standard deviation of one point.
 const NEIGHBOURS: f64 = 0.953_9;
 
-/// The indices of single outliers. A point whose neighbour is far in the same direction is no single one: both may be
-/// the beginning of a change.
+/// The indices of single outliers. A point whose neighbour is away in the same direction is no single one: both may be the
+/// beginning of a change.
 pub fn single(logs: &[f64]) -> Vec<usize> {
     if logs.len() < LEAST {
         return Vec::new();
     }
-    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    let usual = (median(&steps) / NEIGHBOURS).max(USUAL_LEAST);
+    let usual = usual_scatter(logs).max(USUAL_LEAST);
     let distance = |at: usize| {
         let around = &logs[at.saturating_sub(AROUND)..(at + AROUND + 1).min(logs.len())];
         logs[at] - median(around)
     };
     let distances: Vec<f64> = (0..logs.len()).map(distance).collect();
     let is_far = |at: usize| distances[at].abs() > FAR * usual;
-    let is_same = |one: usize, other: usize| is_far(other) && distances[one] * distances[other] > 0.0;
+    let is_same = |one: usize, other: usize| distances[other] * distances[one].signum() > PART * FAR * usual;
     let is_single = |at: &usize| {
         let before = at.checked_sub(1).is_some_and(|before| is_same(*at, before));
         let after = at + 1 < logs.len() && is_same(*at, at + 1);
         is_far(*at) && !before && !after
     };
     (0..logs.len()).filter(is_single).collect()
+}
+
+/// The usual scatter of points, as a standard deviation: the median distance of neighbours, which a change moves little.
+pub(crate) fn usual_scatter(logs: &[f64]) -> f64 {
+    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    median(&steps) / NEIGHBOURS
 }
 
 fn median(values: &[f64]) -> f64 {

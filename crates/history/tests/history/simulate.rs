@@ -2,9 +2,6 @@
 
 use kqps_history::{Found, Sample, find, single_outliers};
 
-/// The permutations that a history with few series takes.
-const PERMUTATIONS: u32 = 9_999;
-
 /// A strong change has a smaller chance, if the series is the only one.
 const STRONG: f64 = 0.05;
 
@@ -58,11 +55,11 @@ pub(crate) fn series(host: Host, count: usize, step_at: usize, step: f64, seed: 
 }
 
 /// The changes of a series without its outliers, with the places that they have in the whole series.
-pub(crate) fn changes(samples: &[Sample]) -> Vec<Found> {
+pub(crate) fn changes(samples: &[Sample], permutations: u32) -> Vec<Found> {
     let outliers = single_outliers(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
     let counted: Vec<usize> = (0..samples.len()).filter(|at| !outliers.contains(at)).collect();
     let kept: Vec<Sample> = counted.iter().map(|at| samples[*at]).collect();
-    find(&kept, PERMUTATIONS, 1).into_iter().map(|found| Found { at: counted[found.at], ..found }).collect()
+    find(&kept, permutations, 1).into_iter().map(|found| Found { at: counted[found.at], ..found }).collect()
 }
 
 /// Whether a change would raise an alarm by itself.
@@ -83,12 +80,18 @@ pub(crate) struct Alarms {
 }
 
 /// Looks at stationary series whenever `every` runs came.
-pub(crate) fn false_alarms(host: Host, series_count: u32, points: usize, every: usize) -> Alarms {
+pub(crate) fn false_alarms(
+    host: Host,
+    permutations: u32,
+    series_count: u32,
+    points: usize,
+    every: usize,
+) -> Alarms {
     let mut alarms = Alarms { series: series_count, ..Alarms::default() };
     for seed in 0..series_count {
         let samples = series(host, points, usize::MAX, 1.0, u64::from(seed));
         let looks = (1..=points).filter(|look| look % every == 0 || *look == points);
-        let found: Vec<Vec<Found>> = looks.map(|look| changes(&samples[..look])).collect();
+        let found: Vec<Vec<Found>> = looks.map(|look| changes(&samples[..look], permutations)).collect();
         alarms.weak += u32::from(found.iter().any(|found| !found.is_empty()));
         alarms.strong += u32::from(found.iter().flatten().any(is_strong));
         alarms.at_last += u32::from(found.last().is_some_and(|found| found.iter().any(is_strong)));
@@ -97,12 +100,18 @@ pub(crate) fn false_alarms(host: Host, series_count: u32, points: usize, every: 
 }
 
 /// In how many series a step is found with three runs after it, at its place to one run: at all, and strong.
-pub(crate) fn found_in_time(host: Host, series_count: u32, before: usize, step: f64) -> (u32, u32) {
+pub(crate) fn found_in_time(
+    host: Host,
+    permutations: u32,
+    series_count: u32,
+    before: usize,
+    step: f64,
+) -> (u32, u32) {
     let (mut weak, mut strong) = (0, 0);
     for seed in 0..series_count {
         let samples = series(host, before + 3, before, step, 1_000 + u64::from(seed));
         let looks = (before + 1)..=(before + 3);
-        let found: Vec<Found> = looks.flat_map(|look| changes(&samples[..look])).collect();
+        let found: Vec<Found> = looks.flat_map(|look| changes(&samples[..look], permutations)).collect();
         let is_right = |one: &&Found| one.at.abs_diff(before) <= 1 && (one.by < 0.0) == (step < 1.0);
         weak += u32::from(found.iter().any(|one| is_right(&one)));
         strong += u32::from(found.iter().filter(is_right).any(is_strong));

@@ -35,11 +35,17 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+/// As many permutations as a history of few series takes, or as decide at 5 %.
+fn permutations(bench: &Bench) -> u32 {
+    bench.choose(999, 9_999)
+}
+
 /// Looks at stationary series, in the whole form after each of their runs.
 fn alarms(bench: &Bench) -> Result<()> {
-    let (count, every) = bench.choose((20, 40), (1_000, 1));
+    let (count, every) = bench.choose((20, 50), (1_000, 1));
+    let permutations = permutations(bench);
     for host in Host::ALL {
-        let found = false_alarms(host, count, POINTS, every);
+        let found = false_alarms(host, permutations, count, POINTS, every);
         eprintln!(
             "{} host, {count} series of {POINTS} runs without a change, a look at every {every}: {} with a strong change \
              at any look, {} at the last; {} with a weak one at any look",
@@ -57,11 +63,11 @@ fn alarms(bench: &Bench) -> Result<()> {
 
 /// Steps of 5 % after 20 runs, on hosts whose runs detect less than that.
 fn steps(bench: &Bench) -> Result<()> {
-    let count = bench.choose(20, 1_000);
+    let count = bench.choose(10, 1_000);
     for mde in [0.02, 0.03, 0.04, 0.048] {
         let host = Host { mde: Some(mde), spread: Host::CALM.spread * mde / 0.048, ..Host::CALM };
         for step in [0.95, 1.05] {
-            let (found, strong) = found_in_time(host, count, BEFORE, step);
+            let (found, strong) = found_in_time(host, permutations(bench), count, BEFORE, step);
             eprintln!(
                 "MDE {:.1} %, a step to {step:.2} after {BEFORE} runs: found within 3 runs in {found} of {count} series, \
                  as a strong change in {strong}",

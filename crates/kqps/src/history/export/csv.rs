@@ -1,9 +1,9 @@
-//! Every figure of every run as a row (RFC 4180).
+//! Every figure of every run as a row (RFC 4180, with the line ends of Unix).
 
 use kqps_history::{Entry, Reading, Records};
 
 const HEAD: &str =
-    "began_unix_ms,run,study,series,figure,value,low,high,mde,host,ceiling_qps,version,absence\r\n";
+    "began_unix_ms,run,study,series,figure,value,low,high,mde,host,ceiling_qps,version,absence\n";
 
 /// Hex digits of a host's identity.
 const SHORT: usize = 12;
@@ -36,7 +36,7 @@ fn row(entry: &Entry, reading: &Reading) -> String {
         version.clone().unwrap_or_default(),
         absence.clone(),
     ];
-    fields.map(|field| quoted(&field)).join(",") + "\r\n"
+    fields.map(|field| quoted(&field)).join(",") + "\n"
 }
 
 fn quoted(field: &str) -> String {

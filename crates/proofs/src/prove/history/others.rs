@@ -16,6 +16,9 @@ use crate::shell;
 
 const PACKAGES: [&str; 2] = ["apache-otava==0.8.0", "ruptures==1.1.10"];
 
+/// As many as a history of few series takes.
+const PERMUTATIONS: u32 = 9_999;
+
 const SCRIPT: &str = include_str!("others.py");
 
 /// A kind of series, with the places of its changes.
@@ -61,7 +64,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let mut found = by_others(bench, &logs)?;
     let ours: Vec<Value> = samples
         .iter()
-        .map(|(_, samples)| Value::from(changes(samples).iter().map(|one| one.at).collect::<Vec<_>>()))
+        .map(|(_, samples)| {
+            Value::from(changes(samples, PERMUTATIONS).iter().map(|one| one.at).collect::<Vec<_>>())
+        })
         .collect();
     found.insert("kqps".into(), ours);
     let mut table = Table::new();
