@@ -17,6 +17,10 @@ pub(crate) const LEAST: usize = 8;
 /// The greatest chance of a weak change.
 const WEAK: f64 = 0.05;
 
+/// The points of two parts scatter by at least this part of the usual scatter. The usual scatter itself is known no
+/// better than to a third or so.
+const USUAL_PART: f64 = 0.7;
+
 /// A point of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -48,7 +52,7 @@ pub struct Found {
 /// The changes of a series in the order of its points, which are of one host. `permutations` of the points are tried at
 /// most for each. The result depends on the arguments alone.
 pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
-    let usual = usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
+    let usual = USUAL_PART * usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
     let mut search = Search { samples, usual, permutations, seed, divergence: Divergence::default() };
     let mut places: Vec<(usize, f64)> = Vec::new();
     let mut start = 0;
@@ -82,7 +86,7 @@ fn are_apart(before: &[Sample], after: &[Sample]) -> bool {
 
 struct Search<'a> {
     samples: &'a [Sample],
-    /// The usual scatter of the samples.
+    /// The least scatter of any part.
     usual: f64,
     permutations: u32,
     seed: u64,

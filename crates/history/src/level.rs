@@ -54,10 +54,10 @@ impl Spread {
     }
 
     /// The difference to a later level. Both must have two points at least. A few points may be equal by chance, so they
-    /// scatter by `usual` at least.
-    pub(crate) fn to(&self, later: &Self, usual: f64) -> Difference {
+    /// scatter by `least` at least.
+    pub(crate) fn to(&self, later: &Self, least: f64) -> Difference {
         let freedom = (self.count + later.count).saturating_sub(2).max(1);
-        let scatter = ((self.squares + later.squares) / freedom as f64).sqrt().max(usual).max(SCATTER_LEAST);
+        let scatter = ((self.squares + later.squares) / freedom as f64).sqrt().max(least).max(SCATTER_LEAST);
         let error = scatter * (1.0 / self.count.max(1) as f64 + 1.0 / later.count.max(1) as f64).sqrt();
         Difference { by: later.mean - self.mean, error, freedom }
     }
