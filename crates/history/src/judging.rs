@@ -9,7 +9,6 @@ use kqps_verdict::holm;
 use crate::ceiling;
 use crate::changes::{Found, LEAST, Sample, find};
 use crate::entry::Reading;
-use crate::host::Host;
 use crate::judged::{Change, History, Level, Move, Point, Series, Strength, Stretch};
 use crate::key::Key;
 use crate::level::Spread;
@@ -68,9 +67,12 @@ struct Laid {
     stretches: Vec<Vec<usize>>,
 }
 
+/// Host and cores → the index of the stretch.
+type StretchOfHost<'a> = BTreeMap<(&'a str, &'a str), usize>;
+
 /// The series of all readings, with a stretch for every host.
 fn collected(records: &Records) -> Vec<Laid> {
-    let mut series: BTreeMap<&Key, (Laid, BTreeMap<(&str, &str), usize>)> = BTreeMap::new();
+    let mut series: BTreeMap<&Key, (Laid, StretchOfHost<'_>)> = BTreeMap::new();
     for (entry, of_run) in records.entries.iter().enumerate() {
         for reading in &of_run.readings {
             let Reading { key, figure, absence, ceiling_qps, cores, .. } = reading;
@@ -81,7 +83,7 @@ fn collected(records: &Records) -> Vec<Laid> {
                     absences: Vec::new(),
                     stretches: Vec::new(),
                 };
-                (laid, BTreeMap::new())
+                (laid, StretchOfHost::new())
             });
             let Some(figure) = figure.filter(|figure| figure.value.is_finite() && figure.value > 0.0) else {
                 laid.absences.push((entry, absence.clone()));
@@ -128,7 +130,9 @@ impl Laid {
         }
         divided.sort_by_key(|places| places.first().copied());
         for (stretch, places) in divided.iter().enumerate() {
-            places.iter().for_each(|place| self.points[*place].stretch = stretch);
+            for place in places {
+                self.points[*place].stretch = stretch;
+            }
         }
         self.stretches = divided;
     }
@@ -224,7 +228,7 @@ impl Laid {
 
     fn differences(&self, before: &Point, after: &Point, records: &Records) -> Vec<String> {
         let [one, other] = [before, after].map(|point| &records.entries[point.entry]);
-        let host = |id: &str| records.hosts.get(id).cloned().unwrap_or_else(Host::default);
+        let host = |id: &str| records.hosts.get(id).cloned().unwrap_or_default();
         let mut found = host(&one.host).differences(&host(&other.host));
         let cores = |entry: usize| {
             let readings = &records.entries[entry].readings;

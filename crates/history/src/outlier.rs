@@ -58,7 +58,9 @@ mod tests {
 
     fn series(count: usize, changed: &[(usize, f64)]) -> Vec<f64> {
         let mut logs: Vec<f64> = (0..count).map(|at| [0.0, 0.004, -0.003][at % 3]).collect();
-        changed.iter().for_each(|&(at, by)| logs[at] += by);
+        for &(at, by) in changed {
+            logs[at] += by;
+        }
         logs
     }
 

@@ -2,6 +2,7 @@
 
 mod add;
 mod check;
+mod checked;
 mod confirm;
 mod export;
 mod links;

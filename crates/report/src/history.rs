@@ -1,24 +1,10 @@
 //! The page of a history: the data for the template, and the template.
 
 use askama::Template;
-use kqps_history::{History, Records};
 use kqps_observation::visible::visible;
 
 use crate::format;
-use crate::section::history::{self, ChangeRow, HostRow, Panel, RunRow};
-
-/// What the page shows.
-#[derive(Clone, Copy, Debug)]
-pub struct HistoryInput<'a> {
-    /// All runs and hosts.
-    pub records: &'a Records,
-    /// The judged series.
-    pub history: &'a History,
-    /// The address of each run's page, relative to this page, in the order of the entries; `None` if it has none.
-    pub links: &'a [Option<String>],
-    /// The version of kqps that writes the page.
-    pub kqps_version: &'a str,
-}
+use crate::section::history::{self, ChangeRow, HistoryInput, HostRow, Panel, RunRow};
 
 /// The page of a history: one HTML document without scripts, which fetches nothing. Text from outside is escaped where
 /// it appears, and its control characters appear as numbers.

@@ -13,5 +13,6 @@ mod page;
 mod prose;
 mod section;
 
-pub use history::{HistoryInput, history_page};
+pub use history::history_page;
 pub use page::page;
+pub use section::history::HistoryInput;

@@ -6,22 +6,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kqps_files::write_whole;
-use kqps_history::{Change, Entry, History, Records, Series, Strength, judge};
+use kqps_history::{Entry, Records, Strength, judge};
 use kqps_observation::SCHEMA;
 use kqps_verdict::interval::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::confirm::{self, Confirmation};
+use super::checked::{Checked, Confirmation, LAST, all_changes};
+use super::confirm;
 use super::export::markdown;
 use super::{StoreArgs, words};
 use crate::compare::{AskedExtent, Condition};
 use crate::exit::{self, bad_input};
 use crate::print;
 use crate::value::{parse_count, parse_duration};
-
-/// A change with which more runs came than this is old.
-pub(super) const LAST: u64 = 10;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,16 +86,6 @@ pub(super) struct Args {
     allow_inconclusive: bool,
 }
 
-/// A change of a series with what a comparison said about it.
-pub(super) struct Checked<'a> {
-    pub(super) series: &'a Series,
-    pub(super) change: &'a Change,
-    /// Whether it is the newest of its series, and came with the last runs.
-    pub(super) is_new: bool,
-    /// The result of comparing both builds; `None` if they were not compared.
-    pub(super) confirmation: Option<Confirmation>,
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.fail_on.iter().any(Condition::is_inconclusive) {
         return Err(bad_input(
@@ -134,21 +122,6 @@ fn asked(args: &Args) -> confirm::Asked {
             rate_qps: None,
         },
     }
-}
-
-/// All changes, the newest first.
-pub(super) fn all_changes(history: &History, last: u64) -> Vec<Checked<'_>> {
-    let mut checked: Vec<Checked<'_>> = Vec::new();
-    for series in &history.series {
-        let newest = series.newest();
-        for change in series.changes() {
-            let is_new =
-                newest.is_some_and(|newest| std::ptr::eq(newest, change)) && u64::from(change.age) <= last;
-            checked.push(Checked { series, change, is_new, confirmation: None });
-        }
-    }
-    checked.sort_by_key(|one| std::cmp::Reverse(one.series.points[one.change.after].entry));
-    checked
 }
 
 /// Whether a condition holds for a new change; prints which.

@@ -11,37 +11,12 @@ use kqps_lab::folder::{Folder, store_in};
 use kqps_lab::subject::Definition;
 use kqps_observation::Store;
 use kqps_verdict::compare::{Comparison, Figure, Outcome};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::check::Checked;
+use super::checked::{Checked, Confirmation};
 use crate::compare::{self, AskedExtent, Pair};
 use crate::exit::bad_input;
 use crate::run::subjects;
 use crate::signals;
-
-/// What a comparison of both builds says about a change.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "verdict", rename_all = "kebab-case")]
-pub(crate) enum Confirmation {
-    /// The later build differs in the same direction.
-    Confirmed {
-        /// The comparison.
-        comparison: Box<Comparison>,
-    },
-    /// The builds are equivalent, or differ in the other direction.
-    Refuted {
-        /// The comparison.
-        comparison: Box<Comparison>,
-    },
-    /// Both runs measured the same program, so the change is not that of a build.
-    SameBuild,
-    /// Nothing was decided.
-    Undecided {
-        /// Why, without a full stop.
-        reason: String,
-    },
-}
 
 /// What the user asks for.
 pub(super) struct Asked {

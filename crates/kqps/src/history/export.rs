@@ -13,7 +13,7 @@ use kqps_files::write_whole;
 use kqps_history::judge;
 
 use super::StoreArgs;
-use super::check::{LAST, all_changes};
+use super::checked::{LAST, all_changes};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,8 +9,7 @@ use kqps_observation::visible::visible_line;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::check::Checked;
-use super::confirm::Confirmation;
+use super::checked::{Checked, Confirmation};
 
 /// The whole output of `kqps history check`.
 pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) -> String {

@@ -116,7 +116,7 @@ pub(crate) fn course(chart: &Course<'_>) -> String {
     for dot in chart.dots.iter().filter(|dot| dot.value.is_none()) {
         svg.glyph("absent", (across(dot.slot as f64), ABSENT), CROSS, "no figure");
     }
-    if let Some((dot, value)) = measured().last() {
+    if let Some((dot, value)) = measured().next_back() {
         svg.dot("p50", place(dot, value), 4.0, chart.newest);
     }
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)

@@ -1,18 +1,31 @@
 //! The rows, panels and words of the page of a history.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use kqps_history::{Change, Entry, History, Kind, Level, Records, Series};
 
 use crate::chart::{Course, CourseDot, Line, LineKind, course};
 use crate::format;
-use crate::history::HistoryInput;
 
 /// The most runs that a drawing and the list of runs show.
 pub(crate) const DRAWN_MOST: usize = 200;
 
 /// The most rows of changes of the host, and of runs without a figure, beside one series.
 const ROWS_MOST: usize = 20;
+
+/// What the page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryInput<'a> {
+    /// All runs and hosts.
+    pub records: &'a Records,
+    /// The judged series.
+    pub history: &'a History,
+    /// The address of each run's page, relative to this page, in the order of the entries; `None` if it has none.
+    pub links: &'a [Option<String>],
+    /// The version of kqps that writes the page.
+    pub kqps_version: &'a str,
+}
 
 /// A change in the table at the top.
 #[derive(Debug)]
@@ -188,8 +201,8 @@ fn caption(series: &Series) -> String {
     }
     if let Some(level) = series.level() {
         let runs = counted(level.count as usize, "run", "runs");
-        text +=
-            &format!(" The level of {runs} is {} ({}).", show(level.mean), interval(series.key.kind, level));
+        let (mean, ends) = (show(level.mean), interval(series.key.kind, level));
+        let _ = write!(text, " The level of {runs} is {mean} ({ends}).");
     }
     if series.stretches.get(newest.stretch).is_some_and(|stretch| stretch.is_short) {
         text += " There are too few runs of this host to find a change: fewer than 8.";

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kqps_history::{History, Records};
 use kqps_observation::visible::visible_line;
 
-use crate::history::check::Checked;
+use crate::history::checked::Checked;
 use crate::history::words::{absences, confirmed, moment, percent, verdict};
 
 /// The most rows of each table: a comment must stay short.

@@ -100,7 +100,9 @@ fn simulated(kind: &Kind, seed: u64) -> Vec<kqps_history::Sample> {
     let mut samples = series(kind.host, kind.length, usize::MAX, 1.0, 5_000 + seed);
     for &(at, level) in kind.steps {
         let before = kind.steps.iter().take_while(|step| step.0 < at).last().map_or(1.0, |step| step.1);
-        samples[at..].iter_mut().for_each(|sample| sample.log += f64::ln(level / before));
+        for sample in &mut samples[at..] {
+            sample.log += f64::ln(level / before);
+        }
     }
     samples
 }

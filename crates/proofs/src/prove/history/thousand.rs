@@ -108,7 +108,9 @@ fn trial(block: u32, cell: u32) -> Trial {
         if cell == 0 { 600_000.0 } else { 200_000.0 + 10_000.0 * f64::from(cell) } * (1.0 + spread);
     let count = answered_qps as u64;
     let mut latency = Histogram::default();
-    (1..1_000).for_each(|time_us| latency.record_many_us(time_us, count / 1_000));
+    for time_us in 1..1_000 {
+        latency.record_many_us(time_us, count / 1_000);
+    }
     let mut trial = Trial {
         schema: SCHEMA,
         kind: "trial".into(),
