@@ -122,6 +122,12 @@ impl Store {
         })
     }
 
+    /// The number of runs.
+    pub fn count(&self) -> Result<u64, StoreError> {
+        let count = self.connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0));
+        count.map_err(|error| self.failed(error))
+    }
+
     /// All runs and hosts.
     pub fn records(&self) -> Result<Records, StoreError> {
         let moment = self.connection.unchecked_transaction().map_err(|error| self.failed(error))?;

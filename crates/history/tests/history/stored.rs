@@ -23,6 +23,7 @@ fn a_run_is_there_once_and_in_the_order_of_time() {
     assert_eq!(store.add(&runs).unwrap(), [Added::Known; 3]);
     "/elsewhere/run-0".clone_into(&mut runs[2].0.folder);
     assert_eq!(store.add(&runs).unwrap(), [Added::Known, Added::Known, Added::Renewed]);
+    assert_eq!(store.count().unwrap(), 3);
     drop(store);
     let records = Store::read(&path).unwrap();
     let folders: Vec<&str> = records.entries.iter().map(|entry| entry.folder.as_str()).collect();

@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         counted(count(Added::New) as u64, "run"),
         count(Added::Renewed),
         count(Added::Known),
-        counted(store.records()?.entries.len() as u64, "run"),
+        counted(store.count()?, "run"),
         path.display()
     );
     Ok(if left_out > 0 { ExitCode::from(LEFT_OUT) } else { ExitCode::SUCCESS })
