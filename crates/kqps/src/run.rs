@@ -45,7 +45,7 @@ use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
 use targets::{TargetArgs, Targets};
 
-pub(crate) use place::{default_folder, named};
+pub(crate) use place::{default_folder, named, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,7 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::print::Versioned;
-use crate::{compare, find, host, load, probe, run, serve, show};
+use crate::{compare, find, history, host, load, probe, run, serve, show};
 
 /// Writes the files instead of comparing them, if it is set.
 const WRITE: &str = "KQPS_WRITE_SCHEMAS";
@@ -24,6 +24,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("comparison", of::<compare::PrintedComparison<'_>>()),
         ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
+        ("history-change", of::<history::PrintedChange>()),
         ("host", of::<host::HostOutput<'_>>()),
         ("host-tuning", of::<host::TuningOutput>()),
         ("probe", of::<Versioned<'_, probe::Probe>>()),

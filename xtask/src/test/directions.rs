@@ -47,7 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-report", &["kqps-verdict", "kqps-observation"]),
+    ("kqps-history", &["kqps-verdict", "kqps-observation"]),
+    ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
     (
         "kqps-lab",
         &[
@@ -99,6 +100,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-capture",
             "kqps-dataset",
             "kqps-faults",
+            // That of the history simulates series.
+            "kqps-history",
             "kqps-host",
             // That of several hosts opens links, and merges records.
             "kqps-hosts",

@@ -13,6 +13,7 @@ mod errors;
 mod failing;
 mod find;
 mod front;
+mod history;
 mod host;
 mod host_advise;
 mod load;

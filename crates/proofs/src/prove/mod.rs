@@ -9,6 +9,7 @@ mod disturbed;
 mod freeze;
 mod front;
 mod gauge;
+mod history;
 mod hosts;
 mod judgement;
 mod kept;
@@ -73,6 +74,8 @@ pub enum Proof {
     Front,
     /// Several hosts: clocks, counts, every way to reach a host, 200 players, faults, and tuning with its undo
     Hosts,
+    /// A history of runs raises no alarm without a change, finds a step in time, and takes a thousand runs in seconds
+    History,
 }
 
 /// How thorough a proof is.
@@ -102,7 +105,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (connections, front, hosts, judgement, replay, reproduce)
+    /// Prove only the part of this name (connections, front, history, hosts, judgement, replay, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -222,6 +225,7 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
             proof,
             Proof::Connections
                 | Proof::Front
+                | Proof::History
                 | Proof::Hosts
                 | Proof::Judgement
                 | Proof::Replay
@@ -230,7 +234,7 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of connections, front, hosts, judgement, replay and reproduce have names, those of other \
+        "--only: the parts of connections, front, history, hosts, judgement, replay and reproduce have names, those of other \
          proofs have none"
     );
     for proof in &options.proofs {
@@ -276,5 +280,6 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Disturbed => disturbed::prove(bench),
         Proof::Front => front::prove(bench),
         Proof::Hosts => hosts::prove(bench),
+        Proof::History => history::prove(bench),
     }
 }

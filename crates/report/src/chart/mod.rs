@@ -5,6 +5,7 @@
 
 mod bars;
 mod boxes;
+mod course;
 mod flow;
 mod lines;
 mod links;
@@ -16,6 +17,7 @@ mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
 pub(crate) use boxes::{BoxPlace, Node, boxes};
+pub(crate) use course::{Course, Dot as CourseDot, Line, LineKind, course};
 pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};

@@ -7,6 +7,7 @@ pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;
 pub(crate) mod glossary;
+pub(crate) mod history;
 pub(crate) mod host;
 pub(crate) mod hosts;
 pub(crate) mod latency;
