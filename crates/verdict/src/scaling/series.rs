@@ -202,7 +202,7 @@ fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left_out: &[u32]) -> S
     if !cell.is_elsewhere() && (1..=SIZES_LEAST).contains(&cores) {
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
         return format!(
-            "this host cannot answer it: it has {cores}, and the law needs {SIZES_LEAST} numbers of workers, each \
+            "this host has {cores} and cannot answer it, since the law needs {SIZES_LEAST} numbers of workers, each \
              worker on a core of its own, and a core for the player"
         );
     }

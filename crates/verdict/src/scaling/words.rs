@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::fit::{Peak, Ranged, ScalingFit};
 use super::predictor::Prediction;
+use super::series::ScalingSeries;
 use crate::percent;
 use crate::rate;
 
@@ -22,6 +23,24 @@ pub fn sentence(fit: &ScalingFit, rate: &dyn Fn(f64) -> String) -> String {
         );
     }
     text
+}
+
+/// A sentence for each reason for which series have no fit. If all of them have one reason, it names none of them.
+pub fn refusals(series: &[&ScalingSeries]) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in series {
+        let Some(reason) = one.refused.as_deref() else { continue };
+        match by_reason.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, names)) => names.push(&one.name),
+            None => by_reason.push((reason, vec![&one.name])),
+        }
+    }
+    let measured = series.iter().filter(|one| !one.is_published).count();
+    let sentence = |(reason, names): (&str, Vec<&str>)| {
+        let whose = if names.len() == measured { String::new() } else { format!(" for {}", names.join("; ")) };
+        format!("How far it scales is not known{whose}: {reason}.")
+    };
+    by_reason.into_iter().map(sentence).collect()
 }
 
 /// A constant of the law with three digits: `0.0123`.

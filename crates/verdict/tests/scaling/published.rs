@@ -25,11 +25,11 @@ fn every_series_of_the_unbound_study_follows_the_law() {
         assert!((found.alone_qps / series[0] - 1.0).abs() < 0.06, "{series:?}: {found:?}");
         assert!((0.0..0.3).contains(&found.contention.value), "{series:?}: {found:?}");
         assert!((0.0..0.1).contains(&found.coherency.value), "{series:?}: {found:?}");
-        assert!(found.departure < 0.06, "{series:?}: {found:?}");
+        assert!(found.departure < 0.07, "{series:?}: {found:?}");
         // The rate rises up to four workers in each.
         assert!(found.peak.workers.is_none_or(|peak| peak > 3.0), "{series:?}: {found:?}");
         for (one, rate_qps) in found.curve.iter().filter(|one| one.workers.fract() == 0.0).zip(series) {
-            assert!((one.rate_qps / rate_qps - 1.0).abs() < 0.1, "{series:?}: {one:?}");
+            assert!((one.rate_qps / rate_qps - 1.0).abs() < 0.12, "{series:?}: {one:?}");
         }
         // One rate for each number of workers shows no scatter, so nothing is said of more workers.
         assert!(found.contention.range.is_none() && found.beyond.is_empty(), "{series:?}: {found:?}");
