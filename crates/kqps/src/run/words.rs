@@ -125,7 +125,7 @@ fn range(figure: &Interval) -> String {
 const COLUMNS: usize = 100;
 
 /// Text in lines. The first begins with `head`, and the others are indented by its length.
-pub(super) fn wrapped(head: &str, text: &str) -> String {
+pub(crate) fn wrapped(head: &str, text: &str) -> String {
     let mut lines = head.to_string();
     let mut column = head.chars().count();
     for (index, word) in text.split_whitespace().enumerate() {

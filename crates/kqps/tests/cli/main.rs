@@ -16,6 +16,7 @@ mod host;
 mod load;
 mod nonsense;
 mod outside;
+mod plan;
 mod printing;
 mod published;
 mod python;

@@ -31,8 +31,8 @@ pub fn refusals(series: &[&ScalingSeries]) -> Vec<String> {
     for one in series {
         let Some(reason) = one.refused.as_deref() else { continue };
         match by_reason.iter_mut().find(|(other, _)| *other == reason) {
-            Some((_, names)) => names.push(&one.name),
-            None => by_reason.push((reason, vec![&one.name])),
+            Some((_, names)) => names.push(one.name.as_str()),
+            None => by_reason.push((reason, vec![one.name.as_str()])),
         }
     }
     let measured = series.iter().filter(|one| !one.is_published).count();
