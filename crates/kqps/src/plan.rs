@@ -127,7 +127,8 @@ fn words(plan: &HostPlan, folder: Option<&Path>) -> String {
         if figure.high > figure.low {
             let _ = write!(by, " ({} to {})", rate(figure.low), rate(figure.high));
         }
-        let _ = write!(by, "; less {} % of the low end, {} q/s", percent::typed(plan.wanted.reserve), rate(by_rate));
+        let reserve = percent::typed(plan.wanted.reserve);
+        let _ = write!(by, "; less {reserve} % of the low end, {} q/s", rate(by_rate));
         line("rate", &by);
     }
     if let (Some(by_latency), Some(p99_us)) = (plan.by_latency_qps, plan.wanted.p99_us) {
@@ -164,8 +165,8 @@ mod tests {
     fn a_plan_has_its_number_first_and_then_what_it_rests_on() {
         let said = words(&planned(), None);
         let expected = "nsd: grade C\n  \
-                        hosts        10 hosts for 2,000,000 q/s with p99 up to 1,000 µs and a reserve of 30 %: 200,000 q/s\n               \
-                        for each\n  \
+                        hosts        10 hosts for 2,000,000 q/s with p99 up to 1,000 µs and a reserve of \
+                        30 %: 200,000 q/s\n               for each\n  \
                         rate         310,000 q/s (300,000 to 320,000); less 30 % of the low end, 210,000 q/s\n  \
                         latency      p99 was at most 1,000 µs up to 250,000 q/s\n  \
                         - The low end counts.\n\n";
