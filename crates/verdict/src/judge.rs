@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
+use crate::scaling::{self, ScalingSeries};
 use crate::search::Goal;
 use cell::{goal_to_judge_by, judge_cell};
 
@@ -50,6 +51,9 @@ pub struct RunVerdict {
     /// The comparisons that the run was made for, one for each figure that is compared; empty for other runs.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
+    /// The rates of cells that differ in their number of workers alone, each series with the law that fits it.
+    #[serde(default)]
+    pub scaling: Vec<ScalingSeries>,
 }
 
 /// Judges a run, finished or not. The result depends on the run alone.
@@ -60,5 +64,6 @@ pub fn judge(run: &Run) -> RunVerdict {
     let subjects: Vec<CellVerdict> =
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
-    RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
+    let scaling = scaling::of_run(run, &subjects, &figures);
+    RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run), scaling }
 }

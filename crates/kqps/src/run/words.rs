@@ -1,6 +1,7 @@
 //! The output at the end of a run: every subject's figure with its grade, then the ceilings.
 
 mod all;
+pub(crate) mod scaling;
 mod study;
 pub(crate) mod subject;
 pub(crate) mod why;

@@ -19,6 +19,7 @@ mod hosts;
 mod load;
 mod nonsense;
 mod outside;
+mod plan;
 mod printing;
 mod published;
 mod python;

@@ -20,7 +20,7 @@ pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};
 pub(crate) use ratios::{Ratios, ratios};
-pub(crate) use spreads::{Spread, Spreads, spreads};
+pub(crate) use spreads::{CurvePoint, Spread, Spreads, spreads};
 pub(crate) use strip::{Stretch, Strip, strip};
 
 /// The outline of the mark of a published figure, in pixels around its place.

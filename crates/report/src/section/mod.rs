@@ -12,6 +12,7 @@ pub(crate) mod latency;
 pub(crate) mod loss;
 pub(crate) mod plot;
 pub(crate) mod rates;
+mod scaling;
 pub(crate) mod speeds;
 pub(crate) mod study;
 pub(crate) mod summary;
