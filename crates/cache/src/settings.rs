@@ -74,7 +74,7 @@ impl Rules {
             negative_ttl_most_s: settings.negative_ttl_most,
             failure_s: settings.failure_s.clamp(1, FAILURE_S_MOST),
             stale: settings.stale,
-            prefetch_share: (share * f64::from(1_u32 << SHARE_BITS)) as u32,
+            prefetch_share: (share * f64::from(1_u32 << SHARE_BITS)).ceil() as u32,
         }
     }
 

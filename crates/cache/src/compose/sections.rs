@@ -78,10 +78,9 @@ mod tests {
         for other in [&name[..], b"\x07EXAMPLE\x03com\0", b"\x03com\0", b"\0"] {
             assert!(is_at_or_below(name, other), "{other:x?}");
         }
-        for other in [&b"\x03ple\x03com\0"[..], b"\x06xample\x03com\0", b"\x03net\0", b"\x01a\x03www\x07example\x03com\0"] {
+        let below = b"\x01a\x03www\x07example\x03com\0";
+        for other in [&b"\x03ple\x03com\0"[..], b"\x06xample\x03com\0", b"\x03net\0", below] {
             assert!(!is_at_or_below(name, other), "{other:x?}");
         }
-        // The length byte of a label may look like a letter's case.
-        assert!(!is_at_or_below(b"\x01a\0", b"\x02a\0"));
     }
 }

@@ -42,9 +42,10 @@ fn ad_is_shown_to_a_client_that_knows_it() {
     let mut server = Server::new(&Settings::default());
     let authentic = REPLY.replacen("NOERROR", "NOERROR ad", 1);
     let shown = SHOWN.replacen("NOERROR", "NOERROR ad", 1);
+    let shown = shown.as_str();
     server.put(WWW, &PLAIN, &authentic);
     server.put(WWW, &DO, &authentic);
-    for (ask, expected) in [(PLAIN, SHOWN), (EDNS, SHOWN), (AD, &shown), (DO, &shown)] {
+    for (ask, expected) in [(PLAIN, SHOWN), (EDNS, SHOWN), (AD, shown), (DO, shown)] {
         check(&mut server, WWW, &ask, expected);
     }
     // It is that of the upstream server, and never made up.

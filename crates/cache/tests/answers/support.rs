@@ -54,8 +54,9 @@ fn parts(question: &str) -> (Vec<u8>, u16) {
 /// The query for a question.
 pub(crate) fn query(question: &str, ask: &Ask) -> Vec<u8> {
     let (qname, qtype) = parts(question);
-    let low = if ask.authentic { AD_BIT } else { 0 } | if ask.checking_disabled { CD_BIT } else { 0 };
-    let mut query = vec![0x12, 0x34, RD, low, 0, 1, 0, 0, 0, 0, 0, 0];
+    let authentic = if ask.authentic { AD_BIT } else { 0 };
+    let checking_disabled = if ask.checking_disabled { CD_BIT } else { 0 };
+    let mut query = vec![0x12, 0x34, RD, authentic | checking_disabled, 0, 1, 0, 0, 0, 0, 0, 0];
     query.extend(qname);
     query.extend(qtype.to_be_bytes());
     query.extend([0, 1]);
