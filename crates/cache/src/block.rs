@@ -1,5 +1,5 @@
-//! The block of an entry: a head of 24 bytes, the name, the places of the TTLs, and the records as they are sent. A block
-//! is a row of bytes in the arena, so an entry is one allocation without pointers.
+//! The block of an entry: a head of 24 bytes, the name, the places of the TTLs, and the records as they are sent. A
+//! block is a row of bytes in the arena, so an entry has no pointers and no allocation of its own.
 
 use crate::key::{Key, Kind};
 

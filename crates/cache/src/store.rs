@@ -1,7 +1,7 @@
 //! The entries in memory, and which of them are dropped: S3-FIFO (Yang et al., "FIFO queues are all you need for cache
 //! eviction", SOSP 2023). A new entry goes to a small queue. If it is used there at least twice, it moves to the main
-//! queue; otherwise it is dropped, and the ghost remembers it. An entry that comes back while the ghost knows it goes to
-//! the main queue at once. There it moves to the end as often as it was used, up to three times. So entries that are
+//! queue; otherwise it is dropped, and the ghost remembers it. An entry that comes back while the ghost knows it goes
+//! to the main queue at once. There it moves to the end as often as it was used, up to three times. So entries that are
 //! used once, as in a scan or a random-subdomain attack, pass through a tenth of the memory.
 
 use std::ops::Range;

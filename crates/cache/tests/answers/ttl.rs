@@ -1,4 +1,5 @@
-//! How long a reply is kept, and the TTLs of its answers (RFC 1034; RFC 2181, sections 5.2 and 8; RFC 4035, section 4.5).
+//! How long a reply is kept, and the TTLs of its answers (RFC 1034; RFC 2181, sections 5.2 and 8; RFC 4035, section
+//! 4.5).
 
 use kqps_cache::{Put, Settings, Why};
 

@@ -33,24 +33,23 @@ fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
                 hits += 1;
             }
             // Most have one address, and some are long.
-            let addresses = if random.u32(0..50) == 0 { random.usize(1..230) } else { 1 };
+            let addresses = if random.u32(0..50) == 0 { random.usize(1..200) } else { 1 };
             let addresses: Vec<u32> = (0..addresses).map(|_| random.u32(..)).collect();
-            match random.u32(0..10) {
-                0 => cache.failed(&question(&name), now_s),
-                _ => {
-                    let reply = reply(&name, random.u32(1..5000), &addresses);
-                    let put = cache.put(&question(&name), &reply, b"\0", now_s);
-                    assert!(matches!(put, Put::Kept { .. }), "{put:?}");
-                    model.insert(name, addresses);
-                }
+            if random.u32(0..10) == 0 {
+                cache.failed(&question(&name), now_s);
+            } else {
+                let reply = reply(&name, random.u32(1..5000), &addresses);
+                let put = cache.put(&question(&name), &reply, b"\0", now_s);
+                assert!(matches!(put, Put::Kept { .. }), "{put:?}");
+                model.insert(name, addresses);
             }
             now_s += u64::from(step % 4 == 0);
             assert!(cache.memory_bytes() <= memory_bytes, "{} > {memory_bytes}", cache.memory_bytes());
         }
         let counts = cache.counts();
         assert!(hits > 100 && counts.evicted > 1000 && counts.expired > 0, "{hits} hits, {counts:?}");
-        // The bound is that of the memory in use, and not of something that is never reached.
-        assert!(cache.memory_bytes() * 10 > memory_bytes * 9, "{}", cache.memory_bytes());
+        // The memory is in use, but for segments that are kept free.
+        assert!(cache.memory_bytes() * 5 > memory_bytes * 4, "{}", cache.memory_bytes());
     }
 }
 
