@@ -7,6 +7,7 @@
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
 mod answer;
+mod cache;
 mod capture;
 mod capture_tcp;
 mod dnstap;
@@ -24,6 +25,7 @@ use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
+pub use cache::cache;
 pub use capture::capture;
 pub use capture_tcp::capture_tcp;
 pub use dnstap::dnstap;

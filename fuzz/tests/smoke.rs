@@ -70,6 +70,11 @@ fn answer() {
 }
 
 #[test]
+fn cache() {
+    pass("cache", kqps_fuzz::cache);
+}
+
+#[test]
 fn capture() {
     pass_for(ROUNDS_OF_SLOW, "capture", kqps_fuzz::capture);
 }

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-quic", &["kqps-message", "kqps-tls"]),
     ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
+    ("kqps-cache", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-capture", &["kqps-message"]),
     ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel"]),
@@ -74,6 +75,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-fuzz",
         &[
+            "kqps-cache",
             "kqps-capture",
             "kqps-dataset",
             "kqps-files",
