@@ -2,7 +2,7 @@
 //!
 //! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
 //! and the destination address), readiness calls, `io_uring`, frames past the network stack (`AF_XDP`), pinning,
-//! priority, steering, file mapping, worker processes, counts of kernel events, and a probe that reports what works on
+//! priority, steering, file mapping, worker processes, counts and samples of kernel events, and a probe that reports what works on
 //! this host and why the rest does not.
 //! Not for: what the bytes mean, nor when to send them.
 //!
@@ -25,6 +25,7 @@ pub mod limits;
 pub mod local_address;
 pub mod map;
 pub mod namespace;
+pub mod perf;
 pub mod poll;
 pub mod port;
 pub mod priority;
@@ -45,6 +46,7 @@ pub mod xdp;
 
 mod cmsg;
 mod memory;
+mod perf_event;
 mod sys;
 
 pub use address::{Address, LocalAddress};
