@@ -44,13 +44,17 @@ const LOOK_AFTER: u32 = 10;
 /// Events reach their ring at most this long after their time, nanoseconds.
 const LATE_NS: u64 = 1_000_000;
 
+/// The name of the whole profile in `unreadable`.
+const NAME: &str = "profile";
+
 /// A profile that is being taken.
 #[derive(Debug)]
 pub struct Profile {
     began_ns: u64,
     /// When sampling ends; 0 for not yet.
     stop_ns: Arc<AtomicU64>,
-    reader: JoinHandle<Taken>,
+    /// `None` if no thread could be started.
+    reader: Option<JoinHandle<Taken>>,
     unreadable: BTreeMap<String, String>,
 }
 
@@ -77,7 +81,8 @@ impl Profile {
             Some(samplers) => read(samplers, &pids, members, &stop),
             None => Taken::Read(proc::read(&pids, &stop)),
         });
-        Self { began_ns, stop_ns, reader: reader.expect("a thread can be started"), unreadable }
+        let reader = reader.map_err(|error| unreadable.insert(NAME.into(), error.to_string())).ok();
+        Self { began_ns, stop_ns, reader, unreadable }
     }
 
     /// Ends sampling, but looks nothing up yet.
@@ -92,8 +97,9 @@ impl Profile {
         self.stop();
         let seconds = self.stop_ns.load(Ordering::Acquire).saturating_sub(self.began_ns) as f64 / 1e9;
         let mut unreadable = self.unreadable;
-        let Ok(taken) = self.reader.join() else {
-            unreadable.insert("profile".into(), "the thread that read the samples failed".into());
+        let taken = self.reader.map(JoinHandle::join);
+        let Some(Ok(taken)) = taken else {
+            unreadable.entry(NAME.into()).or_insert_with(|| "the thread that read the samples failed".into());
             return ProfileFacts { unreadable, ..ProfileFacts::default() };
         };
         let facts = match taken {

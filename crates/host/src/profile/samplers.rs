@@ -36,7 +36,7 @@ impl Samplers {
         unreadable: &mut BTreeMap<String, String>,
     ) -> Option<Self> {
         let all = online();
-        let cores = if cpus.is_empty() { &all } else { cpus };
+        let cores: &[u32] = if cpus.is_empty() { &all } else { cpus };
         let clock = [event(Source::CpuClock { period_ns: PERIOD_NS }, true)];
         match Sampler::begin(Scope::Cores(cores), &clock, ring_bytes(cores.len())) {
             Ok(clock) => {
@@ -64,25 +64,27 @@ impl Samplers {
 
     /// Passes on all that was sampled.
     pub(super) fn drain(&mut self, collector: &mut Collector) {
-        self.clock.drain(&mut |record| match record {
-            Record::Sample(sample) => collector.take(&sample, Kind::OnCore),
-            Record::Lost(count) => collector.lose(count),
-        });
-        let Some((tracepoints, events, wakeups)) = &mut self.events else { return };
-        for (sampler, kind_of) in [
-            (events, event_kind as fn(&Tracepoints, &Sample<'_>) -> Option<Kind>),
-            (wakeups, wakeup_kind),
-        ] {
-            sampler.drain(&mut |record| match record {
-                Record::Sample(sample) => {
-                    if let Some(kind) = kind_of(tracepoints, &sample) {
-                        collector.take(&sample, kind);
-                    }
-                }
-                Record::Lost(count) => collector.lose(count),
-            });
+        drain(&mut self.clock, collector, |_| Some(Kind::OnCore));
+        if let Some((tracepoints, events, wakeups)) = &mut self.events {
+            drain(events, collector, |sample| event_kind(tracepoints, sample));
+            drain(wakeups, collector, |sample| wakeup_kind(tracepoints, sample));
         }
     }
+}
+
+fn drain(
+    sampler: &mut Sampler,
+    collector: &mut Collector,
+    kind_of: impl Fn(&Sample<'_>) -> Option<Kind>,
+) {
+    sampler.drain(&mut |record| match record {
+        Record::Sample(sample) => {
+            if let Some(kind) = kind_of(&sample) {
+                collector.take(&sample, kind);
+            }
+        }
+        Record::Lost(count) => collector.lose(count),
+    });
 }
 
 fn event(source: Source, has_stack: bool) -> Event {
