@@ -106,11 +106,10 @@ impl Profile {
             Taken::Read(read) => proc::facts(read, seconds),
             Taken::Sampled(by, gathered) => {
                 let mut symbols = Symbols::open(&mut unreadable);
-                let period_s = PERIOD_NS as f64 / 1e9;
-                let mut facts = fold::facts(gathered, period_s, &mut |pid, frames| symbols.names(pid, frames));
+                let mut facts = fold::facts(gathered, &mut |pid, frames| symbols.names(pid, frames));
                 symbols.report(&mut unreadable);
-                (facts.by, facts.hz) = (by, HZ);
-                facts
+                facts.by = by;
+                ProfileFacts { hz: HZ, ..facts }
             }
         };
         ProfileFacts { seconds, unreadable, ..facts }

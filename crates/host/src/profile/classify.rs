@@ -70,7 +70,7 @@ const KERNEL_LOCKS: [&str; 23] = [
 ];
 
 /// Parts of the names of functions that are locks of programs themselves.
-const USER_LOCKS: [&str; 11] = [
+const USER_LOCKS: [&str; 10] = [
     "lock_contended",
     "futex",
     "syscall",
@@ -81,7 +81,6 @@ const USER_LOCKS: [&str; 11] = [
     "std::sys::",
     "std::sync::",
     "parking_lot",
-    "___unlock",
 ];
 
 /// Parts of the names of functions in which a program waits for another thread, but for no lock.
@@ -113,7 +112,7 @@ pub(super) fn asleep(chain: &[Name], is_for_lock: bool) -> State {
         let mut kernel = chain.iter().filter(|name| name.kernel);
         kernel.any(|name| parts.iter().any(|part| name.text.contains(part)))
     };
-    if has(&["mutex_lock", "rwsem_down", "rt_mutex", "percpu_rwsem"]) && !has(&["epoll_wait"]) {
+    if has(&["mutex_lock", "rwsem_down", "rt_mutex", "percpu_rwsem"]) {
         return State::Lock;
     }
     if has(&["futex"]) {

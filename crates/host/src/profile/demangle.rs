@@ -99,7 +99,7 @@ mod tests {
             ("_ZN12UDPNameserver7receiveER9DNSPacketRSs", "UDPNameserver::receive"),
             ("_ZNK3Foo3barEv", "Foo::bar"),
             ("_Z7receivei", "receive"),
-            ("_RNvNtNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
+            ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
             ("_RNCNvCs5_4echo4main0", "echo::main::{closure}"),
             ("_RINvNtCs9_4core3mem4swapmE", "core::mem::swap"),
             ("lookup.llvm.1234567", "lookup"),
@@ -108,7 +108,7 @@ mod tests {
         ] {
             assert_eq!(demangled(mangled), name, "{mangled}");
         }
-        let escaped = "_ZN45_$LT$str$u20$as$u20$alloc..string..ToString$GT$9to_stringE";
+        let escaped = "_ZN47_$LT$str$u20$as$u20$alloc..string..ToString$GT$9to_stringE";
         assert_eq!(demangled(escaped), "<str as alloc::string::ToString>::to_string");
     }
 }

@@ -24,10 +24,9 @@ const DEPTH_MOST: usize = 64;
 /// Names of the functions of a process at these addresses, innermost first.
 pub(super) type Names<'a> = &'a mut dyn FnMut(u32, &[Frame]) -> Vec<Name>;
 
-/// Folds what was gathered by a clock whose samples stand for `period_s` each.
-pub(super) fn facts(gathered: Gathered, period_s: f64, names: Names<'_>) -> ProfileFacts {
+/// Folds what was gathered.
+pub(super) fn facts(gathered: Gathered, names: Names<'_>) -> ProfileFacts {
     let Gathered { sums, locks: kernel_locks, stacks, threads, samples, lost } = gathered;
-    debug_assert!(period_s > 0.0, "a clock that stands still");
     let chains: HashMap<u32, Vec<Name>> =
         stacks.iter().map(|(number, (pid, frames))| (*number, names(*pid, frames))).collect();
     let chain = |number: u32| chains.get(&number).map_or(&[][..], Vec::as_slice);
@@ -175,8 +174,6 @@ mod tests {
     use super::super::collect::Total;
     use super::*;
 
-    const PERIOD_S: f64 = 0.002;
-
     fn total(count: u64, ms: u64) -> Total {
         Total { count, ns: ms * 1_000_000 }
     }
@@ -219,7 +216,7 @@ mod tests {
         ]);
         let sums = HashMap::from([
             ((7, Spent::OnCore, 1), total(100, 200)),
-            ((7, Spent::OnCore, 2), total(150, 300)),
+            ((7, Spent::OnCore, 2), total(155, 310)),
             ((8, Spent::OnCore, 3), total(50, 100)),
             ((8, Spent::OnCore, 4), total(199, 398)),
             ((8, Spent::OnCore, 7), total(1, 2)),
@@ -237,22 +234,22 @@ mod tests {
 
     #[test]
     fn known_samples_have_known_shares() {
-        let facts = facts(gathered(), PERIOD_S, &mut names);
+        let facts = facts(gathered(), &mut names);
         let of = |tid: u32| {
             let thread = facts.threads.iter().find(|thread| thread.tid == tid).unwrap();
             thread.times.seconds().map(|seconds| (seconds * 1e3).round() as u64)
         };
-        assert_eq!(of(7), [200, 300, 0, 0, 250, 0, 0, 0]);
+        assert_eq!(of(7), [200, 310, 0, 0, 250, 0, 0, 0]);
         assert_eq!(of(8), [0, 2, 100, 398, 0, 70, 60, 30]);
         assert_eq!(of(0), [0, 0, 10, 0, 0, 0, 0, 0], "what idle cores did in system calls is not the subject's");
         assert_eq!((facts.threads[0].tid, facts.threads[0].name.as_str()), (7, "one"));
         assert_eq!((facts.samples, facts.lost), (500, 3));
-        assert!((facts.times().all_s() - 1.42).abs() < 1e-9);
+        assert!((facts.times().all_s() - 1.43).abs() < 1e-9);
     }
 
     #[test]
     fn locks_are_named_with_how_long_they_were_waited_for() {
-        let facts = facts(gathered(), PERIOD_S, &mut names);
+        let facts = facts(gathered(), &mut names);
         let locks: Vec<_> = facts.locks.iter().map(|lock| (lock.place.as_str(), lock.waits)).collect();
         assert_eq!(locks, [("udp_recvmsg", 30), ("answer", 40)]);
         assert_eq!([facts.locks[0].kind.as_str(), facts.locks[1].kind.as_str()], ["spinlock", "futex"]);
@@ -261,7 +258,7 @@ mod tests {
 
     #[test]
     fn chains_fold_into_one_tree_whose_small_functions_count_for_their_callers() {
-        let facts = facts(gathered(), PERIOD_S, &mut names);
+        let facts = facts(gathered(), &mut names);
         let shown: Vec<String> = facts
             .stacks
             .iter()
@@ -271,9 +268,9 @@ mod tests {
             })
             .collect();
         let wanted = [
-            ">main 1010 0",
-            "main>answer 1010 200",
-            "answer>udp_recvmsg 810 302",
+            ">main 1020 0",
+            "main>answer 1020 200",
+            "answer>udp_recvmsg 820 312",
             "udp_recvmsg>handle_softirqs 110 110",
             "udp_recvmsg>queued_spin_lock_slowpath 398 398",
         ];
