@@ -112,6 +112,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
 
+    /// Show where the servers' time goes: in which functions, and waiting for which locks
+    ///
+    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps probe`
+    /// says which rights this needs; without them kqps reads /proc, which shows less.
+    #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
+    profile: bool,
+
     /// Do not install missing name servers
     ///
     /// Only a run from a checkout, as root on Debian, installs any.
@@ -254,6 +261,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         queries,
         ca,
         player,
+        profile: args.profile,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,

@@ -47,6 +47,7 @@ pub mod words;
 mod claim;
 mod clock;
 mod past_kernel;
+mod profile;
 mod reasons;
 mod record;
 mod rounds;

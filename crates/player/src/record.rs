@@ -115,12 +115,6 @@ impl FinishedTrial<'_> {
     }
 }
 
-/// Whether what was watched slowed the trial down.
-fn is_disturbed(watched: &WatchResult) -> bool {
-    let is_profiled = watched.subject.as_ref().is_some_and(|subject| subject.profile.is_some());
-    watched.host.drop_reasons.is_some() || is_profiled
-}
-
 pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let mut tally = Tally::default();
     for result in &played.results {
@@ -143,7 +137,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: played.interrupted,
-        disturbed: is_disturbed(&played.watch_result),
+        disturbed: played.watch_result.is_disturbed(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
         target: played.plan.targets[0].to_string(),
