@@ -14,7 +14,7 @@ use crate::section::host::{self, Fact};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, comparison, cpu, latency, loss, rates, speeds, trials};
+use crate::section::{Panel, comparison, cpu, latency, loss, profile, rates, speeds, trials};
 
 /// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";
@@ -47,6 +47,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         latency: latency::panels(verdict),
         losses: loss::panels(verdict),
         cpu: cpu::panels(run, verdict),
+        profiles: profile::panels(run, verdict),
         cells: trials::of_run(run),
         topology: topology::of_run(run),
         host_facts: host::facts(&run.fingerprint),
@@ -109,6 +110,7 @@ struct Page<'a> {
     latency: Vec<latency::Panel>,
     losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,
+    profiles: Vec<profile::Panel>,
     cells: Vec<trials::OfCell>,
     topology: Option<Topology>,
     host_facts: Vec<Fact>,

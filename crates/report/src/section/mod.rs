@@ -10,6 +10,7 @@ pub(crate) mod host;
 pub(crate) mod latency;
 pub(crate) mod loss;
 pub(crate) mod plot;
+pub(crate) mod profile;
 pub(crate) mod rates;
 pub(crate) mod speeds;
 pub(crate) mod study;
