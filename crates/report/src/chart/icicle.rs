@@ -67,7 +67,11 @@ pub(crate) fn icicle(icicle: &Icicle<'_>) -> String {
                 parent.next += width;
                 (x, parent.row + 1)
             }
-            None => (std::mem::replace(&mut top, top + width), 0),
+            None => {
+                let x = top;
+                top += width;
+                (x, 0)
+            }
         };
         placed.push(Placed { x, row, next: x });
         if row >= ROWS_MOST || width < WIDTH_LEAST {

@@ -56,7 +56,7 @@ fn facts<'a>(run: &'a Run, profile: &CellProfile) -> Option<&'a ProfileFacts> {
 }
 
 fn panel(profile: &CellProfile, facts: Option<&ProfileFacts>) -> Panel {
-    let micros = |us: f64| format::time_us(us);
+    let micros = format::time_us;
     let state = |state: &kqps_verdict::judge::StateTime| {
         let echo = state.echo_us.map_or(format::NONE.to_owned(), micros);
         [state.state.clone(), micros(state.us), echo, format::percent(state.share)]

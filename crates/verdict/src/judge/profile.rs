@@ -40,7 +40,7 @@ pub struct CellProfile {
     /// What sampling cost: 1 minus the answered rate with it, divided by that without it. Negative if the rate with it
     /// was higher by chance. `None` if the trials without it are missing.
     pub overhead: Option<f64>,
-    /// The states of all threads together.
+    /// The states of all threads together that work or wait for a core or a lock, without those that are idle.
     pub states: Vec<StateTime>,
     /// The cell of the echo that has the same transport and I/O.
     pub echo: Option<String>,
@@ -148,10 +148,10 @@ fn of_cell(run: &Run, index: usize) -> Option<CellProfile> {
     let Some(sampled) = sampled(run, index) else {
         return Some(CellProfile { failure: Some(why_not(one)), ..profile });
     };
-    let times = sampled.facts.times();
+    let times = working(sampled.facts);
     let echo = echo_of(run, index).and_then(|echo| Some((echo, self::sampled(run, echo)?)));
     let both_us = echo.map(|(_, echo)| {
-        let kernel_us = |of: Sampled<'_>| of.us(in_kernel_s(&of.facts.times()));
+        let kernel_us = |of: Sampled<'_>| of.us(in_kernel_s(&working(of.facts)));
         kernel_us(sampled).min(kernel_us(echo))
     });
     Some(CellProfile {
@@ -171,6 +171,21 @@ fn of_cell(run: &Run, index: usize) -> Option<CellProfile> {
 /// Seconds on a core in the kernel, without those that wait for a lock.
 fn in_kernel_s(times: &ThreadTimes) -> f64 {
     times.system_s + times.softirq_s
+}
+
+/// A thread counts if it spends at least this share of its time on a core, or waiting for one or for a lock. Others only
+/// wait for something to do.
+const WORK_LEAST: f64 = 0.01;
+
+/// What the threads that count spent their time on.
+fn working(facts: &ProfileFacts) -> ThreadTimes {
+    let mut all = ThreadTimes::default();
+    for times in facts.threads.iter().map(|thread| &thread.times) {
+        if times.on_core_s() + times.lock_s + times.core_s >= WORK_LEAST * times.all_s() {
+            all.add(times);
+        }
+    }
+    all
 }
 
 /// Why a trial has no profile.
@@ -199,9 +214,9 @@ fn overhead(run: &Run, cell: usize) -> Option<f64> {
 }
 
 fn states(sampled: Sampled<'_>, echo: Option<Sampled<'_>>) -> Vec<StateTime> {
-    let times = sampled.facts.times();
+    let times = working(sampled.facts);
     let all_s = times.all_s();
-    let echo_us = |state: usize| echo.map(|echo| echo.us(echo.facts.times().seconds()[state]));
+    let echo_us = |state: usize| echo.map(|echo| echo.us(working(echo.facts).seconds()[state]));
     let state = |(number, (word, seconds)): (usize, (&str, f64))| StateTime {
         state: word.to_owned(),
         us: sampled.us(seconds),
@@ -213,7 +228,7 @@ fn states(sampled: Sampled<'_>, echo: Option<Sampled<'_>>) -> Vec<StateTime> {
 
 /// The locks with much time, summed over the ways that lead to them. The callers are those of the most frequent way.
 fn locks(sampled: Sampled<'_>) -> Vec<NamedLock> {
-    let all_s = sampled.facts.times().all_s();
+    let all_s = working(sampled.facts).all_s();
     let mut locks: Vec<LockFacts> = Vec::new();
     for lock in &sampled.facts.locks {
         match locks.iter_mut().find(|other| other.kind == lock.kind && other.place == lock.place) {
@@ -269,7 +284,7 @@ fn fewest_workers(run: &Run, index: usize) -> Option<usize> {
 
 fn growth(run: &Run, from: usize, to: usize) -> Option<Growth> {
     let (before, after) = (sampled(run, from)?, sampled(run, to)?);
-    let (times_before, times_after) = (before.facts.times().seconds(), after.facts.times().seconds());
+    let (times_before, times_after) = (working(before.facts).seconds(), working(after.facts).seconds());
     let states = ThreadTimes::STATES.iter().zip(times_before.into_iter().zip(times_after));
     let states = states.map(|(word, (from_s, to_s))| Grown {
         what: (*word).to_owned(),
@@ -282,7 +297,7 @@ fn growth(run: &Run, from: usize, to: usize) -> Option<Growth> {
         from_us: own_before.get(what).copied().unwrap_or(0.0),
         to_us: *to_us,
     });
-    let least_us = GROWTH_LEAST * after.us(after.facts.times().on_core_s());
+    let least_us = GROWTH_LEAST * after.us(working(after.facts).on_core_s());
     Some(Growth {
         from_workers: run.cells[from].workers,
         to_workers: run.cells[to].workers,

@@ -8,6 +8,7 @@ mod facts;
 mod figures;
 mod held;
 mod limits;
+mod profiles;
 mod reasons;
 mod runs;
 mod searches;
