@@ -82,8 +82,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to sample. Each core or thread has a ring of `ring_bytes`, a power of two and at least a page. Needs a file
-    /// descriptor for each event on each core or of each thread. Times are those of `CLOCK_MONOTONIC`.
+    /// Begins to sample. Each core or thread has a ring of `ring_bytes`, a power of two and at least a page. Needs a
+    /// file descriptor for each event on each core or of each thread. Times are those of `CLOCK_MONOTONIC`.
     pub fn begin(scope: Scope<'_>, events: &[Event], ring_bytes: usize) -> io::Result<Self> {
         let places: Vec<(libc::pid_t, libc::c_int)> = match scope {
             Scope::Cores(cpus) => cpus.iter().map(|&cpu| (-1, cpu as libc::c_int)).collect(),

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd as _;
 use crate::sys::check;
 use crate::tracefs::owned;
 
-/// `struct perf_event_attr` (`linux/perf_event.h`) as of Linux 4.1. A counter passes only its first version, which every
-/// kernel accepts.
+/// `struct perf_event_attr` (`linux/perf_event.h`) as of Linux 4.1. A counter passes only its first version, which
+/// every kernel accepts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attributes {
@@ -36,7 +36,7 @@ pub(crate) const FIRST_VERSION_BYTES: u32 = 64;
 pub(crate) const PERF_TYPE_SOFTWARE: u32 = 1;
 pub(crate) const PERF_TYPE_TRACEPOINT: u32 = 2;
 pub(crate) const DISABLED: u64 = 1;
-pub(crate) const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
+const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// Opens an event of a thread (`pid`, or -1 for all) on a core (`cpu`, or -1 for any), in the group of `leader`.

@@ -3,7 +3,7 @@
 //! continues.
 
 use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Cell, Run};
+use kqps_observation::{Cell, Run, RunTrial};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
@@ -24,7 +24,8 @@ pub(crate) fn name(cell: &Cell) -> String {
 /// The number of trials that the profile of a cell already has. If it is not wanted, or if one of them failed, it has
 /// all.
 pub(crate) fn played(run: &Run, cell: usize) -> usize {
-    let played = run.trials.iter().filter(|one| one.cell as usize == cell && one.purpose.is_for_profile());
+    let is_of_profile = |one: &&RunTrial| one.cell as usize == cell && one.purpose.is_for_profile();
+    let played = run.trials.iter().filter(is_of_profile);
     if !run.cells[cell].profile || played.clone().any(|one| one.failure().is_some()) {
         return SAMPLED.len();
     }
@@ -38,8 +39,8 @@ pub(crate) fn next(played: usize) -> Option<TrialRequest> {
     Some(TrialRequest { pace: RequestedPace::Closed, duration_s: TRIAL_S, purpose })
 }
 
-/// Marks the cells whose subjects are profiled: all subjects on this host if `all` is true, and the echoes with the same
-/// transport, I/O and workers as a profiled subject.
+/// Marks the cells whose subjects are profiled: all subjects on this host if `all` is true, and the echoes with the
+/// same transport, I/O and workers as a profiled subject.
 pub(crate) fn mark(cells: &mut [Cell], all: bool) {
     for cell in cells.iter_mut().filter(|cell| cell.role == Role::Subject) {
         cell.profile = (all || cell.profile) && !cell.is_elsewhere();
@@ -54,7 +55,6 @@ pub(crate) fn mark(cells: &mut [Cell], all: bool) {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::RunTrial;
     use kqps_observation::run::Outcome;
 
     use super::*;

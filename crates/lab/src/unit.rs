@@ -99,8 +99,8 @@ impl Unit {
         }
     }
 
-    /// The next step: first the trials that its figures need, then the one for the reasons of its losses, and then those
-    /// of its profile.
+    /// The next step: first the trials that its figures need, then the one for the reasons of its losses, and then
+    /// those of its profile.
     pub fn next(&self) -> Next {
         let next = self.next_of_figures();
         let Next::Over(ending) = &next else { return next };

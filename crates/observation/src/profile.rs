@@ -34,8 +34,8 @@ pub struct ProfileFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileSource {
-    /// By the kernel (`perf_event_open`): the CPU clock on all cores of the subject, and every event of its locks and of
-    /// its scheduler.
+    /// By the kernel (`perf_event_open`): the CPU clock on all cores of the subject, and every event of its locks and
+    /// of its scheduler.
     #[default]
     Cores,
     /// By the kernel: the CPU clock of the subject's threads. What threads wait for is not known.
@@ -56,6 +56,9 @@ pub struct ThreadProfile {
     /// What the thread spent its time on.
     pub times: ThreadTimes,
 }
+
+/// The state of [`ThreadTimes::core_s`] in words.
+const READY: &str = "waiting for a core";
 
 /// What threads spent their time on, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +84,7 @@ pub struct ThreadTimes {
 impl ThreadTimes {
     /// The states in words, in the order of [`Self::seconds`].
     pub const STATES: [&str; 8] =
-        ["user", "system", "softirq", "spinning", "waiting for a lock", "waiting for I/O", "asleep", "waiting for a core"];
+        ["user", "system", "softirq", "spinning", "waiting for a lock", "waiting for I/O", "asleep", READY];
 
     /// The seconds of every state.
     pub fn seconds(&self) -> [f64; 8] {

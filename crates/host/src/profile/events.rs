@@ -1,4 +1,5 @@
-//! The kernel's events about locks and scheduling, and where their fields are (<https://docs.kernel.org/trace/events.html>).
+//! The kernel's events about locks and scheduling, and where their fields are
+//! (<https://docs.kernel.org/trace/events.html>).
 
 use kqps_kernel::tracefs;
 

@@ -54,7 +54,7 @@ pub struct Sample<'a> {
 }
 
 /// An instruction in a call chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// In the kernel, at this address.
     Kernel(u64),

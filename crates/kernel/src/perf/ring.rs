@@ -1,5 +1,5 @@
 //! A ring that the kernel writes records into (`perf_event_open(2)`, "MMAP layout"): a page with two positions, and
-//! the records. The kernel stores its position after a record, and overwrites nothing before the position of the reader.
+//! the records. The kernel stores its position after a record, and overwrites nothing before the reader's position.
 
 use std::fs::File;
 use std::io;
@@ -43,8 +43,8 @@ impl Ring {
 
     /// Passes each record that waits, in `scratch`, and then frees its place.
     pub(super) fn drain(&mut self, scratch: &mut Vec<u8>, each: &mut dyn FnMut(&[u8])) {
-        // SAFETY: both positions are aligned and within the mapping, which lives as long as `self`; the kernel uses them
-        // atomically.
+        // SAFETY: both positions are aligned and within the mapping, which lives as long as `self`; the kernel uses
+        // them atomically.
         let (head, tail) = unsafe { (self.head.as_ref(), self.tail.as_ref()) };
         let end = head.load(Ordering::Acquire);
         let mut next = tail.load(Ordering::Relaxed);

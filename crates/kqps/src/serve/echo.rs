@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
     work: Duration,
 
-    /// Hold a lock of all threads of a process for this long for every query, up to 10ms, so that they wait for each other
+    /// Hold a lock of all threads of a process for this long for every query, up to 10ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, hide = true)]
     lock: Duration,
 }

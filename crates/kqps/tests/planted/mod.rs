@@ -33,11 +33,11 @@ impl Drop for Echo {
     }
 }
 
-/// Where the time of an echo's threads goes under a load that they cannot answer, if each query holds a lock for `lock`.
+/// Where the time of an echo's threads goes under a high load, if each query holds a lock for `lock`.
 fn profiled(lock: &str) -> Result<ProfileFacts> {
-    let arguments = ["--listen", "127.0.0.1:0", "--io", "blocking", "--threads", "2", "--json", "--lock", lock];
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "echo"]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(["serve", "echo", "--listen", "127.0.0.1:0", "--io", "blocking", "--threads", "2", "--json"]);
+    command.args(["--lock", lock]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut echo = Echo(command.spawn()?);
     let mut ready = String::new();
     BufReader::new(echo.0.stdout.take().context("no stdout")?).read_line(&mut ready)?;
@@ -65,7 +65,8 @@ fn profiled(lock: &str) -> Result<ProfileFacts> {
 /// Why this host cannot profile as the proof needs it; `None` if it can.
 fn why_not(facts: &ProfileFacts) -> Option<String> {
     let lacks = facts.by != ProfileSource::Cores || !facts.unreadable.is_empty();
-    lacks.then(|| facts.unreadable.iter().map(|(what, why)| format!("{what}: {why}")).collect::<Vec<_>>().join("; "))
+    let reasons = facts.unreadable.iter().map(|(what, why)| format!("{what}: {why}"));
+    lacks.then(|| reasons.collect::<Vec<String>>().join("; "))
 }
 
 /// A run whose only cell has this profile.

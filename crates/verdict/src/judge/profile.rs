@@ -44,8 +44,8 @@ pub struct CellProfile {
     pub states: Vec<StateTime>,
     /// The cell of the echo that has the same transport and I/O.
     pub echo: Option<String>,
-    /// Microseconds of CPU time per query that the echo needs in the kernel, too, and thus any server with this I/O; `None`
-    /// without an echo.
+    /// Microseconds of CPU time per query that the echo needs in the kernel, too, and thus any server with this I/O;
+    /// `None` without an echo.
     pub both_us: Option<f64>,
     /// Microseconds of CPU time per query beyond that: the server's own.
     pub own_us: Option<f64>,
@@ -173,8 +173,8 @@ fn in_kernel_s(times: &ThreadTimes) -> f64 {
     times.system_s + times.softirq_s
 }
 
-/// A thread counts if it spends at least this share of its time on a core, or waiting for one or for a lock. Others only
-/// wait for something to do.
+/// A thread counts if it spends at least this share of its time on a core, or waiting for one or for a lock. Others
+/// only wait for something to do.
 const WORK_LEAST: f64 = 0.01;
 
 /// What the threads that count spent their time on.
