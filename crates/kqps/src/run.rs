@@ -114,8 +114,8 @@ pub(crate) struct Args {
 
     /// Show where the servers' time goes: in which functions, and waiting for which locks
     ///
-    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps probe`
-    /// says which rights this needs; without them kqps reads /proc, which shows less.
+    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps
+    /// probe` says which rights this needs; without them kqps reads /proc, which shows less.
     #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
     profile: bool,
 

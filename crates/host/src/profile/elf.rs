@@ -69,13 +69,13 @@ impl Functions {
 
     /// The name of the function that the byte at this place in the file belongs to, as the symbol has it.
     pub(super) fn name_at(&self, offset: u64) -> Option<&str> {
-        let is_within = |&&(start, bytes, _): &&(u64, u64, u64)| (start..start + bytes).contains(&offset);
+        let is_within = |&&(start, bytes, _): &&(u64, u64, u64)| (start..start.saturating_add(bytes)).contains(&offset);
         let &(start, _, address) = self.loaded.iter().find(is_within)?;
-        let address = address + (offset - start);
+        let address = address.wrapping_add(offset - start);
         let after = self.functions.partition_point(|function| function.address <= address);
         let function = self.functions[..after].last()?;
         // Functions in assembly may have no length.
-        if function.bytes > 0 && address >= function.address + function.bytes {
+        if function.bytes > 0 && address >= function.address.saturating_add(function.bytes) {
             return None;
         }
         let name = self.names.get(function.name as usize..)?;

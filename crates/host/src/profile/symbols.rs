@@ -1,4 +1,5 @@
-//! Names of functions by their addresses: those of the kernel from `/proc/kallsyms`, those of programs from their files.
+//! Names of functions by their addresses: those of the kernel from `/proc/kallsyms`, those of programs from their
+//! files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -92,14 +93,14 @@ impl Symbols {
             let opened = Functions::open(&path);
             opened.map_err(|error| unnamed.insert(file.to_owned(), error.to_string())).ok()
         });
-        let offset = address - part.start + part.offset;
+        let offset = (address - part.start).wrapping_add(part.offset);
         let name = functions.as_ref().and_then(|functions| functions.name_at(offset));
         name.map_or_else(|| format!("[{file}]"), demangled)
     }
 }
 
-/// The kernel's functions from the lines of `/proc/kallsyms`: `ffffffff81000000 T startup_64`, and of modules with their
-/// name behind. Nothing if the addresses are hidden.
+/// The kernel's functions from the lines of `/proc/kallsyms`: `ffffffff81000000 T startup_64`, and of modules with
+/// their name behind. Nothing if the addresses are hidden.
 fn kernel_functions(lines: impl Iterator<Item = String>) -> Vec<(u64, Box<str>)> {
     let function = |line: String| {
         let mut words = line.split_whitespace();
