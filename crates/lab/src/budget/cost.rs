@@ -92,7 +92,7 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
 }
 
 /// The trials of its profile, which are made only in the first block.
-fn profile_s(cell: &Cell, block: u32) -> f64 {
+pub(crate) fn profile_s(cell: &Cell, block: u32) -> f64 {
     if cell.profile && block == 0 { PROFILE_S } else { 0.0 }
 }
 

@@ -53,6 +53,6 @@ impl Conductor<'_> {
 
     /// The cost of the trials after a search, seconds.
     fn extras_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
-        cost::latency_s(&run.cells[cell], &run.goal, block) + self.reasons_s(run, cell, block)
+        cost::latency_s(&run.cells[cell], &run.goal, block) + self.reasons_s(run, cell, block) + cost::profile_s(&run.cells[cell], block)
     }
 }
