@@ -127,6 +127,12 @@ pub(crate) struct Args {
     /// run.
     #[arg(long, help_heading = "Several hosts")]
     push: bool,
+    /// Show where the servers' time goes: in which functions, and waiting for which locks
+    ///
+    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps
+    /// probe` says which rights this needs; without them kqps reads /proc, which shows less.
+    #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
+    profile: bool,
 
     /// Do not install missing name servers
     ///
@@ -276,6 +282,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         queries,
         ca,
         player,
+        profile: args.profile,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,

@@ -17,6 +17,7 @@ use crate::configured::Configured;
 use crate::error::LabError;
 use crate::host_settings;
 use crate::materials::{self, file_name};
+use crate::profile;
 use crate::request::RunRequest;
 use crate::site::Site;
 use crate::study;
@@ -164,15 +165,23 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         subjects: measured as u32,
         in_rounds: in_rounds(&cells),
         reasons: can_count_reasons(request),
+        profiled: profiled(cells.clone(), request.profile),
         records: materials::records_of(&cells),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     input.latency = spending.latency;
-    let study::Layout { cells, mut skipped } = study::layout(&input);
+    let study::Layout { mut cells, mut skipped } = study::layout(&input);
+    profile::mark(&mut cells, request.profile);
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
     enough(request, &spending)?;
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
+}
+
+/// The number of cells whose subjects are profiled, after marking them.
+fn profiled(mut cells: Vec<Cell>, all: bool) -> u32 {
+    profile::mark(&mut cells, all);
+    cells.iter().filter(|cell| cell.profile).count() as u32
 }
 
 /// The number of echoes that have the transport and the I/O of a subject.
@@ -223,6 +232,7 @@ fn study_file(
     if offer.players.is_none() {
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
     }
+    profile::mark(&mut layout.cells, request.profile);
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {

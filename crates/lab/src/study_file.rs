@@ -50,6 +50,9 @@ pub struct StudyFile {
     /// The load of the cells.
     #[serde(default)]
     pub load: RawLoad,
+    /// Whether the subjects of its cells are profiled, in trials of their own.
+    #[serde(default)]
+    pub profile: bool,
     /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
     #[serde(default)]
     pub canary_qps: Option<f64>,
@@ -93,6 +96,9 @@ pub struct Experiment {
     /// The load, if it differs from the study's.
     #[serde(default)]
     pub load: Option<RawLoad>,
+    /// Whether its subjects are profiled, if that differs from the study.
+    #[serde(default)]
+    pub profile: Option<bool>,
     /// Settings of all its cells.
     #[serde(default)]
     pub fixed: IndexMap<String, Word>,

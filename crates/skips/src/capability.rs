@@ -27,6 +27,8 @@ pub enum Capability {
     ControlGroups,
     /// The kernel's reasons for dropping packets.
     DropReasons,
+    /// Samples of threads and of the kernel's locks (`perf_event_open`).
+    Profiles,
     /// Cores that can be kept out of deep sleep.
     IdleStates,
     /// A route to other hosts.
@@ -43,7 +45,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Programs,
         Self::Root,
         Self::Networks,
@@ -56,6 +58,7 @@ impl Capability {
         Self::Cores,
         Self::ControlGroups,
         Self::DropReasons,
+        Self::Profiles,
         Self::IdleStates,
         Self::Route,
         Self::OtherUsers,
@@ -79,6 +82,7 @@ impl Capability {
             Self::Cores => "cores",
             Self::ControlGroups => "control-groups",
             Self::DropReasons => "drop-reasons",
+            Self::Profiles => "profiles",
             Self::IdleStates => "idle-states",
             Self::Route => "route",
             Self::OtherUsers => "other-users",
@@ -109,6 +113,7 @@ impl Capability {
             | Self::Cores => true,
             Self::ControlGroups
             | Self::DropReasons
+            | Self::Profiles
             | Self::IdleStates
             | Self::Route
             | Self::OtherUsers

@@ -7,6 +7,7 @@ mod cell;
 mod doubt;
 mod given;
 mod points;
+mod profile;
 mod reasons;
 mod search;
 mod searches;
@@ -30,6 +31,7 @@ pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;
 pub use points::{LoadPoint, Losses, PlaceLoss};
+pub use profile::{CellProfile, Growth, Grown, NamedLock, StateTime};
 pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};
@@ -54,6 +56,9 @@ pub struct RunVerdict {
     /// The rates of cells that differ in their number of workers alone, each series with the law that fits it.
     #[serde(default)]
     pub scaling: Vec<ScalingSeries>,
+    /// Where the time of profiled subjects goes, in the order of the run's cells; empty if none was profiled.
+    #[serde(default)]
+    pub profiles: Vec<CellProfile>,
 }
 
 /// Judges a run, finished or not. The result depends on the run alone.
@@ -65,5 +70,6 @@ pub fn judge(run: &Run) -> RunVerdict {
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
     let scaling = scaling::of_run(run, &subjects, &figures);
-    RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run), scaling }
+    let (comparisons, profiles) = (compare::of_run(run), profile::of_run(run));
+    RunVerdict { goal, ceilings, subjects, figures, comparisons, scaling, profiles }
 }

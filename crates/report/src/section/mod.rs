@@ -11,6 +11,7 @@ pub(crate) mod hosts;
 pub(crate) mod latency;
 pub(crate) mod loss;
 pub(crate) mod plot;
+pub(crate) mod profile;
 pub(crate) mod rates;
 mod scaling;
 pub(crate) mod speeds;
