@@ -1,6 +1,7 @@
 //! The report of a server when it stops, and the counts that a worker adds to it.
 
 mod back_end;
+mod cache;
 mod xdp;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::counts::Counts;
 use crate::error::ServeError;
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
+pub use cache::CacheReport;
 pub use xdp::XdpReport;
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
@@ -43,7 +45,10 @@ pub struct Report {
     /// Counts of frames that passed the kernel's network stack. `None` without `--io xdp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpReport>,
-    /// Counts of each back end, by its name. Empty unless the server is a front.
+    /// Counts of what the server keeps of answers. `None` unless it is a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheReport>,
+    /// Counts of each back end, by its name. Empty unless the server is a front or a cache.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
     /// The workers in order, without those that could not go on.
@@ -77,6 +82,7 @@ impl Report {
             tcp,
             quic: None,
             xdp,
+            cache: None,
             back_ends,
             workers,
             socket_drops: 0,
@@ -100,6 +106,9 @@ impl Report {
         }
         if let Some(xdp) = other.xdp {
             self.xdp.get_or_insert_default().add(xdp);
+        }
+        if let Some(cache) = other.cache {
+            self.cache.get_or_insert_default().add(&cache);
         }
     }
 }
