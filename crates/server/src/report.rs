@@ -55,7 +55,7 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
 }
 
-/// The counts of one worker. `received = answered + Σ dropped`.
+/// The counts of one worker. `received = answered + Σ dropped + later`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerReport {
     /// The core to which the worker was pinned, if any.
@@ -66,6 +66,15 @@ pub struct WorkerReport {
     pub answered: u64,
     /// The worker's queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
+    /// The worker's queries that another thread answered or dropped later. Those answers and drops are among the
+    /// server's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub later: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it with a reference
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Report {
@@ -73,7 +82,8 @@ impl Report {
     pub fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
         let Counted { counts, response_rcodes, tcp, xdp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
-        let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
+        let later = counts.later();
+        let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone(), later }];
         self.add(Self {
             received,
             answered,
@@ -87,6 +97,13 @@ impl Report {
             workers,
             socket_drops: 0,
         });
+    }
+
+    /// Adds the answers and drops of a thread that settles queries which workers received.
+    pub fn add_later(&mut self, counts: &Counts, rcodes: BTreeMap<String, u64>) {
+        self.answered += counts.answered;
+        add_counts(&mut self.dropped, counts.dropped());
+        add_counts(&mut self.response_rcodes, rcodes);
     }
 
     /// Adds the report of another process.
