@@ -1,5 +1,5 @@
-//! What a worker, or a thread of connections, does with a query: it answers from the cache in the buffer of the query, or
-//! hands the query to a resolver at the end of its turn.
+//! What a worker, or a thread of connections, does with a query: it answers from the cache in the buffer of the query,
+//! or hands the query to a resolver at the end of its turn.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,9 +24,6 @@ use crate::store::Store;
 use crate::tally::{Count, Tally};
 use crate::upstreams::Zones;
 
-/// The number of questions that were prefetched last and that a thread remembers.
-const RECENT: usize = 64;
-
 /// What all threads of a server have.
 #[derive(Clone)]
 pub(crate) struct Common {
@@ -50,8 +47,6 @@ pub(crate) struct CacheAnswer {
     has_batches: bool,
     /// The name of the question. The cache writes over the query.
     name: Box<[u8; NAME_BYTES_MAX]>,
-    /// The hash of a question, and the second in which it was prefetched last.
-    recent: [(u64, u64); RECENT],
     prefetched: Vec<u8>,
 }
 
@@ -75,7 +70,6 @@ impl CacheAnswer {
             batches,
             has_batches: false,
             name: Box::new([0; NAME_BYTES_MAX]),
-            recent: [(0, 0); RECENT],
             prefetched: Vec::new(),
         }
     }
@@ -117,19 +111,13 @@ impl CacheAnswer {
         Answered::Later
     }
 
-    /// Has the resolver ask once more for a question that was just answered, whose TTL is about to run out. Once a second
-    /// is enough, however many clients ask.
+    /// Has the resolver ask once more for a question that was just answered, whose TTL is about to run out. The cache
+    /// reports this once for each answer.
     #[cold]
-    fn prefetch(&mut self, asked: Asked, name_bytes: usize, now_s: u64) {
-        let Self { common, name, recent, batches, prefetched, .. } = self;
+    fn prefetch(&mut self, asked: Asked, name_bytes: usize) {
+        let Self { common, name, batches, prefetched, .. } = self;
         let name = &mut name[..name_bytes];
         name.make_ascii_lowercase();
-        let hash = common.resolvers.hash(name, asked.rtype);
-        let last = &mut recent[(hash % RECENT as u64) as usize];
-        if *last == (hash, now_s) {
-            return;
-        }
-        *last = (hash, now_s);
         let number = common.resolvers.of(self.worker, name, asked.rtype);
         if common.resolvers.inboxes[number].has_room(batches[number].len()) {
             outgoing::write(prefetched, &question(name, asked), true, || 0);
@@ -174,22 +162,20 @@ impl Answer for CacheAnswer {
         let is_datagram = matches!(client, Client::Udp(_));
         let most = if is_datagram { asked.payload(self.common.payload_bytes) } else { MESSAGE_BYTES };
         let limit_bytes = most.min(buffer.len());
-        let (now_s, asks) = (now_s(), question(&self.name[..name_bytes], asked));
-        let (count, reply_bytes, ends_soon) =
-            match self.store.answer(buffer, bytes, &asks, limit_bytes, now_s) {
-                Found::Hit { bytes, prefetch } => (Count::Hits, bytes, prefetch),
-                Found::Stale { bytes } => (Count::Stale, bytes, false),
-                Found::Failed { bytes } => (Count::Failures, bytes, false),
-                Found::Miss => {
-                    return self.defer(Query { buffer, bytes, client, origin }, asked, limit_bytes);
-                }
-            };
+        let question = question(&self.name[..name_bytes], asked);
+        let found = self.store.answer(buffer, bytes, &question, limit_bytes, now_s());
+        let (count, reply_bytes, ends_soon) = match found {
+            Found::Hit { bytes, prefetch } => (Count::Hits, bytes, prefetch),
+            Found::Stale { bytes } => (Count::Stale, bytes, false),
+            Found::Failed { bytes } => (Count::Failures, bytes, false),
+            Found::Miss => return self.defer(Query { buffer, bytes, client, origin }, asked, limit_bytes),
+        };
         self.tally.add(count);
         self.tally.add(Count::Answered);
         // Only rcodes without upper bits are kept.
         self.rcodes.add(u16::from(buffer[3] & 0x0f));
         if ends_soon {
-            self.prefetch(asked, name_bytes, now_s);
+            self.prefetch(asked, name_bytes);
         }
         Answered::One(reply_bytes)
     }

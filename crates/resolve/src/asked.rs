@@ -97,8 +97,8 @@ impl Asked {
     }
 }
 
-/// The class and the TTL of a query's OPT record, if it has one; its records begin at `at`. The error is the rcode for a
-/// query with other EDNS than version 0, or with records that cannot be read (RFC 6891, section 6.1).
+/// The class and the TTL of a query's OPT record, if it has one; its records begin at `at`. The error is the rcode for
+/// a query with other EDNS than version 0, or with records that cannot be read (RFC 6891, section 6.1).
 #[inline]
 fn opt(query: &[u8], mut at: usize) -> Result<Option<(u16, u32)>, u16> {
     let counts = Header::of(query).map_or([0; 3], |header| {

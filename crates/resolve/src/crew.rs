@@ -76,6 +76,7 @@ impl Crew {
             })?;
             crew.threads.push(thread);
         }
+        drop(ready);
         for _ in workers {
             readiness.recv().map_err(io::Error::other)??;
         }

@@ -1,5 +1,5 @@
-//! How questions get from workers to a resolver: in batches, of which a worker hands over one at the end of each turn. A
-//! resolver that works takes them when it comes to it, and one that sleeps is woken once.
+//! How questions get from workers to a resolver: in batches, of which a worker hands over one at the end of each turn.
+//! A resolver that works takes them when it comes to it, and one that sleeps is woken once.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

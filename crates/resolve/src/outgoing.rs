@@ -1,13 +1,13 @@
-//! The queries that are sent to servers. They have nothing of the client's but its question, and whether it wants DNSSEC
-//! records and answers that were not validated.
+//! The queries that are sent to servers. They have nothing of the client's but its question, and whether it wants
+//! DNSSEC records and answers that were not validated.
 
 use kqps_cache::Question;
 use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
 use kqps_message::header::{AD, CD, RD};
 use kqps_message::rtype;
 
-/// Writes a query to `out`. Every letter of its name gets a random case, from 16 bits at a time of `random`: an attacker
-/// who does not see the query must guess them (draft-vixie-dnsext-dns0x20). `is_forwarded` says whether the server is
+/// Writes a query to `out`. Every letter of its name gets a random case, from 16 bits at a time of `random`: an
+/// attacker who does not see the query must guess them (draft-vixie-dnsext-dns0x20). `is_forwarded` says whether the server is
 /// asked to find the answer. The ID is given to it when it is sent.
 pub(crate) fn write(
     out: &mut Vec<u8>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kqps_cache::Counts;
 use kqps_front::status::Reports;
 use kqps_server::Report;
 use kqps_server::connections::TcpReport;
@@ -66,9 +67,11 @@ impl Overview {
     pub(crate) fn cache(&self) -> CacheReport {
         let counts = self.counts(|_| true);
         let of = |count: Count| counts[count as usize];
-        let facts = self.stores.iter().map(|store| store.facts());
-        let (evictions, memory_bytes) =
-            facts.fold((0, 0), |(all, bytes), (evictions, more)| (all + evictions, bytes + more));
+        let (mut stores, mut memory_bytes) = (Counts::default(), 0);
+        for (counts, bytes) in self.stores.iter().map(|store| store.facts()) {
+            stores += counts;
+            memory_bytes += bytes;
+        }
         CacheReport {
             hits: of(Count::Hits),
             stale: of(Count::Stale),
@@ -82,7 +85,8 @@ impl Overview {
             kept: of(Count::Kept),
             not_kept: of(Count::NotKept),
             unusable: of(Count::Unusable),
-            evictions,
+            evictions: stores.evicted,
+            entries: stores.entries,
             memory_bytes,
         }
     }

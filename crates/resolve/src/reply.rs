@@ -11,8 +11,8 @@ use crate::upstreams::is_under;
 /// The length of an OPT record without options, in bytes.
 const OPT_BYTES: usize = 11;
 
-/// Writes a reply with this rcode over the query in the first `bytes` bytes of a buffer, which has a header. Returns its
-/// length. It has an OPT record if the query has one (RFC 6891, section 6.1.1) and there is room.
+/// Writes a reply with this rcode over the query in the first `bytes` bytes of a buffer, which has a header. Returns
+/// its length. It has an OPT record if the query has one (RFC 6891, section 6.1.1) and there is room.
 pub(crate) fn refuse(buffer: &mut [u8], bytes: usize, rcode: u16) -> usize {
     let query = &buffer[..bytes];
     let dnssec_ok = edns::find(query).ok().flatten().map(|opt| opt.ttl_s & DO != 0);

@@ -33,7 +33,7 @@ impl Resolvers {
     }
 
     /// A keyed hash of a question.
-    pub(crate) fn hash(&self, name: &[u8], rtype: u16) -> u64 {
+    fn hash(&self, name: &[u8], rtype: u16) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.seed[0], self.seed[1]);
         hasher.write(name);
         hasher.write_u16(rtype);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kqps_cache::{Answered, Cache, Put, Question, Settings, Shared};
+use kqps_cache::{Answered, Cache, Counts, Put, Question, Settings, Shared};
 
 use crate::settings::Sharing;
 
@@ -64,13 +64,13 @@ impl Store {
         }
     }
 
-    /// Answers that were removed to make room, and the memory in bytes.
-    pub(crate) fn facts(&self) -> (u64, u64) {
+    /// What the cache counted, and its memory in bytes.
+    pub(crate) fn facts(&self) -> (Counts, u64) {
         match self {
-            Self::Shared(cache) => (cache.counts().evictions, cache.memory_bytes()),
+            Self::Shared(cache) => (cache.counts(), cache.memory_bytes()),
             Self::Own(cache) => {
                 let cache = lock(cache);
-                (cache.counts().evictions, cache.memory_bytes())
+                (*cache.counts(), cache.memory_bytes())
             }
         }
     }

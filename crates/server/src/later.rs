@@ -1,5 +1,5 @@
-//! Answers that come later: where a query came in, and the mailbox by which another thread hands an answer to the thread
-//! that serves the query's connection.
+//! Answers that come later: where a query came in, and the mailbox by which another thread hands an answer to the
+//! thread that serves the query's connection.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::ops::Range;

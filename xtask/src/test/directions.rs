@@ -44,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-cache", &["kqps-message"]),
+    ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     (

@@ -38,8 +38,8 @@ impl Dispatcher {
         true
     }
 
-    /// Sends a query once more that got a truncated or doubtful answer: to a back end with a connection if there is one,
-    /// and not to `but_not`. The second such answer is the last.
+    /// Sends a query once more that got a truncated or doubtful answer: to a back end with a connection if there is
+    /// one, and not to `but_not`. The second such answer is the last.
     #[cold]
     pub(crate) fn ask_whole(&mut self, place: u16, but_not: Option<u16>) {
         self.queries.take_back(place);

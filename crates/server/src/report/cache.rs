@@ -31,8 +31,10 @@ pub struct CacheReport {
     pub not_kept: u64,
     /// Answers of servers that were taken for failures: SERVFAIL, REFUSED, a referral, and whatever is no answer.
     pub unusable: u64,
-    /// Answers that were removed to make room.
+    /// Answers and failures that were removed to make room, before their time had run out.
     pub evictions: u64,
+    /// Answers and failures that are kept, at the time of the report.
+    pub entries: u64,
     /// The memory of the cache in bytes, at the time of the report.
     pub memory_bytes: u64,
 }
@@ -54,6 +56,7 @@ impl CacheReport {
             (&mut self.not_kept, other.not_kept),
             (&mut self.unusable, other.unusable),
             (&mut self.evictions, other.evictions),
+            (&mut self.entries, other.entries),
             (&mut self.memory_bytes, other.memory_bytes),
         ];
         for (mine, theirs) in pairs {
