@@ -5,6 +5,7 @@
 mod alone;
 mod answers;
 mod auth;
+mod cache;
 mod capture;
 mod compare;
 mod dataset;
