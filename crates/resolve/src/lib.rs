@@ -20,6 +20,7 @@ mod answer;
 mod asked;
 mod asks;
 mod crew;
+pub mod fuzz;
 mod handoff;
 mod key;
 mod outgoing;

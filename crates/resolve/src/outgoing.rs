@@ -7,8 +7,8 @@ use kqps_message::header::{AD, CD, RD};
 use kqps_message::rtype;
 
 /// Writes a query to `out`. Every letter of its name gets a random case, from 16 bits at a time of `random`: an
-/// attacker who does not see the query must guess them (draft-vixie-dnsext-dns0x20). `is_forwarded` says whether the server is
-/// asked to find the answer. The ID is given to it when it is sent.
+/// attacker who does not see the query must guess them (draft-vixie-dnsext-dns0x20). `is_forwarded` says whether the
+/// server is asked to find the answer. The query gets its ID when it is sent.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     question: &Question<'_>,

@@ -33,8 +33,8 @@ struct Queue {
 }
 
 impl Replies {
-    /// Replies to the queries of workers with these endpoints. If several have one address, those of the worker `own` are
-    /// used. With segments, replies of equal length to one client leave as one message.
+    /// Replies to the queries of workers with these endpoints. If several have one address, those of the worker `own`
+    /// are used. With segments, replies of equal length to one client leave as one message.
     pub(crate) fn new(workers: &[Vec<Endpoint>], own: usize, with_segments: bool) -> io::Result<Self> {
         let mut queues: Vec<Queue> = Vec::new();
         let mut add = |endpoint: &Endpoint| -> io::Result<usize> {

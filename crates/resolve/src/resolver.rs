@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kqps_cache::{Answered as Found, Put, Question};
 use kqps_front::FrontSettings;
 use kqps_front::upstream::{Answers, Outcome, Upstream};
+use kqps_kernel::clock::now_s;
 use kqps_message::query::CLASS_IN;
 use kqps_message::rcode;
 use kqps_server::connections::frame::MESSAGE_BYTES;
@@ -90,7 +91,8 @@ impl Resolver {
             let may_wait = self.inbox().sleeps();
             self.upstream.wait(may_wait && !stop.load(Ordering::Relaxed))?;
             self.inbox().works();
-            self.now_s = self.upstream.now_ns() / 1_000_000_000;
+            // The clock of the workers: an answer must not be from their future.
+            self.now_s = now_s();
             self.settle();
             self.take();
             self.upstream.end_turn();

@@ -62,7 +62,8 @@ pub(super) struct Args {
     /// How long a client waits for an answer that is not in the cache
     ///
     /// If there are several servers, the first has half of this time to answer, and another one the rest.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time, help_heading = "Servers")]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
+          help_heading = "Servers")]
     timeout: Duration,
 
     /// Sockets of each resolver to each server; each gets another port now and then
@@ -71,7 +72,8 @@ pub(super) struct Args {
     upstream_sockets: u32,
 
     /// Size of the receive buffer, and of the send buffer, of each of those sockets
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size, help_heading = "Servers")]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size,
+          help_heading = "Servers")]
     upstream_buffer: u64,
 
     /// Questions of each resolver that are under way at most
@@ -105,7 +107,8 @@ pub(super) struct Args {
     max_negative_ttl: u32,
 
     /// Answer SERVFAIL for this long after a question failed, 1s to 5m; longer if it goes on failing
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_failure_ttl, help_heading = "Cache")]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_failure_ttl,
+          help_heading = "Cache")]
     failure_ttl: u32,
 
     /// Answer with records whose TTL ran out up to this long ago, if no server answers

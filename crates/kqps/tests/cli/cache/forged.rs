@@ -11,8 +11,8 @@ use crate::auth::dns::{A, ask};
 const RIGHT: u8 = 7;
 const FORGED: u8 = 66;
 
-/// Forged answers to each question, in every way that a datagram can be wrong.
-const TRIES: u16 = 200;
+/// Forged answers to each question, in every way that a datagram can be wrong. All fit into a small socket buffer.
+const TRIES: u16 = 40;
 
 #[test]
 fn forged_answers_are_not_believed() {
@@ -37,12 +37,7 @@ fn forged_answers_are_not_believed() {
             other_type[question_end(&forged) - 3] ^= number as u8 | 1;
             let mut is_query = forged.clone();
             is_query[2] &= 0x7f;
-            let cut = forged[..forged.len() - 1 - usize::from(number) % 20].to_vec();
             said.extend([other_id, other_name, other_type, is_query]);
-            if number == 1 {
-                // A cut answer is the server's as far as anybody can see, and answers nothing: it comes last.
-                assert!(cut.len() < forged.len());
-            }
         }
         said.push(right);
         said
@@ -58,7 +53,8 @@ fn forged_answers_are_not_believed() {
     let (report, counts) = stop(server);
     assert_eq!((counts.kept, counts.hits), (20, 20), "{report:?}");
     let back_end = report.back_ends.values().next().unwrap();
-    assert!(back_end.mismatched >= 20 && back_end.unsolicited + back_end.mismatched > 1000, "{report:?}");
+    let tries = 20 * u64::from(TRIES);
+    assert_eq!((back_end.unsolicited, back_end.mismatched), (tries, 3 * tries), "{report:?}");
 }
 
 #[test]
@@ -68,12 +64,13 @@ fn an_answer_in_another_case_is_asked_for_again_by_a_connection() {
         if !asked.by_tcp {
             let end = question_end(&reply);
             // Every letter has the other case.
-            reply[12..end - 4].iter_mut().filter(|byte| byte.is_ascii_alphabetic()).for_each(|byte| *byte ^= 0x20);
+            let letters = reply[12..end - 4].iter_mut().filter(|byte| byte.is_ascii_alphabetic());
+            letters.for_each(|byte| *byte ^= 0x20);
         }
         vec![reply]
     });
     let server = cache(&[&upstream.flag()], &["--timeout", "1s", "--failure-ttl", "1s"]);
-    let mut right = 0;
+    let mut right = 0_u64;
     for id in 0..50 {
         let reply = ask(server.addresses[0], &asks(id, &format!("host-{id}.example.test"), A));
         // Until the connection is open there is no answer at all.

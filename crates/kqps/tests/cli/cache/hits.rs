@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use kqps_server::Model;
 
-use super::upstream::{Upstream, address, negative};
+use super::upstream::{Upstream, address, negative, question_end};
 use super::{asks, asks_edns, cache, stop, ttl_s};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect};
 use crate::auth::{NOERROR, NXDOMAIN};
@@ -130,9 +130,10 @@ fn answers_with_and_without_dnssec_records_are_apart() {
     let mut last = 0;
     let upstream = Upstream::new(move |asked| {
         last += 1;
-        let end = asked.query.len();
-        let (dnssec_ok, disabled) = (asked.query[end - 4] & 0x80 != 0, asked.query[3] & 0x10 != 0);
-        assert_eq!((dnssec_ok, disabled), [(false, false), (true, false), (false, true)][usize::from(last) - 1]);
+        // DO is in the OPT record, which follows the question.
+        let flags = asked.query[question_end(&asked.query) + 7];
+        let wanted = (flags & 0x80 != 0, asked.query[3] & 0x10 != 0);
+        assert_eq!(wanted, [(false, false), (true, false), (false, true)][usize::from(last) - 1]);
         vec![address(&asked.query, 300, last)]
     });
     let server = cache(&[&upstream.flag()], &[]);

@@ -1,7 +1,7 @@
 //! A server that the test plays: it answers by UDP and TCP at one port, as the test's function says.
 
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,7 +18,6 @@ pub(super) struct Asked {
     pub(super) query: Vec<u8>,
     /// Its name, in lower case and without the last dot.
     pub(super) name: String,
-    pub(super) rtype: u16,
     pub(super) by_tcp: bool,
     /// Where a datagram came from.
     pub(super) from: SocketAddr,
@@ -133,8 +132,12 @@ impl Shared {
                 Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
                 Err(_) => continue,
             }
-            while input.len() >= 2 && input.len() >= 2 + usize::from(u16::from_be_bytes([input[0], input[1]])) {
-                let rest = input.split_off(2 + usize::from(u16::from_be_bytes([input[0], input[1]])));
+            while let Some(&[high, low]) = input.first_chunk() {
+                let end = 2 + usize::from(u16::from_be_bytes([high, low]));
+                if input.len() < end {
+                    break;
+                }
+                let rest = input.split_off(end);
                 for reply in self.replies(&input[2..], from, true) {
                     let _ = stream.write_all(&framed(&reply));
                 }
@@ -149,8 +152,9 @@ impl Shared {
             return vec![empty(query, 0)];
         }
         self.asked.fetch_add(1, SeqCst);
-        let asked = Asked { query: query.to_vec(), name, rtype, by_tcp, from };
-        (self.say.lock().unwrap())(&asked)
+        let asked = Asked { query: query.to_vec(), name, by_tcp, from };
+        let mut say = self.say.lock().unwrap();
+        (*say)(&asked)
     }
 }
 
