@@ -124,11 +124,11 @@ mod tests {
         let mut out = Vec::new();
         cookies.write(QUERY, &mut out);
         let opt = edns::find(&out).unwrap().unwrap();
-        assert_eq!((opt.data, opt.end), (&[&[0, 10, 0, 8], &client[..]].concat()[..], out.len()));
+        assert_eq!((opt.data, opt.end), (&[&[0_u8, 10, 0, 8][..], &client].concat()[..], out.len()));
         assert_eq!(cookies.read(&reply(Some(&[&client[..], b"12345678"].concat()), 0, 0)), Said::Right);
         cookies.write(QUERY, &mut out);
         let opt = edns::find(&out).unwrap().unwrap();
-        assert_eq!(opt.data, [&[0, 10, 0, 16], &client[..], b"12345678"].concat());
+        assert_eq!(opt.data, [&[0_u8, 10, 0, 16][..], &client, b"12345678"].concat());
         assert!(out.len() <= QUERY.len() + OPTION_MOST);
         let mut plain = QUERY[..19].to_vec();
         plain[11] = 0;

@@ -11,7 +11,7 @@ use super::queries::Query;
 pub(super) enum Trust {
     /// It is the back end's.
     Whole,
-    /// It may be another's. The query is sent again over a connection, which nobody else can answer.
+    /// It may be another's. The query is sent again over a connection, where no other host can answer.
     Doubted,
     /// Its sender did not see the query.
     Forged,
@@ -51,8 +51,7 @@ mod tests {
         reply[5] = 0;
         assert_eq!(judge(query, None, &reply), Trust::Doubted, "an error without a question");
         let mut cookies = Cookies::new().unwrap();
-        let forged = [&bytes[..], b"\0\0\x29\x04\xd0\0\0\0\0\0\x0c\0\x0a\0\x0812345678"].concat();
-        let mut forged = forged;
+        let mut forged = [&bytes[..], b"\0\0\x29\x04\xd0\0\0\0\0\0\x0c\0\x0a\0\x0812345678"].concat();
         (forged[2], forged[11]) = (0x81, 1);
         assert_eq!(judge(query, Some(&mut cookies), &forged), Trust::Forged);
     }

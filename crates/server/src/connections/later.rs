@@ -1,5 +1,5 @@
 //! The queries of a connection whose answers come later. Over TCP and in TLS answers may leave in any order (RFC 7766,
-//! section 6.2.1.1). By HTTP they leave in the order of the requests, since the stream tells them apart by their order.
+//! section 6.2.1.1). By HTTP they leave in the order of the requests, by which the stream finds the request of each.
 
 use std::collections::VecDeque;
 
