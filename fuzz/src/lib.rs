@@ -33,6 +33,7 @@ pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use kqps_http::fuzz::{client as http_client, server as http_server};
 pub use kqps_player::wire::tcp::fuzz::framing as player_framing;
 pub use kqps_quic::fuzz::{client as quic_client, server as quic_server};
+pub use kqps_resolve::fuzz::reply as upstream_reply;
 pub use kqps_server::connections::fuzz::{connection, secure_connection};
 pub use kqps_stack::fuzz::segments as tcp_segment;
 pub use kqps_tls::fuzz::{client as tls_client, server as tls_server};

@@ -155,6 +155,11 @@ fn front_reply() {
 }
 
 #[test]
+fn upstream_reply() {
+    pass("upstream_reply", kqps_fuzz::upstream_reply);
+}
+
+#[test]
 fn store() {
     pass_for(ROUNDS_OF_SLOW, "store", kqps_fuzz::store);
 }

@@ -73,6 +73,8 @@ pub enum Target {
     FrontFraming,
     /// A front's handling of a back end's reply
     FrontReply,
+    /// A caching server's handling of a query and of a server's reply
+    UpstreamReply,
 }
 
 impl Target {

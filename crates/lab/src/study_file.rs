@@ -333,7 +333,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 7] = [
+const BUILTIN: [(&str, &str); 8] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -341,6 +341,7 @@ const BUILTIN: [(&str, &str); 7] = [
     ("unbound-scaling.toml", include_str!("../../../studies/unbound-scaling.toml")),
     ("bind10-receptionist.toml", include_str!("../../../studies/bind10-receptionist.toml")),
     ("encrypted.toml", include_str!("../../../studies/encrypted.toml")),
+    ("cache.toml", include_str!("../../../studies/cache.toml")),
 ];
 
 #[cfg(test)]

@@ -194,7 +194,7 @@ fn serve(
     reloaded: &mut dyn FnMut(ZonesLoaded),
 ) -> Ended {
     let waited = wait_for_the_end(running, signals, until, reloaded);
-    running.threads().stop().after(waited)
+    running.stop().after(waited)
 }
 
 fn wait_for_the_end(

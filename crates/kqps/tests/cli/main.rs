@@ -6,6 +6,7 @@ mod agent;
 mod alone;
 mod answers;
 mod auth;
+mod cache;
 mod capture;
 mod compare;
 mod dataset;

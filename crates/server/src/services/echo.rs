@@ -186,7 +186,8 @@ mod tests {
     fn a_connection_brings_longer_queries_and_has_no_port() {
         let mut long = vec![0; 65_535];
         let client = Client::Tcp([192, 0, 2, 1].into());
-        let query = Query { bytes: long.len(), buffer: &mut long, client };
+        let origin = crate::later::Origin::default();
+        let query = Query { bytes: long.len(), buffer: &mut long, client, origin };
         assert!(matches!(EchoAnswer::default().answer(query), Answered::One(65_535)));
         assert_eq!(long[2] & QR, QR);
     }
