@@ -74,7 +74,8 @@ fn answer(
     let mut buffer = query.to_vec();
     buffer.resize(65_535, 0xa5);
     let answered = cache.answer(&mut buffer, query.len(), asked, limit_bytes, now_s);
-    let (Answered::Hit { bytes, .. } | Answered::Stale { bytes } | Answered::Failed { bytes }) = answered else {
+    let (Answered::Hit { bytes, .. } | Answered::Stale { bytes } | Answered::Failed { bytes }) = answered
+    else {
         assert_eq!(&buffer[..query.len()], query);
         return None;
     };

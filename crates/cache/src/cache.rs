@@ -212,16 +212,8 @@ impl Cache {
             }
         }
         let kind = Kind::Failure;
-        let nothing = Content {
-            key,
-            kind,
-            stored_s,
-            ttl_s,
-            outcome: 0,
-            counts: [0; 2],
-            ttl_places: &[],
-            records: &[],
-        };
+        let nothing =
+            Content { key, kind, stored_s, ttl_s, outcome: 0, counts: [0; 2], ttl_places: &[], records: &[] };
         self.counts.failures += u64::from(self.store.put(&nothing));
         self.count_entries();
     }

@@ -47,8 +47,11 @@ pub(crate) fn compose(key: &Key, reply: &[u8], zone: &[u8], rules: &Rules) -> Re
     let (rcode, is_authentic) = check(key, reply)?;
     let sections = Sections::read(reply, key.class, zone).ok_or(Why::Malformed)?;
     let aliases = Aliases::follow(key, &sections).ok_or(Why::Malformed)?;
-    let answers: Vec<&Seen<'_>> =
-        sections.answers.iter().filter(|seen| aliases.is_wanted(sections.owner(seen), &seen.record)).collect();
+    let answers: Vec<&Seen<'_>> = sections
+        .answers
+        .iter()
+        .filter(|seen| aliases.is_wanted(sections.owner(seen), &seen.record))
+        .collect();
     let has_data = answers
         .iter()
         .any(|seen| seen.record.rtype == aliases.rtype() && aliases.is_last(sections.owner(seen)));
@@ -121,9 +124,8 @@ struct Denial<'s, 'r> {
 impl<'s, 'r> Denial<'s, 'r> {
     /// The SOA record of a zone that has this name, the last one of a chain.
     fn find(sections: &'s Sections<'r>, name: &[u8], rules: &Rules) -> Result<Option<Self>, Why> {
-        let is_it = |seen: &&Seen<'_>| {
-            seen.record.rtype == rtype::SOA && is_at_or_below(name, sections.owner(seen))
-        };
+        let is_it =
+            |seen: &&Seen<'_>| seen.record.rtype == rtype::SOA && is_at_or_below(name, sections.owner(seen));
         let Some(soa) = sections.authorities.iter().find(is_it) else { return Ok(None) };
         let minimum_s = minimum_s(sections.reply, &soa.record).ok_or(Why::Malformed)?;
         let ttl_s = rules.negative_ttl_s(soa.record.ttl_s, minimum_s);

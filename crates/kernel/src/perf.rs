@@ -14,8 +14,8 @@ use std::os::fd::AsRawFd as _;
 
 use crate::perf_event::{Attributes, DISABLED, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, enable, open};
 use crate::sys::check;
-pub use record::{Frame, Record, Sample};
 use record::{ARGUMENTS, Shape};
+pub use record::{Frame, Record, Sample};
 use ring::Ring;
 
 // From linux/perf_event.h.
@@ -163,15 +163,11 @@ fn attributes(event: &Event) -> Attributes {
         Source::CpuClock { period_ns } => (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, period_ns),
         Source::Tracepoint { id } => (PERF_TYPE_TRACEPOINT, id, 1),
     };
-    let of_all = PERF_SAMPLE_IDENTIFIER
-        | PERF_SAMPLE_TID
-        | PERF_SAMPLE_TIME
-        | PERF_SAMPLE_CALLCHAIN
-        | PERF_SAMPLE_RAW;
+    let of_all =
+        PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
     let (registers, sample_regs_user) =
         if has_arguments(event) { (PERF_SAMPLE_REGS_USER, ARGUMENTS) } else { (0, 0) };
-    let no_stack =
-        if event.has_stack { 0 } else { EXCLUDE_CALLCHAIN_KERNEL | EXCLUDE_CALLCHAIN_USER };
+    let no_stack = if event.has_stack { 0 } else { EXCLUDE_CALLCHAIN_KERNEL | EXCLUDE_CALLCHAIN_USER };
     Attributes {
         kind,
         size: size_of::<Attributes>() as u32,
@@ -192,8 +188,11 @@ mod tests {
 
     #[test]
     fn a_busy_thread_is_sampled_at_the_clocks_rate() {
-        let event =
-            Event { source: Source::CpuClock { period_ns: 1_000_000 }, has_stack: true, has_arguments: false };
+        let event = Event {
+            source: Source::CpuClock { period_ns: 1_000_000 },
+            has_stack: true,
+            has_arguments: false,
+        };
         let tid = affinity::thread_id();
         let mut sampler = match Sampler::begin(Scope::Threads(&[tid]), &[event], 1 << 17) {
             Ok(sampler) => sampler,

@@ -43,8 +43,16 @@ const TRIALS: [(&str, &str, Trial); 19] = [
     ("netns", "private networks", private_network),
     ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
-    ("thread-samples", "profiles: samples of a subject's threads, with the kernel's functions", thread_samples),
-    ("core-samples", "profiles: samples of all that runs on a core, interrupts too (CAP_PERFMON)", core_samples),
+    (
+        "thread-samples",
+        "profiles: samples of a subject's threads, with the kernel's functions",
+        thread_samples,
+    ),
+    (
+        "core-samples",
+        "profiles: samples of all that runs on a core, interrupts too (CAP_PERFMON)",
+        core_samples,
+    ),
     ("lock-events", "profiles: waits for locks, for I/O and for a core (CAP_PERFMON, tracefs)", lock_events),
     ("kernel-symbols", "profiles: names of the kernel's functions (CAP_SYSLOG)", kernel_symbols),
 ];

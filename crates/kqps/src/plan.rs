@@ -108,7 +108,10 @@ fn of_cell<'a>(plans: Vec<(&'a Path, HostPlan)>, cell: &str) -> anyhow::Result<V
     }
     let names: Vec<&str> = plans.iter().map(|(_, plan)| plan.name.as_str()).collect();
     let hint = did_you_mean(nearest(cell, &names));
-    Err(bad_input(format!("no server of the runs is called `{cell}`{hint} (there are: {})", names.join(", "))))
+    Err(bad_input(format!(
+        "no server of the runs is called `{cell}`{hint} (there are: {})",
+        names.join(", ")
+    )))
 }
 
 /// A plan's paragraph. `folder` is that of its run, if there are several runs.

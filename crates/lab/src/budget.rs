@@ -115,7 +115,8 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Work = Work { ceilings: 10, subjects: 3, in_rounds: 2, reasons: true, profiled: 0, records: 100_000 };
+    const USUAL: Work =
+        Work { ceilings: 10, subjects: 3, in_rounds: 2, reasons: true, profiled: 0, records: 100_000 };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {

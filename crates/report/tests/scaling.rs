@@ -27,9 +27,16 @@ fn run(cores: u32) -> Run {
     let experiment = Experiment {
         name: "scaling".into(),
         title: "By workers".into(),
-        factors: vec![Factor { name: "workers".into(), values: WORKERS.map(|workers| workers.to_string()).into() }],
+        factors: vec![Factor {
+            name: "workers".into(),
+            values: WORKERS.map(|workers| workers.to_string()).into(),
+        }],
         tables: vec![Table { columns: "workers".into(), show: vec![Figure::Median], ..Table::default() }],
-        charts: vec![Chart { x: "workers".into(), show: vec![Figure::Median, Figure::Efficiency], ..Chart::default() }],
+        charts: vec![Chart {
+            x: "workers".into(),
+            show: vec![Figure::Median, Figure::Efficiency],
+            ..Chart::default()
+        }],
         published: (1..=4).map(published).collect(),
         ..Experiment::default()
     };
@@ -80,7 +87,8 @@ fn a_series_has_a_curve_with_its_band_and_a_row_of_constants() {
     }
     let table = page.split("How far it scales: the Universal Scalability Law</h3>").nth(1).unwrap();
     let table = table.split("</table>").next().unwrap();
-    for wanted in ["echo, by workers<", "all, by workers, published<", ">0.05<", "12 workers", "extrapolated"] {
+    for wanted in ["echo, by workers<", "all, by workers, published<", ">0.05<", "12 workers", "extrapolated"]
+    {
         assert!(table.contains(wanted), "{wanted}: {table}");
     }
     assert!(!page.contains("How far it scales is not known"));
@@ -90,7 +98,10 @@ fn a_series_has_a_curve_with_its_band_and_a_row_of_constants() {
 fn a_host_with_few_cores_says_so_and_shows_what_was_published() {
     let run = run(2);
     let page = kqps_report::page(&run, &judge(&run));
-    assert!(page.contains("How far it scales is not known: this host has 2 cores and cannot answer it"), "{page}");
+    assert!(
+        page.contains("How far it scales is not known: this host has 2 cores and cannot answer it"),
+        "{page}"
+    );
     assert!(page.contains("all, by workers, published<") && !page.contains("echo, by workers<"), "{page}");
     assert!(!page.contains("<polyline class=\"law"));
 }

@@ -58,7 +58,8 @@ mod tests {
         };
         let mut out = b"before".to_vec();
         write(&mut out, &question(false, false), true, || 0b101_0101);
-        let expected = b"\0\0\x01\x20\0\x01\0\0\0\0\0\x01\x05Ab-1C\x04tEsT\0\0\x1c\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
+        let expected =
+            b"\0\0\x01\x20\0\x01\0\0\0\0\0\x01\x05Ab-1C\x04tEsT\0\0\x1c\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
         assert_eq!(out, expected);
         write(&mut out, &question(true, true), false, || 0);
         assert_eq!((out[2], out[3], &out[12..18]), (0, AD | CD, &b"\x05ab-1c"[..]));

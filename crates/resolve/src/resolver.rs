@@ -157,13 +157,8 @@ impl Resolver {
     fn is_overtaken(&mut self, job: &Job, asked: Asked, query: &[u8]) -> bool {
         self.buffer[..query.len()].copy_from_slice(query);
         let question = question(query, asked);
-        let found = self.parts.store.answer(
-            &mut self.buffer,
-            query.len(),
-            &question,
-            job.limit_bytes,
-            self.now_s,
-        );
+        let found =
+            self.parts.store.answer(&mut self.buffer, query.len(), &question, job.limit_bytes, self.now_s);
         let bytes = match found {
             Found::Hit { bytes, .. } | Found::Stale { bytes } | Found::Failed { bytes } => bytes,
             Found::Miss => return false,

@@ -62,9 +62,8 @@ impl Service for CacheServer {
         let connections = |listeners, cpus, stop| {
             ConnectionThread::start(listeners, limits, cpus, crew.for_connections()?, stop)
         };
-        let start = |number, sockets, stop| {
-            threads::start(number, model, sockets, crew.for_worker(number), stop)
-        };
+        let start =
+            |number, sockets, stop| threads::start(number, model, sockets, crew.for_worker(number), stop);
         let connections = Box::new(connections) as StartConnections<'_>;
         let threads = Threads::start(model, workers, listeners, start, Some(connections))?;
         Ok(Box::new(RunningCache { threads, crew, _status: status }))

@@ -62,7 +62,11 @@ mod tests {
             // A record less than counted.
             ([0x80, 0], [2, 0, 0], &[1][..], false),
         ] {
-            assert_eq!(is_answer(&message(flags, counts, rtypes)), expected, "{flags:?} {counts:?} {rtypes:?}");
+            assert_eq!(
+                is_answer(&message(flags, counts, rtypes)),
+                expected,
+                "{flags:?} {counts:?} {rtypes:?}"
+            );
         }
         assert!(!is_answer(&[0x80; 11]));
     }

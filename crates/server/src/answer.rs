@@ -150,8 +150,7 @@ mod tests {
         assert!(!Query::by_udp(&mut buffer, QUERY_BYTES, &source).is_too_long());
         assert!(Query::by_udp(&mut buffer, QUERY_BYTES + 1, &source).is_too_long());
         let client = Client::Tcp(IpAddr::from([192, 0, 2, 1]));
-        let query =
-            Query { buffer: &mut buffer, bytes: QUERY_BYTES + 1, client, origin: Origin::default() };
+        let query = Query { buffer: &mut buffer, bytes: QUERY_BYTES + 1, client, origin: Origin::default() };
         assert!(!query.is_too_long());
     }
 }

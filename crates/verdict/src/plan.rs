@@ -108,7 +108,8 @@ fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<f64, String> {
     };
     let highest: Vec<f64> = starts.values().map(within).collect();
     let low_qps = median_interval(&highest).map(|interval| interval.low).ok_or_else(|| {
-        "Latency by load is not known: no load was played in an open loop with queries enough for a p99.".to_owned()
+        "Latency by load is not known: no load was played in an open loop with queries enough for a p99."
+            .to_owned()
     })?;
     if low_qps > 0.0 {
         return Ok(low_qps);
@@ -145,7 +146,9 @@ fn rests_on(run: &Run, subject: &CellVerdict, wanted: Wanted) -> Vec<String> {
         );
     }
     match subject.bottleneck.resource {
-        Resource::Player => sentences.push("The player was the bottleneck, so the server may answer more.".into()),
+        Resource::Player => {
+            sentences.push("The player was the bottleneck, so the server may answer more.".into())
+        }
         Resource::NoneSaturated => {
             sentences.push("Nothing was full at the rate, so the server may answer more.".into());
         }

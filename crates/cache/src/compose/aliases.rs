@@ -20,14 +20,14 @@ pub(crate) struct Aliases {
 impl Aliases {
     /// Follows the chain. `None` if the target of an alias is malformed.
     pub(crate) fn follow(key: &Key, sections: &Sections<'_>) -> Option<Self> {
-        let mut chain = Self { names: vec![key.name().to_vec()], rtype: key.rtype, dnssec_ok: key.dnssec_ok() };
+        let mut chain =
+            Self { names: vec![key.name().to_vec()], rtype: key.rtype, dnssec_ok: key.dnssec_ok() };
         if key.rtype == rtype::ANY {
             chain.rtype = first_type(key, sections);
         }
         while chain.names.len() <= ALIASES_MOST && !matches!(key.rtype, rtype::CNAME | rtype::ANY) {
-            let is_alias = |seen: &&Seen<'_>| {
-                seen.record.rtype == rtype::CNAME && chain.is_last(sections.owner(seen))
-            };
+            let is_alias =
+                |seen: &&Seen<'_>| seen.record.rtype == rtype::CNAME && chain.is_last(sections.owner(seen));
             let Some(alias) = sections.answers.iter().find(is_alias) else { break };
             let data_at = alias.record.end - alias.record.data.len();
             let mut target = Vec::new();
@@ -64,8 +64,7 @@ impl Aliases {
 
     /// Whether an RRset is an alias of the chain, the DNAME record that an alias follows from, or its end.
     fn is_of_chain(&self, owner: &[u8], rtype: u16) -> bool {
-        let is_above =
-            |name: &Vec<u8>| name.len() > owner.len() && is_at_or_below(name, owner);
+        let is_above = |name: &Vec<u8>| name.len() > owner.len() && is_at_or_below(name, owner);
         match rtype {
             rtype::DNAME if self.names.iter().any(is_above) => true,
             rtype::CNAME => self.has(owner),
@@ -80,7 +79,8 @@ impl Aliases {
 
 /// The type of the first RRset of the name. That of a signature is only taken if there is nothing else.
 fn first_type(key: &Key, sections: &Sections<'_>) -> u16 {
-    let of_name = sections.answers.iter().filter(|seen| sections.owner(seen).eq_ignore_ascii_case(key.name()));
+    let of_name =
+        sections.answers.iter().filter(|seen| sections.owner(seen).eq_ignore_ascii_case(key.name()));
     let mut types = of_name.map(|seen| seen.record.rtype);
     types.find(|&rtype| rtype != rtype::RRSIG).unwrap_or(rtype::RRSIG)
 }

@@ -37,8 +37,7 @@ impl<'r> Sections<'r> {
                 continue;
             }
             let owner_bytes = owner.len();
-            let section =
-                if number < answers { &mut sections.answers } else { &mut sections.authorities };
+            let section = if number < answers { &mut sections.answers } else { &mut sections.authorities };
             section.push(Seen { record, owner_at, owner_bytes });
         }
         Some(sections)

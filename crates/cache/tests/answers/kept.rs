@@ -22,7 +22,8 @@ fn only_records_that_answer_the_question_are_kept() {
     let mut server = Server::new(&Settings::default());
     server.put(WWW, &PLAIN, text);
     check(&mut server, WWW, &PLAIN, SHOWN);
-    for question in ["www.bank.test. A", "www.example. TXT", "ns.example. A", "bank.test. NS", "example. NS"] {
+    for question in ["www.bank.test. A", "www.example. TXT", "ns.example. A", "bank.test. NS", "example. NS"]
+    {
         check(&mut server, question, &PLAIN, "miss");
     }
 }

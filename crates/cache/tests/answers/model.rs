@@ -110,7 +110,9 @@ fn ask((_, _, dnssec_ok): Asked) -> Ask {
 /// The records of a reply with this TTL and class.
 fn records((name, is_aaaa, _): Asked, content: Content, ttl: &str, class: &str) -> String {
     match content {
-        Content::Address(host) if is_aaaa => format!("an n{name}.example. {ttl}{class} AAAA 2001:db8::{host}"),
+        Content::Address(host) if is_aaaa => {
+            format!("an n{name}.example. {ttl}{class} AAAA 2001:db8::{host}")
+        }
         Content::Address(host) => format!("an n{name}.example. {ttl}{class} A 192.0.2.{host}"),
         Content::NoData | Content::NameError => {
             format!("ns example. {ttl}{class} SOA ns.example. host.example. 1 2 3 4 3600")

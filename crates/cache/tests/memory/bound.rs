@@ -18,7 +18,9 @@ fn settings(memory_bytes: u64) -> Settings {
 
 #[test]
 fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
-    for (memory_bytes, steps) in [(64 << 10, 15_000), (300_000, 30_000), (512 << 10, 30_000), (2 << 20, 60_000)] {
+    for (memory_bytes, steps) in
+        [(64 << 10, 15_000), (300_000, 30_000), (512 << 10, 30_000), (2 << 20, 60_000)]
+    {
         let mut random = fastrand::Rng::with_seed(memory_bytes);
         let mut cache = Cache::new(&settings(memory_bytes), [random.u64(..), random.u64(..)]);
         let mut model: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();

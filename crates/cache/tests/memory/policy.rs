@@ -103,7 +103,10 @@ fn the_hit_rate_is_above_that_of_lru() {
         theirs += u32::from(is_hit && at >= COUNTED_FROM);
     }
     let ratio = f64::from(ours) / f64::from(theirs);
-    assert!(ratio >= 1.05, "{ours} hits beside {theirs}: {ratio:.3}, {entries_most} entries of {names} names");
+    assert!(
+        ratio >= 1.05,
+        "{ours} hits beside {theirs}: {ratio:.3}, {entries_most} entries of {names} names"
+    );
 }
 
 #[test]

@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(of(&["user:answer", "user:main"]), State::User);
         assert_eq!(of(&["copy_user", "udp_recvmsg", "user:recvmmsg"]), State::System);
         assert_eq!(of(&["udp_queue_rcv", "net_rx_action", "handle_softirqs", "user:sendto"]), State::Softirq);
-        let spinning = ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "handle_softirqs", "user:sendto"];
+        let spinning =
+            ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "handle_softirqs", "user:sendto"];
         assert_eq!(of(&spinning), State::Spinning);
         assert_eq!(of(&[]), State::System);
     }
@@ -222,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_lock_is_known_by_its_kind_and_by_the_function_that_takes_it() {
-        let names = ["native_queued_spin_lock_slowpath", "_raw_spin_lock_bh", "lock_sock_nested", "inet_accept"];
+        let names =
+            ["native_queued_spin_lock_slowpath", "_raw_spin_lock_bh", "lock_sock_nested", "inet_accept"];
         let lock = kernel_lock(&chain(&names), 1);
         assert_eq!((lock.kind.as_str(), lock.place.as_str()), ("spinlock", "lock_sock_nested"));
         assert_eq!(lock.callers, ["inet_accept"]);
@@ -236,7 +238,10 @@ mod tests {
         ];
         let lock = program_lock(&chain(&names));
         assert_eq!(lock.kind, "futex");
-        assert_eq!((lock.place.as_str(), lock.callers.len()), ("kqps_server::services::echo::answer_in_turn", 1));
+        assert_eq!(
+            (lock.place.as_str(), lock.callers.len()),
+            ("kqps_server::services::echo::answer_in_turn", 1)
+        );
         assert_eq!(program_lock(&chain(&["user:syscall"])).place, "syscall", "better than nothing");
         assert_eq!([33, 8, 16, 3, 4].map(kind), ["mutex", "rt-mutex", "percpu-rwsem", "rwlock", "rwsem"]);
     }

@@ -13,7 +13,8 @@ pub(super) fn demangled(name: &str) -> String {
         None
     };
     // A suffix of the linker or of the compiler, such as `.llvm.123`.
-    path.filter(|path| !path.is_empty()).unwrap_or_else(|| name.split(".llvm.").next().unwrap_or(name).to_owned())
+    path.filter(|path| !path.is_empty())
+        .unwrap_or_else(|| name.split(".llvm.").next().unwrap_or(name).to_owned())
 }
 
 /// An identifier after its length, and the rest.
@@ -29,7 +30,8 @@ fn itanium(text: &str) -> Option<String> {
     let mut rest = text.trim_start_matches(['K', 'V', 'r', 'R', 'O']);
     let mut words: Vec<String> = Vec::new();
     while let Some((word, after)) = identifier(rest) {
-        let is_hash = word.len() == 17 && word.starts_with('h') && word[1..].bytes().all(|b| b.is_ascii_hexdigit());
+        let is_hash =
+            word.len() == 17 && word.starts_with('h') && word[1..].bytes().all(|b| b.is_ascii_hexdigit());
         if !(is_hash && after.starts_with('E')) {
             words.push(unescaped(word));
         }
@@ -95,7 +97,10 @@ mod tests {
     fn names_are_those_of_the_sources() {
         for (mangled, name) in [
             ("udp_recvmsg", "udp_recvmsg"),
-            ("_ZN11kqps_server8services4echo6answer17h0123456789abcdefE", "kqps_server::services::echo::answer"),
+            (
+                "_ZN11kqps_server8services4echo6answer17h0123456789abcdefE",
+                "kqps_server::services::echo::answer",
+            ),
             ("_ZN12UDPNameserver7receiveER9DNSPacketRSs", "UDPNameserver::receive"),
             ("_ZNK3Foo3barEv", "Foo::bar"),
             ("_Z7receivei", "receive"),

@@ -69,7 +69,8 @@ impl Functions {
 
     /// The name of the function that the byte at this place in the file belongs to, as the symbol has it.
     pub(super) fn name_at(&self, offset: u64) -> Option<&str> {
-        let is_within = |&&(start, bytes, _): &&(u64, u64, u64)| (start..start.saturating_add(bytes)).contains(&offset);
+        let is_within =
+            |&&(start, bytes, _): &&(u64, u64, u64)| (start..start.saturating_add(bytes)).contains(&offset);
         let &(start, _, address) = self.loaded.iter().find(is_within)?;
         let address = address.wrapping_add(offset - start);
         let after = self.functions.partition_point(|function| function.address <= address);
@@ -175,7 +176,9 @@ mod tests {
         put(0x180 + 32, &15u64.to_le_bytes());
         put(0x280, b"\0answer\0start\0");
         for (number, (name, kind, address, size)) in
-            [(8u32, STT_FUNC, 0x5040u64, 0u64), (1, STT_FUNC, 0x5010, 16), (1, 1, 0x5000, 8)].iter().enumerate()
+            [(8u32, STT_FUNC, 0x5040u64, 0u64), (1, STT_FUNC, 0x5010, 16), (1, 1, 0x5000, 8)]
+                .iter()
+                .enumerate()
         {
             let at = 0x200 + number * SYMBOL_BYTES;
             put(at, &name.to_le_bytes());

@@ -111,7 +111,8 @@ impl Locks {
 
     /// Those with the most time.
     pub(super) fn most(self) -> Vec<LockFacts> {
-        let facts = |((kind, place, callers), (waits, seconds))| LockFacts { kind, place, callers, waits, seconds };
+        let facts =
+            |((kind, place, callers), (waits, seconds))| LockFacts { kind, place, callers, waits, seconds };
         let mut locks: Vec<LockFacts> = self.0.into_iter().map(facts).collect();
         locks.sort_by(|one, other| {
             other.seconds.total_cmp(&one.seconds).then_with(|| one.callers.cmp(&other.callers))
@@ -241,7 +242,11 @@ mod tests {
         };
         assert_eq!(of(7), [200, 310, 0, 0, 250, 0, 0, 0]);
         assert_eq!(of(8), [0, 2, 100, 398, 0, 70, 60, 30]);
-        assert_eq!(of(0), [0, 0, 10, 0, 0, 0, 0, 0], "what idle cores did in system calls is not the subject's");
+        assert_eq!(
+            of(0),
+            [0, 0, 10, 0, 0, 0, 0, 0],
+            "what idle cores did in system calls is not the subject's"
+        );
         assert_eq!((facts.threads[0].tid, facts.threads[0].name.as_str()), (7, "one"));
         assert_eq!((facts.samples, facts.lost), (500, 3));
         assert!((facts.times().all_s() - 1.43).abs() < 1e-9);

@@ -162,7 +162,10 @@ mod tests {
         let facts = facts(Read { members, seen: [(7, seen)].into(), samples: 80 }, 1.0);
         let ms = facts.threads[0].times.seconds().map(|seconds| (seconds * 1e3).round() as u64);
         assert_eq!(ms, [100, 300, 0, 0, 375, 125, 0, 100]);
-        assert_eq!((facts.locks[0].kind.as_str(), facts.locks[0].place.as_str()), ("futex", "futex_wait_queue"));
+        assert_eq!(
+            (facts.locks[0].kind.as_str(), facts.locks[0].place.as_str()),
+            ("futex", "futex_wait_queue")
+        );
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Samplers {
             Err(error) => {
                 unreadable.insert("waits and interrupts".into(), format!("samples of cores: {error}"));
                 let clock = Sampler::begin(Scope::Threads(tids), &clock, RING_BYTES[0]);
-                let noted = |error| unreadable.insert("functions".into(), format!("samples of threads: {error}"));
+                let noted =
+                    |error| unreadable.insert("functions".into(), format!("samples of threads: {error}"));
                 let clock = clock.map_err(noted).ok()?;
                 Some(Self { source: ProfileSource::Threads, clock, events: None })
             }
@@ -72,11 +73,7 @@ impl Samplers {
     }
 }
 
-fn drain(
-    sampler: &mut Sampler,
-    collector: &mut Collector,
-    kind_of: impl Fn(&Sample<'_>) -> Option<Kind>,
-) {
+fn drain(sampler: &mut Sampler, collector: &mut Collector, kind_of: impl Fn(&Sample<'_>) -> Option<Kind>) {
     sampler.drain(&mut |record| match record {
         Record::Sample(sample) => {
             if let Some(kind) = kind_of(&sample) {
@@ -108,7 +105,8 @@ fn events(cores: &[u32], all: &[u32]) -> Result<(Tracepoints, Sampler, Sampler),
     ];
     let wakeup = [event(of(tracepoints.wakeup.id), false)];
     let begin = |scope, events: &[Event], ring_bytes| {
-        Sampler::begin(scope, events, ring_bytes).map_err(|error| format!("the kernel's trace events: {error}"))
+        Sampler::begin(scope, events, ring_bytes)
+            .map_err(|error| format!("the kernel's trace events: {error}"))
     };
     let events = begin(Scope::Cores(cores), &on_cores, ring_bytes(cores.len()))?;
     let wakeups = begin(Scope::Cores(all), &wakeup, ring_bytes(all.len()))?;

@@ -76,9 +76,10 @@ impl Symbols {
     }
 
     fn of_program(&mut self, pid: u32, address: u64) -> String {
-        let maps = self.maps.entry(pid).or_insert_with(|| {
-            mapped(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
-        });
+        let maps = self
+            .maps
+            .entry(pid)
+            .or_insert_with(|| mapped(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()));
         let is_within = |part: &&Mapped| (part.start..part.end).contains(&address);
         let Some(part) = maps.iter().find(is_within) else { return "[unknown]".into() };
         let file = part.path.rsplit('/').next().unwrap_or_default();
@@ -146,7 +147,8 @@ mod tests {
             "ffffffffc0000000 t veth_xmit\t[veth]",
             "ffffffff81000180 d a_variable",
         ]);
-        let frames = [0xffff_ffff_8100_01ff, 0xffff_ffff_8100_0200, 0xffff_ffff_c000_0010, 1].map(Frame::Kernel);
+        let frames =
+            [0xffff_ffff_8100_01ff, 0xffff_ffff_8100_0200, 0xffff_ffff_c000_0010, 1].map(Frame::Kernel);
         let names = symbols.names(0, &frames);
         let names: Vec<&str> = names.iter().map(|name| name.text.as_str()).collect();
         assert_eq!(names, ["udp_recvmsg", "udp_sendmsg", "veth_xmit", "[kernel]"]);
@@ -164,12 +166,8 @@ mod tests {
                     55e0b000-55e0c000 r-xp 00001000 08:01 1234                       /usr/sbin/nsd (deleted)\n\
                     7ffd1000-7ffd3000 r-xp 00000000 00:00 0                          [vdso]\n";
         let code = mapped(maps);
-        let wanted = Mapped {
-            start: 0x55e0_b000,
-            end: 0x55e0_c000,
-            offset: 0x1000,
-            path: "/usr/sbin/nsd".into(),
-        };
+        let wanted =
+            Mapped { start: 0x55e0_b000, end: 0x55e0_c000, offset: 0x1000, path: "/usr/sbin/nsd".into() };
         assert_eq!((&code[0], code[1].path.as_str(), code.len()), (&wanted, "[vdso]", 2));
     }
 

@@ -17,7 +17,9 @@ use super::connections::Connections;
 use super::options::Serving;
 use super::tls::TlsArgs;
 use crate::exit::bad_input;
-use crate::value::{parse_buffer_size, parse_duration, parse_share, parse_size, parse_some_time, parse_within};
+use crate::value::{
+    parse_buffer_size, parse_duration, parse_share, parse_size, parse_some_time, parse_within,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -323,7 +325,10 @@ mod tests {
 
     #[test]
     fn ttls_are_whole_seconds() {
-        assert_eq!((parse_ttl("0s"), parse_ttl("24h"), parse_failure_ttl("5m")), (Ok(0), Ok(86_400), Ok(300)));
+        assert_eq!(
+            (parse_ttl("0s"), parse_ttl("24h"), parse_failure_ttl("5m")),
+            (Ok(0), Ok(86_400), Ok(300))
+        );
         assert!(parse_ttl("1500ms").is_err() && parse_ttl("1000000h").is_err());
         assert!(parse_failure_ttl("0s").is_err() && parse_failure_ttl("301s").is_err());
         assert!(parse_memory("1000").is_err());

@@ -72,7 +72,10 @@ fn a_load_takes_as_many_hosts_as_the_low_end_of_the_rate_and_the_reserve_say() {
 
     let output = plan(&["--load", "2M", "--reserve", "0", "--cell", "knot", run]);
     let printed = text(&output.stdout);
-    assert!(printed.starts_with("knot: grade ") && printed.contains("hosts        40 hosts for"), "{printed}");
+    assert!(
+        printed.starts_with("knot: grade ") && printed.contains("hosts        40 hosts for"),
+        "{printed}"
+    );
     assert!(!printed.contains("nsd"), "{printed}");
 }
 

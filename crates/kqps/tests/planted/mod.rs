@@ -36,7 +36,17 @@ impl Drop for Echo {
 /// Where the time of an echo's threads goes under a high load, if each query holds a lock for `lock`.
 fn profiled(lock: &str) -> Result<ProfileFacts> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "echo", "--listen", "127.0.0.1:0", "--io", "blocking", "--threads", "2", "--json"]);
+    command.args([
+        "serve",
+        "echo",
+        "--listen",
+        "127.0.0.1:0",
+        "--io",
+        "blocking",
+        "--threads",
+        "2",
+        "--json",
+    ]);
     command.args(["--lock", lock]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut echo = Echo(command.spawn()?);
     let mut ready = String::new();

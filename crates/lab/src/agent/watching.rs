@@ -18,7 +18,7 @@ impl ServerWatch {
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus.to_vec() };
         let host = HostWatch::begin(&pids);
         let player = PlayerPlace::Elsewhere;
-        Self { subject: SubjectWatch::begin(&SubjectWatched { pids, unknown: None, cpus, player }), host }
+        Self { subject: SubjectWatch::begin(&SubjectWatched { pids, unknown: None, cpus, player, ..SubjectWatched::default() }), host }
     }
 
     /// Records that the last query was sent. CPU time is counted up to this call.

@@ -284,7 +284,12 @@ impl<M> Connection<M> {
     }
 
     /// Sends the reply to a query that was answered later, or resets its stream. Returns whether the client wants it.
-    pub(super) fn reply_later(&mut self, id: StreamId, message: Option<&[u8]>, scratch: &mut Scratch) -> bool {
+    pub(super) fn reply_later(
+        &mut self,
+        id: StreamId,
+        message: Option<&[u8]>,
+        scratch: &mut Scratch,
+    ) -> bool {
         if self.has_ended {
             return false;
         }

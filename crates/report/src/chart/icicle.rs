@@ -45,7 +45,6 @@ const LABEL_SHORTEST: usize = 5;
 /// A box that has its place.
 #[derive(Clone, Copy, Default)]
 struct Placed {
-    x: f64,
     row: usize,
     /// Where the next box in it begins.
     next: f64,
@@ -73,7 +72,7 @@ pub(crate) fn icicle(icicle: &Icicle<'_>) -> String {
                 (x, 0)
             }
         };
-        placed.push(Placed { x, row, next: x });
+        placed.push(Placed { row, next: x });
         if row >= ROWS_MOST || width < WIDTH_LEAST {
             continue;
         }

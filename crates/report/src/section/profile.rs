@@ -70,13 +70,13 @@ fn panel(profile: &CellProfile, facts: Option<&ProfileFacts>) -> Panel {
         caption: caption(profile, facts),
         has_echo: profile.echo.is_some(),
         states: profile.states.iter().map(state).collect(),
-        threads: facts.map_or(Vec::new(), |facts| {
-            facts.threads.iter().take(THREADS_MOST).map(thread).collect()
-        }),
+        threads: facts
+            .map_or(Vec::new(), |facts| facts.threads.iter().take(THREADS_MOST).map(thread).collect()),
         heads: ThreadTimes::STATES,
         locks: profile.locks.iter().map(lock).collect(),
         growth: growth.map_or(String::new(), |growth| {
-            let workers = |count: u32| if count == 1 { "1 worker".into() } else { format!("{count} workers") };
+            let workers =
+                |count: u32| if count == 1 { "1 worker".into() } else { format!("{count} workers") };
             let (from, to) = (workers(growth.from_workers), workers(growth.to_workers));
             if growth.states.is_empty() && growth.functions.is_empty() {
                 format!("From {from} to {to}, nothing takes longer per query.")
@@ -121,7 +121,8 @@ fn caption(profile: &CellProfile, facts: Option<&ProfileFacts>) -> String {
 fn thread(thread: &ThreadProfile) -> Vec<String> {
     let all_s = thread.times.all_s();
     let share = |seconds: f64| if seconds > 0.0 { format::percent(seconds / all_s) } else { String::new() };
-    let name = if thread.tid == 0 { thread.name.clone() } else { format!("{} ({})", thread.name, thread.tid) };
+    let name =
+        if thread.tid == 0 { thread.name.clone() } else { format!("{} ({})", thread.name, thread.tid) };
     std::iter::once(name).chain(thread.times.seconds().map(share)).collect()
 }
 
@@ -152,7 +153,8 @@ fn drawing(profile: &CellProfile, facts: &ProfileFacts) -> String {
     let pieces: Vec<Piece> = facts.stacks.iter().map(piece).collect();
     let mut heaviest: Vec<_> = facts.stacks.iter().filter(|node| node.own_s > 0.0).collect();
     heaviest.sort_by(|one, other| other.own_s.total_cmp(&one.own_s));
-    let said = heaviest.iter().take(5).map(|node| format!("{}: {}", node.name, format::percent(node.own_s / all_s)));
+    let said =
+        heaviest.iter().take(5).map(|node| format!("{}: {}", node.name, format::percent(node.own_s / all_s)));
     icicle(&Icicle {
         id: &format!("profile-{}", profile.cell),
         title: &format!("CPU time of {} by function", profile.name),
@@ -187,7 +189,8 @@ mod tests {
     }
 
     fn profile() -> CellProfile {
-        let lock = LockFacts { kind: "futex".into(), place: "answer".into(), waits: 5, ..LockFacts::default() };
+        let lock =
+            LockFacts { kind: "futex".into(), place: "answer".into(), waits: 5, ..LockFacts::default() };
         CellProfile {
             name: "nsd".into(),
             answers: 1000,

@@ -126,6 +126,7 @@ fn notes(fitted: &[(&ScalingSeries, &ScalingFit)]) -> Vec<Note> {
     if apart.is_empty() {
         return Vec::new();
     }
-    let why = "the rates lie farther from the law than their starts scatter, which the ranges allow for".to_owned();
+    let why =
+        "the rates lie farther from the law than their starts scatter, which the ranges allow for".to_owned();
     vec![Note { what: "departs from the law", whose: apart.join("; "), why, output: String::new() }]
 }

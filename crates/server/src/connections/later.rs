@@ -67,7 +67,9 @@ impl Later {
     pub(super) fn come(&mut self, number: u64, reply: Option<&[u8]>, mut write: impl FnMut(&[u8])) {
         self.waiting -= 1;
         if !self.is_ordered {
-            reply.map_or((), write);
+            if let Some(reply) = reply {
+                write(reply);
+            }
             return;
         }
         if let Some(missing) = self.queue.get_mut((number - self.first) as usize) {

@@ -275,9 +275,11 @@ fn fewest_workers(run: &Run, index: usize) -> Option<usize> {
     };
     let cell = &run.cells[index];
     let wanted = like(cell);
-    let alike = run.cells.iter().enumerate().filter(|(_, other)| {
-        other.workers > 0 && other.workers < cell.workers && like(other) == wanted
-    });
+    let alike = run
+        .cells
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.workers > 0 && other.workers < cell.workers && like(other) == wanted);
     let profiled = alike.filter(|(other, _)| sampled(run, *other).is_some());
     profiled.min_by_key(|(_, other)| other.workers).map(|(other, _)| other)
 }

@@ -54,7 +54,8 @@ impl Bootstrap {
         let mut rng = Rng::with_seed(seed);
         let mut draw = || -> Vec<f64> {
             let of_size = |(starts, own): (&usize, &f64)| {
-                let sum: f64 = (0..*starts).map(|_| scatter.deviations[rng.usize(..scatter.deviations.len())]).sum();
+                let sum: f64 =
+                    (0..*starts).map(|_| scatter.deviations[rng.usize(..scatter.deviations.len())]).sum();
                 own * sum / *starts as f64
             };
             starts.iter().zip(&scatter.own).map(of_size).collect()
@@ -91,14 +92,20 @@ impl Bootstrap {
     /// The degrees of freedom of a sum of these variances, one for each size.
     fn freedom(&self, variances: &[f64]) -> f64 {
         let sum: f64 = variances.iter().sum();
-        let squares: f64 = variances.iter().zip(&self.freedom).map(|(one, freedom)| one * one / freedom).sum();
-        if squares > 0.0 { (sum * sum / squares).clamp(1.0, self.freedom_of_all) } else { self.freedom_of_all }
+        let squares: f64 =
+            variances.iter().zip(&self.freedom).map(|(one, freedom)| one * one / freedom).sum();
+        if squares > 0.0 {
+            (sum * sum / squares).clamp(1.0, self.freedom_of_all)
+        } else {
+            self.freedom_of_all
+        }
     }
 }
 
 /// How many times as wide an interval of Student's distribution is as one of the normal distribution.
 pub(super) fn widening(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(1.0 - TAIL) / NORMAL)
+    StudentsT::new(0.0, 1.0, freedom)
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(1.0 - TAIL) / NORMAL)
 }
 
 /// The value below which this share of sorted values lies; `share` is above 0 and below 1.

@@ -129,7 +129,8 @@ impl Problem {
     /// be. If it has a cost below 0, the mean cost.
     fn beginning(&self, unknowns: Unknowns<'_>) -> Option<([f64; 3], f64)> {
         let linear = self.solved(unknowns, |row| (row.log_cost.exp(), 1.0));
-        let even = [self.rows.iter().map(|row| row.log_cost.exp()).sum::<f64>() / self.rows.len() as f64, 0.0, 0.0];
+        let even =
+            [self.rows.iter().map(|row| row.log_cost.exp()).sum::<f64>() / self.rows.len() as f64, 0.0, 0.0];
         [linear, Some(even)].into_iter().flatten().find_map(|at| Some((at, self.error(&at)?)))
     }
 

@@ -51,7 +51,8 @@ impl Scatter {
         };
         let weights = variances.iter().zip(&freedom).zip(sizes).map(weight).collect();
         let deviations = deviations(sizes, &variances);
-        let freedom = freedom.into_iter().map(|free| if free < 1.0 { freedom_of_all } else { free }).collect();
+        let freedom =
+            freedom.into_iter().map(|free| if free < 1.0 { freedom_of_all } else { free }).collect();
         let own = variances.into_iter().map(f64::sqrt).collect();
         Some(Self { own, freedom, freedom_of_all, weights, deviations })
     }

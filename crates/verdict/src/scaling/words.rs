@@ -37,7 +37,8 @@ pub fn refusals(series: &[&ScalingSeries]) -> Vec<String> {
     }
     let measured = series.iter().filter(|one| !one.is_published).count();
     let sentence = |(reason, names): (&str, Vec<&str>)| {
-        let whose = if names.len() == measured { String::new() } else { format!(" for {}", names.join("; ")) };
+        let whose =
+            if names.len() == measured { String::new() } else { format!(" for {}", names.join("; ")) };
         format!("How far it scales is not known{whose}: {reason}.")
     };
     by_reason.into_iter().map(sentence).collect()
@@ -148,7 +149,8 @@ mod tests {
             ..fit()
         };
         let said = sentence(&published, &rate::rate);
-        let expected = "contention 0.05, coherency 0.01; the peak is at 9.7 workers, beyond what was measured";
+        let expected =
+            "contention 0.05, coherency 0.01; the peak is at 9.7 workers, beyond what was measured";
         assert_eq!(said, expected);
         let none = Peak { workers: None, range: None, rate: None };
         assert_eq!(peak(&none, &rate::rate), "the rate rises with every worker");

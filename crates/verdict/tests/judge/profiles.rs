@@ -106,7 +106,10 @@ fn a_lock_is_named_if_much_time_is_spent_waiting_for_it() {
     let profiles = profiles(&run());
     assert!(profiles[0].locks.is_empty(), "0.2 ms of 20 ms is in every server");
     let lock = &profiles[1].locks[0];
-    assert_eq!((profiles[1].locks.len(), lock.lock.place.as_str(), lock.lock.waits), (1, "inet_csk_accept", 20));
+    assert_eq!(
+        (profiles[1].locks.len(), lock.lock.place.as_str(), lock.lock.waits),
+        (1, "inet_csk_accept", 20)
+    );
     assert!(is(Some(lock.us), 10.0) && is(Some(lock.share), 0.5), "{lock:?}");
 }
 

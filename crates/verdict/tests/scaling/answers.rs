@@ -6,7 +6,10 @@ use kqps_verdict::scaling::{Law, RatesAt, ScalingFit, fit};
 fn rates(law: &Law, sizes: &[u32], apart: f64) -> Vec<RatesAt> {
     let at = |workers: &u32| {
         let rate_qps = law.rate_qps(f64::from(*workers));
-        RatesAt { workers: *workers, starts_qps: [apart, 0.0, -apart].map(|log| rate_qps * f64::exp(log)).into() }
+        RatesAt {
+            workers: *workers,
+            starts_qps: [apart, 0.0, -apart].map(|log| rate_qps * f64::exp(log)).into(),
+        }
     };
     sizes.iter().map(at).collect()
 }

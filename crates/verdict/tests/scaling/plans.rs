@@ -61,7 +61,8 @@ fn a_load_that_fits_exactly_takes_no_further_host() {
 
 #[test]
 fn latency_may_allow_less_than_the_rate() {
-    let starts = [(0, 25e3, 300), (0, 50e3, 900), (0, 75e3, 4_000), (1, 26e3, 310), (1, 52e3, 800), (1, 78e3, 990)];
+    let starts =
+        [(0, 25e3, 300), (0, 50e3, 900), (0, 75e3, 4_000), (1, 26e3, 310), (1, 52e3, 800), (1, 78e3, 990)];
     let plan = planned(&starts, 1e6, 0.3, Some(1_000.0));
     assert!(near(plan.by_latency_qps, 50e3), "the worse of two starts: {plan:?}");
     assert_eq!(plan.hosts, Some(20));

@@ -62,13 +62,14 @@ fn joined(words: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use kqps_observation::profile::LockFacts;
-    use kqps_verdict::judge::{Growth, Grown, NamedLock, StateTime};
+    use kqps_verdict::judge::{Grown, Growth, NamedLock, StateTime};
 
     use super::*;
 
     #[test]
     fn a_profile_is_a_few_lines() {
-        let lock = LockFacts { kind: "spinlock".into(), place: "inet_csk_accept".into(), ..LockFacts::default() };
+        let lock =
+            LockFacts { kind: "spinlock".into(), place: "inet_csk_accept".into(), ..LockFacts::default() };
         let profile = CellProfile {
             name: "knot".into(),
             overhead: Some(0.031),

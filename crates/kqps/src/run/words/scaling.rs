@@ -35,7 +35,8 @@ fn of(series: &[&ScalingSeries]) -> String {
 }
 
 fn whose(series: &ScalingSeries) -> String {
-    let parts = [series.experiment.as_str(), series.name.as_str()].into_iter().filter(|part| !part.is_empty());
+    let parts =
+        [series.experiment.as_str(), series.name.as_str()].into_iter().filter(|part| !part.is_empty());
     let published = if series.is_published { ", published" } else { "" };
     format!("{}, by {}{published}", parts.collect::<Vec<_>>().join(", "), series.factor)
 }

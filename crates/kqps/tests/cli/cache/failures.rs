@@ -59,7 +59,10 @@ fn another_server_answers_if_one_is_silent() {
         let reply = ask(server.addresses[0], &asks(id, &format!("host-{id}.test"), A));
         assert_eq!(reply.records(), [(A, vec![192, 0, 2, 7])]);
     }
-    assert!(silent.asked() > 0 && silent.asked() + other.asked() <= 16, "no question is asked more than twice");
+    assert!(
+        silent.asked() > 0 && silent.asked() + other.asked() <= 16,
+        "no question is asked more than twice"
+    );
     stop(server);
 }
 

@@ -91,7 +91,8 @@ fn records_of_other_zones_are_not_believed() {
     let zone = Upstream::new(|asked| {
         let mut reply = address(&asked.query, 300, RIGHT);
         // A second answer and an additional record, of a name that is not the server's.
-        let foreign = [&b"\x06victim\x04test\0\0\x01\0\x01\0\0\x10\0\0\x04\xc0\0\x02"[..], &[FORGED]].concat();
+        let foreign =
+            [&b"\x06victim\x04test\0\0\x01\0\x01\0\0\x10\0\0\x04\xc0\0\x02"[..], &[FORGED]].concat();
         reply[7] = 2;
         reply[11] = 1;
         reply.extend(&foreign);
