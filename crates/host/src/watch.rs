@@ -9,6 +9,7 @@
 //! replies come after that. A player that calls [`TrialWatch::sending_ended`] gets CPU time for the span of sending and
 //! counters for the whole span.
 
+mod ahead;
 mod cores;
 mod host;
 mod player;
@@ -16,6 +17,7 @@ mod subject;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use kqps_observation::host::CpuFacts;
@@ -29,6 +31,7 @@ use crate::ledger::SubjectSide;
 use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
+pub use ahead::begin_at;
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
@@ -131,6 +134,11 @@ fn frequencies(cpus: impl Iterator<Item = u32>) -> BTreeMap<u32, f64> {
 /// What identifies a process's network namespace.
 fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("{process}/ns/net")).ok()
+}
+
+/// The number of the calling thread's network namespace.
+fn namespace_number() -> Option<u64> {
+    fs::metadata("/proc/thread-self/ns/net").ok().map(|namespace| namespace.ino())
 }
 
 /// Whether processes other than this one and `known_pids` are in the namespace of a process, as far as processes are

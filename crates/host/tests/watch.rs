@@ -222,5 +222,7 @@ fn a_host_without_a_player_is_watched() {
     let host = watch.end();
     assert_eq!(host.cpus.len(), std::thread::available_parallelism().unwrap().get());
     assert!(host.network.udp4.out_datagrams >= 1 && host.boot_id.is_some(), "{host:?}");
+    let number = std::fs::read_link("/proc/thread-self/ns/net").unwrap().display().to_string();
+    assert_eq!(host.network_namespace.map(|known| format!("net:[{known}]")), Some(number));
     assert_eq!((host.foreign_cpu_s, host.device), (None, None), "others know these");
 }

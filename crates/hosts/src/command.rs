@@ -1,6 +1,7 @@
 //! The command that starts something on a host: the words that reach the host, and then those for the host itself.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::process::Command;
 
 use crate::host::Host;
@@ -19,13 +20,13 @@ const OPTIONS: [(&str, &str); 5] = [
 const WITH_VALUE: &str = "BbcDEeFIiJLlmOoPpQRSWw";
 
 /// The command that starts the agent of a host.
-pub(crate) fn agent(host: &Host) -> Command {
-    of_words(&words(&host.reach, &[&host.kqps, "agent"]))
+pub(crate) fn agent(host: &Host) -> io::Result<Command> {
+    Ok(of_words(&words(&host.reach, &[&host.kqps, "agent"])?))
 }
 
 /// The command that runs a script on a host by the POSIX shell there.
-pub(crate) fn script(host: &Host, script: &str) -> Command {
-    of_words(&words(&host.reach, &["sh", "-c", script]))
+pub(crate) fn script(host: &Host, script: &str) -> io::Result<Command> {
+    Ok(of_words(&words(&host.reach, &["sh", "-c", script])?))
 }
 
 /// The program that is started here to reach a host.
@@ -39,10 +40,17 @@ fn of_words(words: &[String]) -> Command {
     command
 }
 
-/// The whole command: `there` behind the words that reach the host.
-fn words(reach: &[String], there: &[&str]) -> Vec<String> {
+/// The whole command: `there` behind the words that reach the host. Fails if the program there would be an option of
+/// the program that reaches the host: ssh takes options behind the destination too.
+fn words(reach: &[String], there: &[&str]) -> io::Result<Vec<String>> {
+    if let Some(option) = there.first().filter(|program| program.starts_with('-')) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{option}` is no program, but an option"),
+        ));
+    }
     let Some(ssh) = place_of_ssh(reach) else {
-        return reach.iter().cloned().chain(there.iter().map(|&word| word.to_owned())).collect();
+        return Ok(reach.iter().cloned().chain(there.iter().map(|&word| word.to_owned())).collect());
     };
     let (before, after) = reach.split_at(ssh + 1);
     let mut words = before.to_vec();
@@ -50,7 +58,7 @@ fn words(reach: &[String], there: &[&str]) -> Vec<String> {
     words.extend_from_slice(after);
     // sshd hands one line to the user's shell there.
     words.extend(there.iter().map(|word| for_shell(word)));
-    words
+    Ok(words)
 }
 
 /// The place of the word `ssh`, if it is a program and not the name of a host, which is the last word.
@@ -122,7 +130,7 @@ mod tests {
     use super::*;
 
     fn joined(reach: &str, there: &[&str]) -> String {
-        words(&shlex::split(reach).unwrap(), there).join(" ")
+        words(&shlex::split(reach).unwrap(), there).unwrap().join(" ")
     }
 
     const ALL: &str = "-oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15 -oServerAliveInterval=2 \
@@ -143,6 +151,15 @@ mod tests {
     }
 
     #[test]
+    fn no_program_there_is_an_option_here() {
+        for reach in ["ssh ns1", "srun -w n", ""] {
+            let refused =
+                words(&shlex::split(reach).unwrap(), &["-R9999:localhost:22", "agent"]).unwrap_err();
+            assert_eq!(refused.to_string(), "`-R9999:localhost:22` is no program, but an option");
+        }
+    }
+
+    #[test]
     fn what_the_user_sets_stays() {
         for (reach, without) in [
             ("ssh -oBatchMode=no ns1", "-oBatchMode=yes"),
@@ -152,7 +169,7 @@ mod tests {
             ("ssh -tt ns1", "-T"),
             ("ssh -oRequestTTY=force ns1", "-T"),
         ] {
-            let words = words(&shlex::split(reach).unwrap(), &["kqps", "agent"]);
+            let words = words(&shlex::split(reach).unwrap(), &["kqps", "agent"]).unwrap();
             assert!(!words.contains(&without.to_owned()), "{words:?}");
             assert_eq!(words.len(), shlex::split(reach).unwrap().len() + 5 + 2, "{words:?}");
         }
@@ -170,7 +187,7 @@ mod tests {
         assert!(joined("ssh ns1", &["~/a b/kqps"]).ends_with(" ns1 ~/'a b/kqps'"));
         assert!(joined("ssh ns1", &["~/bin/kqps"]).ends_with(" ns1 ~/bin/kqps"));
         let script = ["sh", "-c", "echo \"$HOME\"; exit"];
-        let words = words(&["ssh".into(), "ns1".into()], &script);
+        let words = words(&["ssh".into(), "ns1".into()], &script).unwrap();
         let line = words[words.len() - 3..].join(" ");
         assert_eq!(shlex::split(&line).unwrap(), script);
     }

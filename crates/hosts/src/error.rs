@@ -93,6 +93,12 @@ pub enum HostsError {
     /// A program cannot be read, to be compared or pushed.
     #[error("cannot read the program {file}: {error}")]
     Program { file: String, error: io::Error },
+    /// The program needs libraries, which other hosts may lack.
+    #[error(
+        "{file} is not a static program, and other hosts may lack its libraries; build kqps with --target \
+         x86_64-unknown-linux-musl, or install it on the hosts and leave out --push"
+    )]
+    NotStatic { file: String },
     /// The program could not be brought to the host.
     #[error("cannot bring kqps to {host}: {reason}")]
     NotPushed { host: String, reason: String },

@@ -39,7 +39,7 @@ pub struct Host {
     pub sources: Option<String>,
     /// The cores that may be used there; `None` for all.
     pub cores: Option<Vec<u32>>,
-    /// The network device that carries the queries; `None` for the one to which the route leads.
+    /// The network device that carries the queries; `None` for the one that has the address `data`.
     pub device: Option<String>,
 }
 

@@ -171,6 +171,11 @@ fn host_of(listing: &Value, name: &str) -> Result<Host, String> {
 /// The command that reaches a host, from Ansible's variables for ssh.
 fn reach(name: &str, variables: &Map<String, Value>) -> Result<Vec<String>, String> {
     let text = |key: &str| text_of(variables, key);
+    if variables.get("ansible_become").is_some_and(is_true) {
+        return Err("ansible_become: kqps changes no user; let ansible_user be one with the rights, or write a hosts' \
+                    file (TOML) with `reach = \"ssh HOST sudo -n\"`"
+            .into());
+    }
     let connection = text("ansible_connection")?.unwrap_or_else(|| "ssh".into());
     match connection.rsplit('.').next().unwrap_or_default() {
         "local" => return Ok(Vec::new()),
@@ -181,7 +186,14 @@ fn reach(name: &str, variables: &Map<String, Value>) -> Result<Vec<String>, Stri
             ));
         }
     }
-    let mut words = vec!["ssh".to_owned()];
+    let ssh = text("ansible_ssh_executable")?.unwrap_or_else(|| "ssh".into());
+    if Path::new(&ssh).file_name().is_none_or(|name| name != "ssh") {
+        return Err(format!(
+            "ansible_ssh_executable: kqps knows the options of ssh alone, found `{ssh}`; write a hosts' file (TOML) \
+             with `reach`"
+        ));
+    }
+    let mut words = vec![ssh];
     for key in ["ansible_ssh_common_args", "ansible_ssh_extra_args"] {
         let line = text(key)?.unwrap_or_default();
         words.extend(shlex::split(&line).ok_or_else(|| format!("{key}: a quote is not closed in `{line}`"))?);
@@ -200,6 +212,18 @@ fn reach(name: &str, variables: &Map<String, Value>) -> Result<Vec<String>, Stri
     }
     words.push(host);
     Ok(words)
+}
+
+/// Whether a value is true, as Ansible reads it.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Bool(is_true) => *is_true,
+        Value::Number(number) => number.as_u64() == Some(1),
+        Value::String(text) => {
+            ["true", "yes", "on", "1", "y", "t"].contains(&text.trim().to_ascii_lowercase().as_str())
+        }
+        _ => false,
+    }
 }
 
 /// A variable as text; `None` if it is not set.
@@ -230,6 +254,8 @@ mod tests {
                     "ns1": {
                         "ansible_host": "10.0.0.1",
                         "ansible_port": 2222,
+                        "ansible_become": false,
+                        "ansible_ssh_executable": "/opt/openssh/bin/ssh",
                         "ansible_ssh_private_key_file": "~/.ssh/lab key",
                         "ansible_user": "bench",
                         "kqps_data": "192.0.2.1",
@@ -259,7 +285,7 @@ mod tests {
         let hosts = hosts_of(&listing()).unwrap();
         assert_eq!(
             hosts.server.reach,
-            ["ssh", "-i", "~/.ssh/lab key", "-p", "2222", "-l", "bench", "10.0.0.1"]
+            ["/opt/openssh/bin/ssh", "-i", "~/.ssh/lab key", "-p", "2222", "-l", "bench", "10.0.0.1"]
         );
         assert_eq!((hosts.server.name.as_str(), hosts.server.device.as_deref()), ("ns1", Some("eth1")));
         let [one, two] = hosts.players.as_slice() else { panic!("{hosts:?}") };
@@ -298,6 +324,16 @@ mod tests {
             of("ns1", "ansible_host", json!("-oProxyCommand=x")).contains("expected a name or an address")
         );
         assert!(of("ns1", "ansible_ssh_common_args", json!("'")).contains("a quote is not closed"));
+        for is_true in [json!(true), json!("Yes"), json!(1)] {
+            assert!(
+                of("p1", "ansible_become", is_true)
+                    .starts_with("host p1: ansible_become: kqps changes no user")
+            );
+        }
+        assert!(
+            of("p1", "ansible_ssh_executable", json!("/usr/bin/dbclient"))
+                .contains("found `/usr/bin/dbclient`")
+        );
         assert_eq!(
             failed(&|listing| listing["kqps_server"]["hosts"] = json!(["a", "b"])),
             "expected one host in the group kqps_server, found a, b"

@@ -3,7 +3,8 @@
 //! For: the hosts' file and Ansible's inventories, starting `kqps agent` there by the user's own means (`ssh HOST`,
 //! `srun -w HOST`, `kubectl exec -i POD --`, `ip netns exec NAME`), the lines of JSON between controller and agent, the
 //! check that both are the same build, bringing that build there, the offset of the clocks, and the end of either side
-//! when the other is gone; and one trial of what many players measured. Not for: what an agent is asked to do; that is a job, whose type the caller chooses.
+//! when the other is gone; and one trial of what many players measured. Not for: what an agent is asked to do; that is
+//! a job, whose type the caller chooses.
 //!
 //! Invariant: a remote part is reached over its standard input and output alone, and ends by itself when nothing comes
 //! any more.
@@ -33,5 +34,5 @@ pub use host::{Host, Hosts};
 pub use identity::Identity;
 pub use link::{JobError, Link, Ticket};
 pub use message::{AgentHello, ControllerHello, HelloFacts, Role};
-pub use push::push;
-pub use serve::{LEASE, Worker, serve};
+pub use push::{find_pushed, push};
+pub use serve::{ENDED_WITHIN, LEASE, Worker, serve};

@@ -20,14 +20,16 @@ use crate::identity::Identity;
 use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, HelloFacts, LINE_MOST, ToAgent};
 use crate::outbox::Unsent;
 use crate::remote::{Known, Remote};
+use crate::serve::ENDED_WITHIN;
 use crate::{command, reason};
 use inbox::{Inbox, Raw};
 
 /// The time within which an agent must answer the first line.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 
-/// A host from which nothing came for so long is lost. An agent sends a line each second.
-const SILENCE: Duration = Duration::from_secs(5);
+/// A host from which nothing came for so long is lost. An agent sends a line each second. If the link is down in both
+/// directions, the agent has ended by then.
+const SILENCE: Duration = ENDED_WITHIN;
 
 /// The pings of an offset.
 const PINGS: u32 = 64;
@@ -91,26 +93,48 @@ pub enum JobError {
 impl Link {
     /// Starts the agent of a host, and checks that it is the same build of kqps as `ours`. Waits 20 s at most.
     pub fn open(host: &Host, ours: &Identity, facts: &HelloFacts) -> Result<Self, HostsError> {
-        Self::open_within(HELLO_WITHIN, host, ours, facts)
+        Self::open_heeding(&Interrupts::default(), host, ours, facts)
+    }
+
+    /// As [`Link::open`], and waits no longer once the user interrupts, which is an error too.
+    pub fn open_heeding(
+        interrupts: &Interrupts,
+        host: &Host,
+        ours: &Identity,
+        facts: &HelloFacts,
+    ) -> Result<Self, HostsError> {
+        Self::open_within(HELLO_WITHIN, interrupts, host, ours, facts)
     }
 
     fn open_within(
         within: Duration,
+        interrupts: &Interrupts,
         host: &Host,
         ours: &Identity,
         facts: &HelloFacts,
     ) -> Result<Self, HostsError> {
         let until = Instant::now() + within;
-        let remote = Remote::start(command::agent(host), Inbox::default(), Some(ALIVE))
+        let remote = command::agent(host)
+            .and_then(|command| Remote::start(command, Inbox::default(), Some(ALIVE)))
             .map_err(|error| reason::not_started(host, error))?;
         let hello = ControllerHello::of(ours, facts);
         // If it has ended, its last words say why.
         let _ = remote.send(message::plain_line(&ToAgent::<_, ()>::Hello(&hello)));
-        let look = |known: &mut Known<Inbox>| {
+        let mut look = |known: &mut Known<Inbox>| {
             let hello = known.collected.take_hello();
             (hello.is_some() || known.is_over).then_some(hello)
         };
-        let there = match remote.wait_for(until, look) {
+        let came = loop {
+            let came = remote.wait_for(until.min(Instant::now() + LOOK), &mut look);
+            if came.is_some() || Instant::now() >= until {
+                break came;
+            }
+            if interrupts.is_asked() {
+                let reason = "the user ended the run before it answered".into();
+                return Err(HostsError::Lost { host: host.name.clone(), reason });
+            }
+        };
+        let there = match came {
             Some(Some(hello)) => greeting::accept(&host.name, ours, &hello)?,
             Some(None) => return Err(why_over(host, &remote)),
             None => {
@@ -182,6 +206,11 @@ impl Link {
                 Err(self.unsent(unsent))
             }
         }
+    }
+
+    /// Asks the agent to end a job early. Its result is still waited for by [`Link::wait`].
+    pub fn ask_to_stop(&self, ticket: &Ticket) {
+        self.stop(ticket.0, false);
     }
 
     /// Waits for the result of a job until `until`, and passes the user's interrupts on. A job without a result by then
@@ -338,7 +367,13 @@ mod tests {
             arch: std::env::consts::ARCH.into(),
         };
         let facts = HelloFacts { targets: Vec::new(), role: Role::Player, name: "ns1".into() };
-        let error = Link::open_within(Duration::from_secs(1), &host, &ours, &facts).unwrap_err();
-        assert_eq!(error.to_string(), "ns1 did not answer within 1 s: waking up");
+        let interrupts = Interrupts::default();
+        let open = || {
+            let within = Duration::from_secs(1);
+            Link::open_within(within, &interrupts, &host, &ours, &facts).unwrap_err().to_string()
+        };
+        assert_eq!(open(), "ns1 did not answer within 1 s: waking up");
+        interrupts.ask();
+        assert!(open().contains("the user ended the run"), "it is waited for no longer");
     }
 }

@@ -37,7 +37,7 @@ pub struct Part {
 ///
 /// No part; parts that are not of one trial, such as those with other queries; a part whose accounts do not add up,
 /// whose histograms cannot be read, or whose counts are too large to be added.
-#[allow(clippy::needless_pass_by_value)] // The parts are nothing any more when they are merged.
+#[allow(clippy::needless_pass_by_value)] // A part belongs to one trial, and nothing uses it after that.
 pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
     alike::check(&parts)?;
     record::of(&parts, server.map(ServerSeen::into_facts))

@@ -1,6 +1,9 @@
 //! Brings a build of kqps to a host where there may be none, by the POSIX shell there. The file appears whole or not at
 //! all, and only if it is not there yet.
 
+mod checksum;
+mod elf;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -11,9 +14,14 @@ use crate::error::HostsError;
 use crate::host::Host;
 use crate::remote::{Collects, Remote, Taken};
 use crate::{command, identity, message, reason};
+use checksum::Checksum;
+use elf::{ARCHES, arch_of, is_dynamic};
 
 /// The beginning of the lines by which the script answers.
 const HEAD: &str = "kqps-push ";
+
+/// The line after which the script writes, and after which the program follows.
+const GO: &[u8] = b"go\n";
 
 /// The time within which the script must answer, and within which some bytes must pass while the program is sent.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -31,61 +39,111 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The most bytes of a line of the script.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// Architectures by the number in the header of a program (elf(5), `e_machine`), and as `uname -m` names them.
-const ARCHES: [(u16, &str, &[&str]); 8] = [
-    (0x3e, "x86_64", &["x86_64", "amd64"]),
-    (0xb7, "aarch64", &["aarch64", "arm64"]),
-    (0xf3, "riscv64", &["riscv64"]),
-    (0x15, "powerpc64", &["ppc64le", "ppc64"]),
-    (0x16, "s390x", &["s390x"]),
-    (0x102, "loongarch64", &["loongarch64"]),
-    (0x28, "arm", &["armv6l", "armv7l", "armv8l"]),
-    (0x03, "x86", &["i386", "i486", "i586", "i686"]),
-];
-
-/// Brings `program`, a static build of kqps, to `~/.cache/kqps/HASH/kqps` on a host (below `$XDG_CACHE_HOME` if that is
-/// set there), and returns the path there. Nothing is sent if it is there already. Refuses a host of another
-/// architecture.
+/// Brings `program`, a static build of kqps, to `~/.cache/kqps/HASH/kqps` on a host (below `$XDG_CACHE_HOME` if that
+/// is set there), and returns the path there. Nothing is sent if it is there already. Refuses a program that is not
+/// static, and a host of another architecture.
 pub fn push(host: &Host, program: &Path) -> Result<String, HostsError> {
-    let unreadable = |error| HostsError::Program { file: program.display().to_string(), error };
-    let arch = arch_of(program).map_err(unreadable)?;
-    let hash = identity::hash(program).map_err(unreadable)?;
-    let mut file = File::open(program).map_err(unreadable)?;
-    let bytes = file.metadata().map_err(unreadable)?.len();
-    let remote = Remote::start(command::script(host, &script(&hash, bytes)), Answers::default(), None)
-        .map_err(|error| reason::not_started(host, error))?;
-    let answer = answer(host, &remote, Instant::now() + WITHIN)?;
-    let machine = answer.machine.clone();
-    if !ARCHES.iter().any(|(_, name, machines)| *name == arch && machines.contains(&machine.as_str())) {
-        return Err(HostsError::OtherArch { host: host.name.clone(), theirs: machine, ours: arch.into() });
+    let build = Build::read(program)?;
+    let (remote, found) = begin(host, &build)?;
+    if found.kind == Kind::Have {
+        return Ok(found.text);
     }
-    if answer.kind == Kind::Have {
-        return Ok(answer.text);
-    }
+    let mut file = File::open(program).map_err(|error| unreadable(program, error))?;
+    // If the script has ended, its last line says why.
+    let _ = remote.send(GO.to_vec());
     send(host, &remote, &mut file).map_err(|failed| match failed {
-        Failed::Here(error) => unreadable(error),
+        Failed::Here(error) => unreadable(program, error),
         Failed::There(error) => error,
     })?;
     remote.outbox().close();
     await_room(host, &remote, 1)?;
-    self::answer(host, &remote, Instant::now() + WITHIN).map(|done| done.text)
+    let done = answer(host, &remote, Instant::now() + WITHIN)?;
+    checked(host, &build, done.text)
 }
 
-/// The script. It makes the file under another name, checks its length, and renames it.
-fn script(hash: &str, bytes: u64) -> String {
+/// The path to which [`push`] brought `program` before; `None` if the host does not have it. Writes nothing there.
+pub fn find_pushed(host: &Host, program: &Path) -> Result<Option<String>, HostsError> {
+    let (_, found) = begin(host, &Build::read(program)?)?;
+    Ok((found.kind == Kind::Have).then_some(found.text))
+}
+
+/// What is known of the program that is brought.
+struct Build {
+    arch: &'static str,
+    /// Its BLAKE3 hash, in hexadecimal digits.
+    hash: String,
+    checksum: Checksum,
+}
+
+impl Build {
+    fn read(program: &Path) -> Result<Self, HostsError> {
+        let read = || -> io::Result<(Self, bool)> {
+            let arch = arch_of(program)?;
+            let (hash, checksum) = (identity::hash(program)?, Checksum::of(program)?);
+            Ok((Self { arch, hash, checksum }, is_dynamic(program)?))
+        };
+        match read() {
+            Ok((build, false)) => Ok(build),
+            Ok((_, true)) => Err(HostsError::NotStatic { file: program.display().to_string() }),
+            Err(error) => Err(unreadable(program, error)),
+        }
+    }
+}
+
+fn unreadable(program: &Path, error: io::Error) -> HostsError {
+    HostsError::Program { file: program.display().to_string(), error }
+}
+
+/// Starts the script on a host. Returns it with its first answer, of which the architecture and the path are right.
+fn begin(host: &Host, build: &Build) -> Result<(Remote<Answers>, Answer), HostsError> {
+    let started = command::script(host, &script(build))
+        .and_then(|command| Remote::start(command, Answers::default(), None));
+    let remote = started.map_err(|error| reason::not_started(host, error))?;
+    let Answer { kind, machine, text } = answer(host, &remote, Instant::now() + WITHIN)?;
+    if !ARCHES.iter().any(|(_, name, machines)| *name == build.arch && machines.contains(&machine.as_str())) {
+        let ours = build.arch.into();
+        return Err(HostsError::OtherArch { host: host.name.clone(), theirs: machine, ours });
+    }
+    let text = checked(host, build, text)?;
+    Ok((remote, Answer { kind, machine, text }))
+}
+
+/// The path that a host named, if it is one of the script's. It becomes a word of a command here, and must be no
+/// option.
+fn checked(host: &Host, build: &Build, path: String) -> Result<String, HostsError> {
+    let ends_well = path.ends_with(&format!("/kqps/{}/kqps", build.hash));
+    if path.starts_with('/') && ends_well && !path.contains(char::is_control) {
+        return Ok(path);
+    }
+    let reason = format!("it named {} as the program's path", message::shown(path.as_bytes()));
+    Err(HostsError::NotPushed { host: host.name.clone(), reason })
+}
+
+/// The script. It makes the file under another name, compares it, and renames it. It writes nothing before it is asked
+/// to, and removes what pushes left on this machine that were killed. A system without cksum(1) compares lengths, and
+/// takes no older file for whole.
+fn script(build: &Build) -> String {
+    let Build { hash, checksum: Checksum { sum, bytes }, .. } = build;
     format!(
         r#"umask 077
 m=$(uname -m)
+n=$(uname -n)
 d="${{XDG_CACHE_HOME:-$HOME/.cache}}/kqps/{hash}"
 f="$d/kqps"
-if [ -x "$f" ] && [ "$(wc -c <"$f")" -eq {bytes} ]; then echo "{HEAD}have $m $f"; exit 0; fi
+sum() {{ set -- $(cksum <"$1" 2>/dev/null || echo "- $(wc -c <"$1")"); echo "$1 $2"; }}
+if [ -x "$f" ] && [ "$(sum "$f")" = "{sum} {bytes}" ]; then echo "{HEAD}have $m $f"; exit 0; fi
+echo "{HEAD}want $m $f"
+read -r go || exit 0
 mkdir -p "$d" || {{ echo "{HEAD}failed $m the folder $d cannot be made"; exit 1; }}
-p="$d/.part-$$"
+for o in "$d/.part-$n-"*; do kill -0 "${{o##*-}}" 2>/dev/null || rm -f "$o"; done
+p="$d/.part-$n-$$"
 trap 'rm -f "$p"' EXIT
 trap 'exit 1' HUP INT TERM
-echo "{HEAD}want $m $f"
 cat >"$p" || {{ echo "{HEAD}failed $m $p cannot be written"; exit 1; }}
-[ "$(wc -c <"$p")" -eq {bytes} ] || {{ echo "{HEAD}failed $m the file did not arrive whole"; exit 1; }}
+case "$(sum "$p")" in
+"{sum} {bytes}" | "- {bytes}") ;;
+*) echo "{HEAD}failed $m the file did not arrive whole"; exit 1 ;;
+esac
 chmod 700 "$p" && mv -f "$p" "$f" && echo "{HEAD}done $m $f"
 "#
     )
@@ -226,24 +284,6 @@ fn await_room(host: &Host, remote: &Remote<Answers>, most: usize) -> Result<(), 
     }
 }
 
-/// The architecture of a program's file.
-fn arch_of(program: &Path) -> io::Result<&'static str> {
-    let mut head = [0; 20];
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    File::open(program)?.read_exact(&mut head).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => wrong("it is no program"),
-        _ => error,
-    })?;
-    if head[..4] != *b"\x7fELF" {
-        return Err(wrong("it is no program (ELF)"));
-    }
-    let number = [head[18], head[19]];
-    // The sixth byte says which end comes first.
-    let number = if head[5] == 2 { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
-    let arch = ARCHES.iter().find(|(known, ..)| *known == number).map(|(_, name, _)| *name);
-    arch.ok_or_else(|| wrong("it is for an architecture that kqps does not know"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -258,11 +298,14 @@ mod tests {
         Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
     }
 
-    /// A file that begins as this test's program does, and is longer than what waits in memory.
+    /// A file that begins as this test's program does, without its table of entries, and that is longer than what waits
+    /// in memory.
     fn program(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("program");
         let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();
         bytes.truncate(3 * QUEUED_MOST + 12_345);
+        let count = if bytes[4] == 2 { 56..58 } else { 44..46 };
+        bytes[count].fill(0);
         fs::write(&path, bytes).unwrap();
         path
     }
@@ -287,6 +330,76 @@ mod tests {
         push(&host, &program).unwrap();
         assert_eq!(identity::hash(&expected).unwrap(), hash);
         assert_eq!(fs::read_dir(expected.parent().unwrap()).unwrap().count(), 1);
+        // So is one of the same length with another content.
+        let mut bytes = fs::read(&expected).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&expected, bytes).unwrap();
+        push(&host, &program).unwrap();
+        assert_eq!(identity::hash(&expected).unwrap(), hash);
+    }
+
+    #[test]
+    fn what_a_killed_push_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path());
+        let hash = identity::hash(&program).unwrap();
+        let made = folder.path().join(".cache/kqps").join(hash);
+        fs::create_dir_all(&made).unwrap();
+        let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let part = |machine: &str, pid: u32| made.join(format!(".part-{machine}-{pid}"));
+        let (dead, living) = (part(&machine, ended.id()), part(&machine, std::process::id()));
+        let elsewhere = part("another-machine", ended.id());
+        for part in [&dead, &living, &elsewhere] {
+            fs::write(part, "x").unwrap();
+        }
+        push(&host(folder.path(), ""), &program).unwrap();
+        assert!(!dead.exists() && living.exists() && elsewhere.exists());
+    }
+
+    #[test]
+    fn a_look_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path());
+        let host = host(folder.path(), "");
+        assert_eq!(find_pushed(&host, &program).unwrap(), None);
+        assert!(!folder.path().join(".cache").exists());
+        let there = push(&host, &program).unwrap();
+        assert_eq!(find_pushed(&host, &program).unwrap(), Some(there));
+    }
+
+    #[test]
+    fn a_host_does_not_choose_the_words_of_commands_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path());
+        let hash = identity::hash(&program).unwrap();
+        let arch = std::env::consts::ARCH;
+        for path in ["-A", "-oProxyCommand=x", "kqps", "/tmp/kqps", &format!("-x/kqps/{hash}/kqps")] {
+            let evil = host(folder.path(), &format!("echo 'kqps-push have {arch} {path}'; exit 0;"));
+            let error = push(&evil, &program).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "cannot bring kqps to ns1: it named {} as the program's path",
+                    message::shown(path.as_bytes())
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_that_needs_libraries_is_refused_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        // One entry, which is an interpreter: for 64 bits, the lowest byte first.
+        let mut bytes = vec![0; 64 + 56];
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        bytes[18] = 0x3e;
+        (bytes[32], bytes[54], bytes[56], bytes[64]) = (64, 56, 1, 3);
+        fs::write(&path, bytes).unwrap();
+        let error = push(&host(folder.path(), ""), &path).unwrap_err().to_string();
+        assert!(error.contains(" is not a static program, "), "{error}");
     }
 
     #[test]
@@ -319,7 +432,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         let mut head = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x02\x01";
-        fs::write(&path, head).unwrap();
+        fs::write(&path, [&head[..], &[0; 64]].concat()).unwrap();
         assert_eq!(arch_of(&path).unwrap(), "loongarch64");
         let error = push(&host(folder.path(), ""), &path).unwrap_err().to_string();
         assert!(

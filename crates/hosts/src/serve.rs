@@ -1,6 +1,6 @@
 //! The agent's side of the conversation. The main thread does jobs, one after another. One thread reads, one writes,
 //! and one watches that the controller lives. When the controller ends the conversation, is gone, or says nothing for
-//! 5 s, the running job is interrupted, the worker ends all that it started, and the agent ends, in any case.
+//! 3 s, the running job is interrupted, and the worker ends all that it started. The agent ends within 2 s, in any case.
 
 mod reader;
 mod session;
@@ -23,8 +23,12 @@ use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, LINE_MOST, 
 use crate::outbox::{Outbox, STACK};
 use session::{Asked, Over, Phase, Session};
 
-/// The time without a line from the controller after which an agent ends.
-pub const LEASE: Duration = Duration::from_secs(5);
+/// The time without a line from the controller after which an agent begins to end. The controller sends a line each
+/// second.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+/// The time from the last line of the controller within which an agent has ended, in any case.
+pub const ENDED_WITHIN: Duration = LEASE.saturating_add(session::END_WITHIN);
 
 /// The time that the last lines may take to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(500);
@@ -42,7 +46,7 @@ pub trait Worker {
     fn work(&mut self, job: Self::Job, interrupts: &Interrupts) -> Result<Self::Done, (String, Vec<String>)>;
 
     /// Ends all that was started, and undoes all that was set. It is called once, after the last job, however the
-    /// conversation ends, and has about 2 s.
+    /// conversation ends, and has 2 s, less the time that the last job took to end.
     fn end(&mut self);
 }
 

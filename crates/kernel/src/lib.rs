@@ -21,6 +21,7 @@ pub mod ethtool;
 pub mod heap;
 pub mod idle;
 pub mod inherited;
+pub mod interface;
 pub mod interrupts;
 pub mod limits;
 pub mod local_address;

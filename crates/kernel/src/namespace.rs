@@ -7,6 +7,7 @@
 mod device;
 pub mod drops;
 pub(crate) mod netlink;
+pub mod routes;
 pub mod sysfs;
 pub mod veth;
 
@@ -35,6 +36,11 @@ impl NetNs {
             File::open("/proc/thread-self/ns/net").map(Self)
         };
         beside(make)
+    }
+
+    /// The namespace of this process, whatever its threads have entered.
+    pub fn of_this_process() -> io::Result<Self> {
+        File::open("/proc/self/ns/net").map(Self)
     }
 
     /// The namespace of a process.

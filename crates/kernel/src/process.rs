@@ -2,13 +2,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, kill_process, kill_process_group, setpriority_pgrp};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, kill_process, kill_process_group, setpriority_pgrp, test_kill_process};
 
 use crate::sys::check;
+
+/// The variable in the environment of a child of [`tie_kqps`] that has the ID of the parent.
+const TIED_TO: &str = "KQPS_TIED_TO";
 
 /// Signals that this crate can send or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +60,57 @@ pub fn tie(command: &mut Command) -> &mut Command {
             // A program started under nohup ignores SIGHUP. Its children inherit that, and a shell could not
             // trap the signal.
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
-            // The parent may have died before the prctl call.
+            die_with_parent()?;
+            // The parent may have died before that call.
             if libc::getppid() as u32 != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
             Ok(())
         })
     }
+}
+
+/// Ties a child that may be this program, as [`tie`] does. Such a child calls [`stay_tied`] when it begins: if its file
+/// has capabilities and the user is not root, the kernel forgets the tie when it executes the file (prctl(2),
+/// `PR_SET_PDEATHSIG`).
+pub fn tie_kqps(command: &mut Command) -> &mut Command {
+    command.env(TIED_TO, std::process::id().to_string());
+    tie(command)
+}
+
+/// Ties this process to its parent again if the parent started it by [`tie_kqps`]. Fails if the parent has ended.
+pub fn stay_tied() -> io::Result<()> {
+    let parent = std::env::var(TIED_TO).ok().and_then(|text| text.parse::<u32>().ok());
+    let Some(parent) = parent else { return Ok(()) };
+    if parent_id() == parent {
+        die_with_parent()?;
+        // The parent may have died before that call.
+        if parent_id() == parent {
+            return Ok(());
+        }
+    } else if !leads_its_group() || lives(parent) {
+        // Another program was started so, and it started this one.
+        return Ok(());
+    }
+    Err(io::Error::other("the process that started this one has ended"))
+}
+
+/// Makes the kernel kill this process when the thread that started it ends.
+fn die_with_parent() -> io::Result<()> {
+    // SAFETY: the call touches no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+}
+
+/// Whether this process leads its group, as a tied child does. The children of a tied child usually do not.
+fn leads_its_group() -> bool {
+    // SAFETY: the call touches no memory.
+    let group = unsafe { libc::getpgrp() };
+    group as u32 == std::process::id()
+}
+
+/// Whether there is a process with this ID.
+fn lives(process: u32) -> bool {
+    Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Makes the child inherit a descriptor, open under the number returned. The command holds a copy, which is

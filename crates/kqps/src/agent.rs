@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kqps_hosts::Identity;
+use kqps_kernel::signal::Signals;
 use kqps_lab::agent::{Agent, stand_guard};
 
 use crate::exit::bad_input;
@@ -21,7 +22,7 @@ Examples:
 ///
 /// `kqps run --hosts` starts it on each host of its file, by the command that the file names. The agent listens on no
 /// port: jobs come on standard input, and results go to standard output, a line each. It starts name servers, and it
-/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 5 seconds, it
+/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 3 seconds, it
 /// ends all that it started, puts back the settings that it changed, and removes its files.
 // The comments are the help text, which has no markup.
 #[derive(clap::Args)]
@@ -40,12 +41,21 @@ pub(crate) struct Args {
     guard: Option<PathBuf>,
 }
 
+impl Args {
+    /// Whether this process is to be a guard, which signals must not end.
+    pub(crate) fn is_guard(&self) -> bool {
+        self.guard.is_some()
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let kqps = std::env::current_exe().context("the path of this program is not known")?;
     if let Some(file) = &args.authorized_keys {
         return authorize(file, &kqps);
     }
     if let Some(folder) = &args.guard {
+        // They are blocked and never read: a signal that ends all processes of a session must not end this one first.
+        let _signals = Signals::take(true)?;
         stand_guard(folder).with_context(|| folder.display().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -306,7 +306,9 @@ impl Player<'_> {
             }
             Err(_) if self.is_over() => Err(Ended::Interrupted),
             Err(NoTrial::Interrupted) => Err(Ended::Interrupted),
-            Err(NoTrial::Failed { reason, .. }) => Err(Ended::Failed(anyhow::Error::msg(reason))),
+            Err(NoTrial::Failed { reason, .. } | NoTrial::Lost { reason }) => {
+                Err(Ended::Failed(anyhow::Error::msg(reason)))
+            }
         }
     }
 

@@ -38,6 +38,7 @@ mod value;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use kqps_kernel::process::stay_tied;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,8 +113,13 @@ fn main() -> ExitCode {
 }
 
 fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
+    stay_tied()?;
     // A server handles signals itself, before it starts a thread, and a guard outlives them.
-    let is_guard = matches!(&command, Some(Command::Host(args)) if args.is_guard());
+    let is_guard = match &command {
+        Some(Command::Host(args)) => args.is_guard(),
+        Some(Command::Agent(args)) => args.is_guard(),
+        _ => false,
+    };
     if !matches!(command, Some(Command::Serve(_))) && !is_guard {
         signals::watch()?;
     }

@@ -187,6 +187,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     page?;
     match conducted {
         Conducted::Interrupted => {
+            if let Some(why) = session.unreachable() {
+                eprintln!("kqps: {}", visible_line(&why));
+            }
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
             Ok(ExitCode::from(exit::COULD_NOT))
         }
@@ -225,13 +228,19 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         session::check(&request).map_err(input_or_not)?;
         install::missing(&missing, args.no_install)?;
     }
+    if args.push {
+        request.hosts = request.hosts.map(hosts::pushed).transpose()?;
+    }
     let (session, spending) = Session::begin(&request, began + installing.elapsed()).map_err(input_or_not)?;
     announce::begin(&session, &spending);
     Ok(session)
 }
 
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
-    let request = request(args)?;
+    let mut request = request(args)?;
+    if args.push {
+        request.hosts = request.hosts.map(hosts::found).transpose()?;
+    }
     let laid_out = lay_out(&request).map_err(input_or_not)?;
     print!("{}", plan::of(&request, &laid_out, args.json)?);
     Ok(ExitCode::SUCCESS)
@@ -270,7 +279,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
     if args.push && args.hosts.is_none() {
         return Err(bad_input("--push: there are no hosts to bring kqps to; name them with --hosts FILE"));
     }
-    let hosts = args.hosts.as_deref().map(|file| hosts::read(file, args.push)).transpose()?;
+    let hosts = args.hosts.as_deref().map(hosts::read).transpose()?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(RunRequest {
         folder: PathBuf::new(),

@@ -9,10 +9,11 @@
 use std::io;
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 
 use kqps_files::unfinished;
 use kqps_kernel::interrupts::Interrupts;
+use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::signal::ignores_hang_ups;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -27,6 +28,8 @@ struct Received {
     first: AtomicI32,
     /// Whether the command ends a measurement in order.
     in_order: AtomicBool,
+    /// The process that gets them as well; 0 for none.
+    child: AtomicU32,
     /// Whether the program is about to exit, whatever its other threads do.
     is_ending: AtomicBool,
 }
@@ -38,6 +41,7 @@ fn received() -> &'static Received {
         interrupts: Interrupts::default(),
         first: AtomicI32::new(0),
         in_order: AtomicBool::new(false),
+        child: AtomicU32::new(0),
         is_ending: AtomicBool::new(false),
     })
 }
@@ -57,6 +61,7 @@ pub(crate) fn watch() -> io::Result<()> {
 fn receive(number: i32) {
     let received = received();
     let _ = received.first.compare_exchange(0, number, SeqCst, SeqCst);
+    pass(number);
     if received.interrupts.ask() < LAST && received.in_order.load(SeqCst) {
         return;
     }
@@ -71,6 +76,27 @@ fn receive(number: i32) {
 pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
     &received().interrupts
+}
+
+/// From now on, a process gets SIGTERM and SIGHUP that this process receives, also one that has come already. It gets
+/// SIGINT from the terminal by itself.
+pub(crate) fn pass_to(child: Option<u32>) {
+    let received = received();
+    received.child.store(child.unwrap_or(0), SeqCst);
+    pass(received.first.load(SeqCst));
+}
+
+fn pass(number: i32) {
+    let to_pass = match number {
+        SIGTERM => Signal::Terminate,
+        SIGHUP => Signal::HangUp,
+        _ => return,
+    };
+    let child = received().child.load(SeqCst);
+    if child != 0 {
+        // It may have ended.
+        let _ = signal(child, to_pass);
+    }
 }
 
 pub(crate) fn at_once() {

@@ -37,6 +37,22 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
     Ok(())
 }
 
+/// A part of the proof of several hosts. A player that begins late voids its trial, and what it sent is in no record.
+fn of_hosts(part: &str) -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    prove_part(Proof::Hosts, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+}
+
+#[test]
+fn clocks_of_other_hosts_are_known_to_the_stated_uncertainty() -> Result<()> {
+    of_hosts("clocks")
+}
+
+#[test]
+fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<()> {
+    of_hosts("ssh")
+}
+
 #[test]
 fn a_replay_is_as_it_was_captured() -> Result<()> {
     alone(Proof::Replay)

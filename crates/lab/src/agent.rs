@@ -10,10 +10,14 @@ pub mod hashes;
 pub mod job;
 pub mod permission;
 
+mod address;
+mod ahead;
 mod dead;
 mod failure;
 mod files;
 mod guard;
+mod holders;
+mod machine;
 mod place;
 mod playing;
 mod subjects;
@@ -21,12 +25,13 @@ mod tuned;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use kqps_host::{Topology, cpu_s_so_far, fingerprint};
 use kqps_hosts::{Role, Worker};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::probe;
+use kqps_kernel::{interface, probe};
 
 use crate::materials::{Materials, Wanted};
 use crate::play::QueryFile;
@@ -38,7 +43,7 @@ use job::{Queries, StartRequest};
 use place::AgentPlace;
 use subjects::{Subjects, Supplies};
 use tuned::Tuned;
-use watching::ServerWatch;
+use watching::{ServerWatch, ServerWatched};
 
 pub use guard::stand_guard;
 pub use job::{Done, Job};
@@ -122,7 +127,14 @@ impl Agent {
         self.subjects.start(request, supplies, interrupts)
     }
 
-    fn begin_watch(&mut self, start: Option<u64>, cpus: &[u32]) -> Result<Done, Failure> {
+    fn begin_watch(
+        &mut self,
+        start: Option<u64>,
+        (cpus, device): (Vec<u32>, Option<String>),
+        at_ns: Option<u64>,
+        interrupts: &Interrupts,
+    ) -> Result<Done, Failure> {
+        ahead::check(at_ns)?;
         let subject = start.map(|start| self.subjects.get(start)).transpose()?;
         if let Some(subject) = &subject {
             // Some threads start with the first query, and some choose cores for themselves.
@@ -130,7 +142,8 @@ impl Agent {
             subject.confine().map_err(unbound)?;
         }
         let pid = subject.map(|subject| subject.pid());
-        self.watch = Some((start, ServerWatch::begin(pid, cpus)));
+        let watched = ServerWatched { pid, cpus, device };
+        self.watch = Some((start, ServerWatch::begin(watched, at_ns, interrupts)));
         Ok(Done::Begun)
     }
 
@@ -157,7 +170,7 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         self.permission.check(&job).map_err(plain)?;
         match job {
-            Job::Facts => Ok(facts()),
+            Job::Facts { address } => facts(address),
             Job::Have { name, whole } => stored(self.files.have(&name, &whole)),
             Job::Put { name, offset, data_base64, whole } => {
                 stored(self.files.put(&name, offset, &data_base64, whole.as_deref()))
@@ -167,7 +180,9 @@ impl Worker for Agent {
             Job::Stop { start, within_s } => {
                 self.subjects.stop(start, within_s, interrupts).map(|()| Done::Stopped)
             }
-            Job::WatchBegin { start, cpus } => self.begin_watch(start, &cpus),
+            Job::WatchBegin { start, cpus, device, at_ns } => {
+                self.begin_watch(start, (cpus, device), at_ns, interrupts)
+            }
             Job::WatchSent => {
                 let (_, watch) = self.watch.as_mut().ok_or_else(no_watch)?;
                 watch.sending_ended();
@@ -193,20 +208,22 @@ impl Worker for Agent {
     fn end(&mut self) {
         self.watch = None;
         self.subjects.kill();
-        // What was left is in the journal, where `kqps host status` shows it.
-        let _ = self.tuned.unset();
+        self.tuned.end();
         self.place.remove();
     }
 }
 
-/// What this host is and can do.
-fn facts() -> Done {
+/// What this host is and can do, if it has this address.
+fn facts(address: IpAddr) -> Result<Done, Failure> {
+    address::check(address)?;
     let lacks = |capability: probe::Capability| Some((capability.name.to_owned(), capability.outcome.err()?));
-    Done::Facts {
+    Ok(Done::Facts {
         fingerprint: Box::new(fingerprint::read()),
         topology: Topology::read(),
         probe: probe::probe().into_iter().filter_map(lacks).collect(),
-    }
+        // Without it, the counters of all interfaces are taken.
+        device: interface::of_address(address).ok().flatten(),
+    })
 }
 
 fn stored(stored: Result<Stored, String>) -> Result<Done, Failure> {

@@ -7,9 +7,13 @@
 
 pub mod kept;
 
+mod again;
 mod member;
 mod plan;
+mod playing;
+mod reports;
 mod running;
+mod same;
 mod share;
 mod supplies;
 mod timing;
@@ -36,7 +40,9 @@ use crate::site::Site;
 use crate::started::Play;
 use crate::subject::Definition;
 use crate::trial_request::NoTrial;
+use again::Again;
 use member::Member;
+use reports::Reports;
 use running::Running;
 use supplies::Supplies;
 
@@ -49,14 +55,23 @@ pub struct Session {
     members: RefCell<Members>,
     /// What the cells of the run need on every host, once it is known.
     supplies: RefCell<Option<Supplies>>,
-    /// Subject → the version that its program reported on its host.
-    versions: RefCell<BTreeMap<String, String>>,
+    /// What subjects reported when they were started.
+    reports: RefCell<Reports>,
+    /// Why the run ends before its end, if a host that was lost could not be reached again.
+    unreachable: RefCell<Option<String>>,
+    again: Again,
 }
 
 struct Members {
     server: Member,
     /// In the order of the hosts' file.
     players: Vec<Member>,
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        end_all([&mut self.server].into_iter().chain(&mut self.players));
+    }
 }
 
 /// A start of a subject for trials that other hosts play.
@@ -86,9 +101,14 @@ impl Session {
     /// Starts an agent on each host, and asks what the host is. All hosts are asked side by side. The error has a
     /// sentence for each host that cannot take part.
     pub fn open(hosts: &Hosts) -> Result<Self, LabError> {
+        Self::open_trying(hosts, Again::default())
+    }
+
+    /// As [`Session::open`]. Hosts that are lost later are reached again as `again` says.
+    fn open_trying(hosts: &Hosts, again: Again) -> Result<Self, LabError> {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
-        let open = |host: &Host, role: HostRole| Member::open(host, role, server_address, &ours);
+        let open = |host: &Host, role: HostRole| Member::open(host, role, server_address, &ours, again);
         let (server, players) = thread::scope(|scope| {
             let open = &open;
             let players: Vec<_> =
@@ -100,21 +120,22 @@ impl Session {
         });
         let mut wrong = Vec::new();
         let mut reached = |member: Result<Member, String>| member.map_err(|why| wrong.push(why)).ok();
-        let server = reached(server);
-        let players: Vec<Member> = players.into_iter().filter_map(&mut reached).collect();
-        match server {
-            Some(server) if wrong.is_empty() => {
-                let site = site_of(&server, &players).map_err(LabError::Hosts)?;
-                Ok(Self {
-                    server_address,
-                    site,
-                    members: RefCell::new(Members { server, players }),
-                    supplies: RefCell::default(),
-                    versions: RefCell::default(),
-                })
-            }
-            _ => Err(LabError::Hosts(wrong.join("; "))),
-        }
+        let mut server = reached(server);
+        let mut players: Vec<Member> = players.into_iter().filter_map(&mut reached).collect();
+        let Some(server) = server.take_if(|_| wrong.is_empty()) else {
+            end_all(server.iter_mut().chain(&mut players));
+            return Err(LabError::Hosts(wrong.join("; ")));
+        };
+        let members = Members { server, players };
+        Ok(Self {
+            server_address,
+            site: site_of(&members).map_err(LabError::Hosts)?,
+            members: RefCell::new(members),
+            supplies: RefCell::default(),
+            reports: RefCell::default(),
+            unreachable: RefCell::default(),
+            again,
+        })
     }
 
     /// Reaches the hosts of a run that goes on; `None` if all of it is on this host.
@@ -132,7 +153,15 @@ impl Session {
                 format!("the hosts.toml in {place} names other hosts than those that the run began with");
             return Err(LabError::Hosts(what));
         }
-        Self::open(&hosts).map(Some)
+        let session = Self::open(&hosts)?;
+        let now = session.facts();
+        let changes = run.hosts.iter().zip(&now).filter_map(|(then, now)| same::difference(then, now));
+        let changes: Vec<String> = changes.collect();
+        if !changes.is_empty() {
+            let what = "figures from before and after that do not belong together: begin a new run";
+            return Err(LabError::Hosts(format!("{}; {what}", changes.join("; "))));
+        }
+        Ok(Some(session))
     }
 
     /// What the hosts offer.
@@ -176,9 +205,23 @@ impl Session {
         Ok(Box::new(Running::start(self, start)?))
     }
 
-    /// The version that a subject's program reported at a start; `None` if it was not started, or reports none.
-    pub(crate) fn version_of(&self, subject: &str) -> Option<String> {
-        self.versions.borrow().get(subject).cloned()
+    /// What subjects reported at their starts so far.
+    pub(crate) fn reports(&self) -> Reports {
+        self.reports.borrow().clone()
+    }
+
+    /// Why the run ended before its end: a host that was lost could not be reached again. `None` otherwise.
+    pub(crate) fn unreachable(&self) -> Option<String> {
+        self.unreachable.borrow().clone()
+    }
+
+    /// Ends the run in order, since a host could not be reached again for this reason. Nothing is stored of the trial
+    /// or start that needed the host, so the run can go on from there.
+    fn give_up(&self, why: &str) -> NoTrial {
+        let keep_on_s = self.again.keep_on.as_secs();
+        let reason = format!("a host was lost and could not be reached again for {keep_on_s} s: {why}");
+        *self.unreachable.borrow_mut() = Some(reason);
+        NoTrial::Interrupted
     }
 }
 
@@ -189,7 +232,8 @@ fn own_identity() -> Result<Identity, LabError> {
 }
 
 /// What the hosts offer a layout.
-fn site_of(server: &Member, players: &[Member]) -> Result<Site, String> {
+fn site_of(members: &Members) -> Result<Site, String> {
+    let Members { server, players } = members;
     let player = |member: &Member| {
         let host = member.host();
         let sources = host.sources.as_deref().map(|text| plan::given(host, text)).transpose()?;
@@ -208,11 +252,19 @@ fn site_of(server: &Member, players: &[Member]) -> Result<Site, String> {
     Ok(Site { topology, lacking, players: Some(hosts) })
 }
 
-/// Does the same at all of these hosts at once. Returns the results in their order.
-fn side_by_side<T: Send>(members: Vec<&mut Member>, act: impl Fn(&mut Member) -> T + Sync) -> Vec<T> {
+/// Does the same with all of these at once. Returns the results in their order.
+fn side_by_side<M: Send, T: Send>(all: Vec<M>, act: impl Fn(M) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let act = &act;
-        let running: Vec<_> = members.into_iter().map(|member| scope.spawn(move || act(member))).collect();
+        let running: Vec<_> = all.into_iter().map(|one| scope.spawn(move || act(one))).collect();
         running.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
+
+/// Ends the agents of all of these hosts at once. Each may take some seconds.
+fn end_all<'m>(members: impl Iterator<Item = &'m mut Member>) {
+    side_by_side(members.collect(), Member::close);
+}
+
+#[cfg(test)]
+mod tests;

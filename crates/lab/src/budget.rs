@@ -7,7 +7,7 @@ pub(crate) mod cost;
 use kqps_observation::Cell;
 
 pub use clock::{Clock, Share};
-use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S};
+use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, TOGETHER_S};
 
 use crate::materials;
 use crate::profile::PROFILE_S;
@@ -27,6 +27,8 @@ pub struct Work {
     pub profiled: u32,
     /// Number of records in all generated zones together.
     pub records: u64,
+    /// Whether trials are played over several hosts, which takes longer.
+    pub over_hosts: bool,
 }
 
 /// How to spend a budget.
@@ -60,6 +62,9 @@ const CHOICES: [(&Cost, u32, bool); 10] = [
     (&QUICK, 1, false),
 ];
 
+/// Trials of latency by load, for each subject.
+const LATENCIES: f64 = 4.0;
+
 /// The best way to spend `budget_s` seconds on `work`. It always has at least one block; `over_budget` says if
 /// that does not fit.
 pub fn plan(budget_s: f64, work: Work) -> Spending {
@@ -73,19 +78,24 @@ pub fn plan(budget_s: f64, work: Work) -> Spending {
 
 /// How to spend the time of a study: `repetitions` starts of every cell, or as many as the budget allows, and
 /// at least one. If `reasons` is true, every cell that is pushed beyond its limit has a trial repeated for the
-/// reasons of its drops.
+/// reasons of its drops. `over_hosts` is whether trials are played over several hosts.
 pub fn plan_study(
     budget_s: Option<f64>,
     repetitions: u32,
     goal: &'static str,
     cells: &[Cell],
     reasons: bool,
+    over_hosts: bool,
 ) -> Spending {
+    let together_s = |block: u32| -> f64 {
+        let each = cells.iter().filter(|_| over_hosts);
+        each.map(|cell| cost::together_s(cell, goal, block)).sum()
+    };
+    let of_block = |block: u32| cost::block_s(cells, goal, block) + together_s(block);
     // Measurements that are made only once are in the first block.
-    let block_s = cost::block_s(cells, goal, 1);
+    let block_s = of_block(1);
     let reasons_s = if reasons { cost::reasons_s(cells) } else { 0.0 };
-    let once_s =
-        cost::setup_s(materials::records_of(cells)) + reasons_s + cost::block_s(cells, goal, 0) - block_s;
+    let once_s = cost::setup_s(materials::records_of(cells)) + reasons_s + of_block(0) - block_s;
     let fits = |budget_s: f64| ((budget_s - once_s) / block_s).floor().max(1.0) as u32;
     let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
     let unhurried_s = match budget_s {
@@ -99,10 +109,13 @@ pub fn plan_study(
 
 fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let subjects = f64::from(work.subjects);
-    let ceilings_s = f64::from(work.ceilings) * CEILING_S + f64::from(work.in_rounds) * cost.rounds_s;
-    let first = ceilings_s + subjects * cost.first_s;
-    let later = ceilings_s + subjects * cost.later_s;
-    let latency_s = if latency { cost.latency_s } else { 0.0 };
+    let more_s = if work.over_hosts { TOGETHER_S } else { 0.0 };
+    let rounds_s = cost.rounds_s + cost::trials_of_rounds(cost.rounds_s) * more_s;
+    let ceilings_s = f64::from(work.ceilings) * (CEILING_S + more_s) + f64::from(work.in_rounds) * rounds_s;
+    let search_s = |seconds: f64| seconds + (1.0 + cost::trials_of_search(cost.goal, seconds)) * more_s;
+    let first = ceilings_s + subjects * search_s(cost.first_s);
+    let later = ceilings_s + subjects * search_s(cost.later_s);
+    let latency_s = if latency { cost.latency_s + LATENCIES * more_s } else { 0.0 };
     let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
     let extras = subjects * (latency_s + reasons_s) + f64::from(work.profiled) * PROFILE_S;
     let estimate_s = cost::setup_s(work.records) + first + later * f64::from(blocks - 1) + extras;
@@ -116,7 +129,15 @@ mod tests {
     use super::*;
 
     const USUAL: Work =
-        Work { ceilings: 10, subjects: 3, in_rounds: 2, reasons: true, profiled: 0, records: 100_000 };
+        Work {
+            ceilings: 10,
+            subjects: 3,
+            in_rounds: 2,
+            reasons: true,
+            profiled: 0,
+            records: 100_000,
+            over_hosts: false,
+        };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {
@@ -154,7 +175,7 @@ mod tests {
     #[test]
     fn a_study_is_repeated_as_often_as_it_says_or_as_fits() {
         let cells = vec![Cell { load: CellLoad::Closed(0.6), ..Cell::default() }; 10];
-        let plan = |budget_s| plan_study(budget_s, 10, "quick", &cells, true);
+        let plan = |budget_s| plan_study(budget_s, 10, "quick", &cells, true, false);
         assert_eq!((plan(None).blocks, plan(Some(1e6)).blocks), (10, 10));
         assert_eq!((plan(Some(65.0)).blocks, plan(Some(65.0)).over_budget), (3, false));
         assert_eq!((plan(Some(1.0)).blocks, plan(Some(1.0)).over_budget), (1, true));
@@ -163,9 +184,22 @@ mod tests {
     #[test]
     fn searches_without_a_budget_may_take_longer() {
         let cells = vec![Cell::default(); 10];
-        let estimate_s = |budget_s| plan_study(budget_s, 2, "quick", &cells, false).estimate_s;
+        let estimate_s = |budget_s| plan_study(budget_s, 2, "quick", &cells, false, false).estimate_s;
         let searches_s = 10.0 * (QUICK.first_s + QUICK.later_s);
         assert!((estimate_s(None) - estimate_s(Some(1e6)) - 0.6 * searches_s).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_start_of_each_trial_over_hosts_is_paid_for() {
+        let estimate_s =
+            |over_hosts| plan(1.0, Work { subjects: 0, in_rounds: 0, over_hosts, ..USUAL }).estimate_s;
+        assert!((estimate_s(true) - estimate_s(false) - 10.0 * TOGETHER_S).abs() < 1e-9);
+        let searched_s = |over_hosts| plan(1.0, Work { over_hosts, ..USUAL }).estimate_s;
+        assert!(searched_s(true) > searched_s(false) + 15.0, "searches and rounds have many trials");
+        let cells = vec![Cell { load: CellLoad::Closed(0.6), ..Cell::default() }; 10];
+        let study_s = |over_hosts| plan_study(None, 10, "quick", &cells, true, over_hosts).estimate_s;
+        // Ten starts of ten cells, each with a warm-up and a trial.
+        assert!((study_s(true) - study_s(false) - 200.0 * TOGETHER_S).abs() < 1e-6);
     }
 
     #[test]

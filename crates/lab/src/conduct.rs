@@ -2,6 +2,7 @@
 //! and then its trials. Cells under the same conditions are started together, and their trials take turns.
 //! Every trial is committed before the next one starts.
 
+mod again;
 mod group;
 mod patience;
 mod rounds;
@@ -77,7 +78,7 @@ pub enum Event<'a> {
 pub enum Conducted {
     /// All that fits the budget is done.
     Whole,
-    /// The user ended the run; `--resume` continues it.
+    /// The user ended the run, or a host of it could not be reached again; `--resume` continues it.
     Interrupted,
 }
 
@@ -167,7 +168,8 @@ impl Conductor<'_> {
         }
         let facts = &run.cells[cell];
         let may_go = block > 0 || facts.role == Role::Subject;
-        let cell_s = cost::cell_s(facts, &run.goal, block) * if block == 0 { 0.5 } else { 1.0 };
+        let cell_s = cost::cell_s(facts, &run.goal, block) + patience::together_s(run, cell, block);
+        let cell_s = cell_s * if block == 0 { 0.5 } else { 1.0 };
         let fits = self.clock.is_none_or(|(clock, began)| clock.fits_cell(seconds(began), cell_s));
         (may_go && !fits).then_some(NO_TIME)
     }
@@ -212,17 +214,27 @@ impl Conductor<'_> {
         let Some((cell, request)) = canary.and_then(|cell| Some((cell, canary::request(run, cell)?))) else {
             return Ok(Conducted::Whole);
         };
-        let start = self.store.next_start()?;
-        (self.report)(&Event::Start { cell: &run.cells[cell], start });
-        let patience = self.patience(run, cell, block, &[cell]);
-        let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&request));
-        let outcome = match played {
-            Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-            Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
-            Ok(trial) => Outcome::Measured(Box::new(trial)),
-        };
-        self.commit(run, StartKey { cell, block, start }, request.purpose, outcome)?;
-        Ok(Conducted::Whole)
+        let mut lost = 0;
+        loop {
+            let start = self.store.next_start()? + u64::from(lost);
+            (self.report)(&Event::Start { cell: &run.cells[cell], start });
+            let patience = self.patience(run, cell, block, &[cell]);
+            let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&request));
+            let outcome = match played {
+                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Err(NoTrial::Lost { .. }) if lost < again::MOST => {
+                    lost += 1;
+                    continue;
+                }
+                Err(NoTrial::Lost { reason }) => {
+                    Outcome::Failed { reason: again::too_often(&reason), output: Vec::new() }
+                }
+                Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
+                Ok(trial) => Outcome::Measured(Box::new(trial)),
+            };
+            self.commit(run, StartKey { cell, block, start }, request.purpose, outcome)?;
+            return Ok(Conducted::Whole);
+        }
     }
 
     /// The next step of a unit. The trial for the reasons of its losses is left out if they cannot be counted

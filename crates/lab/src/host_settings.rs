@@ -3,6 +3,7 @@
 //! do, the settings change with their trials. A guard undoes them if this process ends.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use kqps_observation::factors::ReceiveCore;
 use kqps_observation::{Cell, Factors};
 use kqps_tuning::apply::check;
 use kqps_tuning::receive_core::receive_core;
+use kqps_tuning::setting::in_order;
 use kqps_tuning::{Change, Guard, Held, Journal, Real, link};
 
 use crate::path::LaidPath;
@@ -45,12 +47,12 @@ fn is_on_host(cell: &Cell) -> bool {
     cell.factors.path().kind != Some(kqps_observation::question::Path::Veth)
 }
 
-/// The settings that a cell names, those that take a link down first.
+/// The settings that a cell names, those that reset others first.
 fn changes_of(factors: &Factors) -> Result<Vec<Change>, String> {
     let read =
         |(name, value): (&String, &String)| Change::read(name, value).map_err(|error| error.to_string());
     let mut changes = factors.host_settings().iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    changes.sort_by_key(|change| change.setting.rank());
+    in_order(&mut changes);
     Ok(changes)
 }
 
@@ -108,22 +110,40 @@ pub(crate) struct HostSettings<'a> {
     guard: RefCell<Option<Arc<Guard>>>,
     /// The changes that the host has, and what undoes them.
     held: RefCell<Option<(Vec<Change>, Held)>>,
+    /// What could not be undone after a cell, until a start fails for it.
+    left: RefCell<Vec<String>>,
+    /// What may keep settings from having their effect.
+    remarks: RefCell<BTreeSet<String>>,
 }
+
+/// What a run lacks if settings of cells could not be undone after the last of them.
+const AS_BEFORE: &str = "the host's settings from before the run";
+
+/// What a run lacks if something may keep settings from having their effect.
+const CERTAIN: &str = "certainty that the host's settings held";
 
 impl<'a> HostSettings<'a> {
     /// Those of a run that sets none yet. `kqps` is the path of this program, which is the guard.
     pub(crate) fn new(kqps: &'a Path) -> Self {
-        Self { kqps, guard: RefCell::default(), held: RefCell::default() }
+        Self {
+            kqps,
+            guard: RefCell::default(),
+            held: RefCell::default(),
+            left: RefCell::default(),
+            remarks: RefCell::default(),
+        }
     }
 
-    /// Gives the host these changes, and no others.
+    /// Gives the host these changes, and no others. Fails once if those before could not be undone, since the host is
+    /// then not as the cell has it.
     pub(crate) fn have(&self, changes: &[Change]) -> Result<(), String> {
+        self.refuse_if_left()?;
         let mut held = self.held.borrow_mut();
         if held.as_ref().map_or(changes.is_empty(), |(has, _)| has == changes) {
             return Ok(());
         }
-        // Dropping undoes those before.
-        *held = None;
+        self.take_back(held.take());
+        self.refuse_if_left()?;
         if !changes.is_empty() {
             link::check(changes).map_err(|error| error.to_string())?;
             *held = Some((changes.to_vec(), self.hold(Real::host(), changes)?));
@@ -135,7 +155,36 @@ impl<'a> HostSettings<'a> {
     pub(crate) fn release(&self, changes: &[Change]) {
         let mut held = self.held.borrow_mut();
         if held.as_ref().is_some_and(|(has, _)| has == changes) {
-            *held = None;
+            self.take_back(held.take());
+        }
+    }
+
+    /// What the run lacks because of its settings, and why.
+    pub(crate) fn notes(&self) -> BTreeMap<String, String> {
+        self.take_back(self.held.borrow_mut().take());
+        let remarks: Vec<String> = self.remarks.borrow().iter().cloned().collect();
+        let all = [(AS_BEFORE, self.left.borrow().join("; ")), (CERTAIN, remarks.join("; "))];
+        let there = all.into_iter().filter(|(_, why)| !why.is_empty());
+        there.map(|(what, why)| (what.to_owned(), why)).collect()
+    }
+
+    fn refuse_if_left(&self) -> Result<(), String> {
+        let left = std::mem::take(&mut *self.left.borrow_mut());
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the settings of the cell before could not be undone: {}", left.join("; ")))
+    }
+
+    fn take_back(&self, held: Option<(Vec<Change>, Held)>) {
+        let Some((_, held)) = held else { return };
+        let mut left = self.left.borrow_mut();
+        match held.undo() {
+            Ok(undone) => {
+                left.extend(undone.left.iter().map(ToString::to_string));
+                left.extend(undone.troubles);
+            }
+            Err(error) => left.push(error.to_string()),
         }
     }
 
@@ -156,7 +205,9 @@ impl<'a> HostSettings<'a> {
 
     fn hold(&self, system: Real, changes: &[Change]) -> Result<Held, String> {
         let guard = self.guard()?;
-        Held::set(Box::new(system), &guard, changes).map_err(|error| error.to_string())
+        let held = Held::set(Box::new(system), &guard, changes).map_err(|error| error.to_string())?;
+        self.remarks.borrow_mut().extend(held.applied().remarks.iter().cloned());
+        Ok(held)
     }
 
     fn guard(&self) -> Result<Arc<Guard>, String> {
@@ -214,6 +265,22 @@ mod tests {
         let words: Vec<String> = wanted.of_host.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["channels.eth0=2", "coalesce.eth0=rx-usecs=9", "rps.lo=0"]);
         assert!(wanted.of_subject.is_empty() && wanted.of_player.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_undone_fails_the_next_start_and_no_other() {
+        let settings = HostSettings::new(Path::new("kqps"));
+        let left = "irq.eth0-TxRx-0 stays 3, and was 0-7: somebody else has changed it since";
+        settings.left.borrow_mut().push(left.to_owned());
+        assert_eq!(
+            settings.have(&[]),
+            Err(format!("the settings of the cell before could not be undone: {left}"))
+        );
+        assert_eq!((settings.have(&[]), settings.notes()), (Ok(()), BTreeMap::new()));
+        settings.left.borrow_mut().push(left.to_owned());
+        settings.remarks.borrow_mut().insert("it may move them".to_owned());
+        let notes = settings.notes();
+        assert_eq!((notes[AS_BEFORE].as_str(), notes[CERTAIN].as_str()), (left, "it may move them"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Lays out a new run on this host or on the hosts of a file: from the request to cells, a plan and a record.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use kqps_host::fingerprint;
 use kqps_kernel::probe;
@@ -18,6 +19,8 @@ use crate::error::LabError;
 use crate::host_settings;
 use crate::materials::{self, file_name};
 use crate::profile;
+use crate::play::QueryFile;
+use crate::player_hosts::{PlayerHosts, players_of};
 use crate::request::RunRequest;
 use crate::site::Site;
 use crate::study;
@@ -158,7 +161,15 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         latency: false,
         players,
     };
-    let cells = study::layout(&input).cells;
+    let is_replay = input.players.is_some() && is_capture(request.queries.as_deref());
+    let laid_out = |input: &study::DefaultStudyInput| {
+        let mut layout = study::layout(input);
+        if let Some(hosts) = input.players.as_ref().filter(|_| is_replay) {
+            leave_out_shared(hosts, &mut layout);
+        }
+        layout
+    };
+    let cells = laid_out(&input).cells;
     let measured = cells.iter().filter(|cell| cell.role == Role::Subject).count();
     let work = Work {
         ceilings: (cells.len() - measured) as u32,
@@ -167,11 +178,15 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         reasons: can_count_reasons(request),
         profiled: profiled(cells.clone(), request.profile),
         records: materials::records_of(&cells),
+        over_hosts: request.hosts.is_some(),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     input.latency = spending.latency;
-    let study::Layout { mut cells, mut skipped } = study::layout(&input);
+    let study::Layout { mut cells, mut skipped } = laid_out(&input);
     profile::mark(&mut cells, request.profile);
+    if is_replay && cells.is_empty() {
+        return Err(LabError::NothingToMeasure(SHARED_REPLAY.into()));
+    }
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
     enough(request, &spending)?;
@@ -182,6 +197,30 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
 fn profiled(mut cells: Vec<Cell>, all: bool) -> u32 {
     profile::mark(&mut cells, all);
     cells.iter().filter(|cell| cell.profile).count() as u32
+}
+
+/// Why several players do not play a capture.
+const SHARED_REPLAY: &str = "several players cannot share a replay: each would play all clients of the capture; name \
+                             one player";
+
+/// Leaves out cells whose queries are a capture that several players would play.
+fn leave_out_shared(hosts: &PlayerHosts, layout: &mut study::Layout) {
+    let study::Layout { cells, skipped } = layout;
+    cells.retain(|cell| {
+        let players = players_of(Some(hosts), &cell.factors).ok().flatten();
+        let is_shared =
+            cell.factors.dataset().file.is_some() && players.is_some_and(|players| players.hosts.len() > 1);
+        if is_shared {
+            skipped.insert(cell.name.clone(), SHARED_REPLAY.into());
+        }
+        !is_shared
+    });
+}
+
+/// Whether the user's query file is a capture. If it cannot be read, a player gives the reason.
+fn is_capture(queries: Option<&Path>) -> bool {
+    let opened = queries.and_then(|queries| QueryFile::of(queries).open().ok());
+    opened.is_some_and(|dataset| dataset.capture().is_some())
 }
 
 /// The number of echoes that have the transport and the I/O of a subject.
@@ -249,6 +288,7 @@ fn study_file(
         study.goal(),
         &layout.cells,
         can_count_reasons(request),
+        request.hosts.is_some(),
     );
     enough(request, &spending)?;
     Ok(LaidOut {
@@ -315,4 +355,44 @@ fn of_this_host(laid_out: &LaidOut) -> Fingerprint {
         }
     }
     fingerprint
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::player_hosts::PlayerHost;
+
+    use super::*;
+
+    #[test]
+    fn a_capture_is_played_by_one_player_or_left_out_with_the_reason() {
+        let cell = |name: &str, players: &str, file: Option<&str>| {
+            let mut cell = Cell { name: name.into(), ..Cell::default() };
+            cell.factors.set("hosts.players", players).unwrap();
+            if let Some(file) = file {
+                cell.factors.set_file(file);
+            }
+            cell
+        };
+        let player = |name: &str| PlayerHost { name: name.into(), ..PlayerHost::default() };
+        let hosts = PlayerHosts { players: ["p1", "p2"].map(player).into(), ..PlayerHosts::default() };
+        let cells = vec![
+            cell("by one", "1", Some("day.pcap")),
+            cell("by two", "2", Some("day.pcap")),
+            cell("made", "2", None),
+        ];
+        let mut layout = study::Layout { cells, ..study::Layout::default() };
+        leave_out_shared(&hosts, &mut layout);
+        let names: Vec<&str> = layout.cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(names, ["by one", "made"]);
+        assert_eq!(layout.skipped, [("by two".to_owned(), SHARED_REPLAY.to_owned())].into());
+    }
+
+    #[test]
+    fn only_a_capture_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("queries.txt");
+        std::fs::write(&text, "a.example. A\n").unwrap();
+        let none = folder.path().join("none");
+        assert!(!is_capture(Some(&text)) && !is_capture(None) && !is_capture(Some(&none)));
+    }
 }

@@ -99,7 +99,7 @@ impl PlayerProgram<'_> {
         let mut command = Command::new(self.kqps);
         command.arg("play").stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if request.shows_bar { Stdio::inherit() } else { Stdio::piped() });
-        process::tie(&mut command);
+        process::tie_kqps(&mut command);
         let child = self.path.place_player(&mut command).and_then(|()| command.spawn());
         let mut child =
             child.map_err(|error| NoTrial::failed(format!("the player could not be started: {error}")))?;

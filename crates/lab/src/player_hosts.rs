@@ -9,6 +9,7 @@ use kqps_observation::factors::{SourceChoice, name};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::question::Path;
 
+use crate::player_setup::PlayerSetup;
 use crate::words::counted;
 
 /// The hosts that play, and where their subject is.
@@ -73,7 +74,8 @@ pub(crate) fn players_of<'a>(
         let hosts = counted(there as u64, "host");
         format!("{} = {wanted}, and the hosts' file has {hosts} to play", name::HOSTS_PLAYERS)
     })?;
-    if let Some(reason) = players.iter().find_map(|player| player.why_not_from(factors)) {
+    let why_not_from = players.iter().find_map(|player| player.why_not_from(factors));
+    if let Some(reason) = why_not_from.or_else(|| why_no_window(factors, players.len())) {
         return Err(reason);
     }
     let is_beside = |player: &PlayerHost| player.machine == hosts.server_machine;
@@ -91,6 +93,20 @@ fn why_not_on_one_host(factors: &Factors) -> Option<String> {
     let (name, number) = numbers.into_iter().find(|(_, number)| number.is_some_and(|number| number > 1))?;
     let number = number.unwrap_or_default();
     Some(format!("{name} = {number} needs several hosts: name them with --hosts FILE"))
+}
+
+/// Why as many players cannot share the window of a cell; `None` if they can. Each of their threads has at least one
+/// outstanding query in a closed loop, and together they must not have more than the cell.
+fn why_no_window(factors: &Factors, players: usize) -> Option<String> {
+    let player = factors.player();
+    let window = player.window.unwrap_or(PlayerSetup::MANY_FLOWS.window);
+    let threads = u64::from(player.senders.unwrap_or(1).max(1));
+    let least = players as u64 * threads;
+    (u64::from(window) < least).then(|| {
+        let (players, threads) = (counted(players as u64, "player"), counted(threads, "thread"));
+        let name = name::PLAYER_WINDOW;
+        format!("{players} with {threads} each need {name} = {least} or more, and it is {window}")
+    })
 }
 
 /// Where the queries of each player of a cell come from.
@@ -227,6 +243,19 @@ mod tests {
         assert_eq!(senders(&factors(&[("hosts.sources", "4")])), Senders::Given(Some(4)));
         assert_eq!(senders(&factors(&[("player.sources", "one")])), Senders::Own);
         assert_eq!(senders(&factors(&[])), Senders::Given(None));
+    }
+
+    #[test]
+    fn a_window_that_players_cannot_share_is_a_reason() {
+        let hosts = hosts((0..4).map(|one| player(&format!("p{one}"), "a", 2)).collect());
+        let why = |window: &str, senders: &str| {
+            of(&hosts, &[("player.window", window), ("player.senders", senders)]).err()
+        };
+        let expected = "4 players with 4 threads each need player.window = 16 or more, and it is 8";
+        assert_eq!(why("8", "4").as_deref(), Some(expected));
+        assert_eq!((why("16", "4"), why("8", "2")), (None, None));
+        assert!(of(&hosts, &[("player.senders", "126")]).is_err(), "the usual window has 500");
+        assert!(of(&hosts, &[("player.senders", "125")]).is_ok());
     }
 
     #[test]

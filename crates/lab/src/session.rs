@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::question::Path as Kind;
-use kqps_observation::{Run, Store};
+use kqps_observation::store::StoreError;
+use kqps_observation::{Cell, Run, RunHost, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
@@ -186,7 +187,13 @@ impl Session {
             hosts: self.hosts.as_ref(),
             settings: HostSettings::new(&self.kqps),
         };
-        let mut start = |cell: usize, start: u64, patience: Patience| launcher.start(cell, start, patience);
+        let (mut cells, mut of_run) = (self.run.cells.clone(), self.run.hosts.clone());
+        let mut start = |cell: usize, start: u64, patience: Patience| {
+            let started = launcher.start(cell, start, patience);
+            // So that a run which is killed has it. What could not be stored is stored at the end of the run.
+            let _ = keep_reports(&self.store, self.hosts.as_ref(), &mut cells, &mut of_run);
+            started
+        };
         let (goal, clock) = (self.goal.clone(), self.clock);
         let reasons = match &self.hosts {
             None => kqps_kernel::probe::probe_one("drop-reasons"),
@@ -194,7 +201,11 @@ impl Session {
         };
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
         let conducted = conductor.conduct(&mut self.run)?;
-        self.keep_versions()?;
+        for (what, why) in launcher.settings.notes() {
+            self.store.add_skipped(&what, &why)?;
+            self.run.skipped.insert(what, why);
+        }
+        keep_reports(&self.store, self.hosts.as_ref(), &mut self.run.cells, &mut self.run.hosts)?;
         if conducted == Conducted::Whole {
             let now = unix_ms();
             self.store.finish(now)?;
@@ -203,18 +214,29 @@ impl Session {
         Ok(conducted)
     }
 
-    /// Stores the versions that subjects on another host reported when they were started.
-    fn keep_versions(&mut self) -> Result<(), LabError> {
-        let Some(hosts) = &self.hosts else { return Ok(()) };
-        for (number, cell) in self.run.cells.iter_mut().enumerate().filter(|(_, cell)| cell.version.is_none())
-        {
-            if let Some(version) = hosts.version_of(&cell.subject) {
-                cell.version = Some(version);
-                self.store.set_cell(number, cell)?;
-            }
-        }
-        Ok(())
+    /// Why a run ended early although the user did not end it: a host was lost, and could not be reached again. `None`
+    /// otherwise.
+    pub fn unreachable(&self) -> Option<String> {
+        self.hosts.as_ref()?.unreachable()
     }
+}
+
+/// Stores what subjects on another host reported when they were started, in the cells and the hosts of their run.
+fn keep_reports(
+    store: &Store,
+    hosts: Option<&at_hosts::Session>,
+    cells: &mut [Cell],
+    of_run: &mut [RunHost],
+) -> Result<(), StoreError> {
+    let Some(hosts) = hosts else { return Ok(()) };
+    let completed = hosts.reports().complete(cells, of_run);
+    for number in completed.cells {
+        store.set_cell(number, &cells[number])?;
+    }
+    if completed.has_hosts {
+        store.set_hosts(of_run)?;
+    }
+    Ok(())
 }
 
 fn goal_of(run: &Run) -> Result<Goal, LabError> {

@@ -65,6 +65,12 @@ pub fn counted(played: &[Played]) -> Vec<&Played> {
 pub enum NoTrial {
     /// The user ended the run.
     Interrupted,
+    /// The subject's host was lost, and the subject with it. That says nothing about the subject, which may be started
+    /// again.
+    Lost {
+        /// The reason in one sentence, without its full stop.
+        reason: String,
+    },
     /// It could not be measured, which is a result too.
     Failed {
         /// The reason in one sentence, without its full stop.

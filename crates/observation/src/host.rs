@@ -35,9 +35,22 @@ pub struct HostFacts {
     /// none, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
+    /// The number of the network namespace of `network`, as in `/proc/PID/ns/net`. With the same `boot_id`, the same
+    /// number is the same namespace, whose counters are then those of several hosts. `None` if it could not be read,
+    /// and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_namespace: Option<u64>,
     /// The interface that carries queries and replies, if several hosts took part and it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+}
+
+impl HostFacts {
+    /// Whether another host's counters of packets are those of the same network namespace.
+    pub fn shares_namespace(&self, other: &Self) -> bool {
+        let namespace = |host: &Self| host.boot_id.clone().zip(host.network_namespace);
+        namespace(self).is_some() && namespace(self) == namespace(other)
+    }
 }
 
 /// How one core spent a trial. The shares are 0 to 1 and add up to about 1.
@@ -55,4 +68,25 @@ pub struct CpuFacts {
     /// control it, as in most virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_mhz: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_the_same_if_boot_and_number_are_known_and_equal() {
+        let host = |boot: Option<&str>, number| HostFacts {
+            boot_id: boot.map(str::to_owned),
+            network_namespace: number,
+            ..HostFacts::default()
+        };
+        assert!(host(Some("a"), Some(7)).shares_namespace(&host(Some("a"), Some(7))));
+        for other in [host(Some("a"), Some(8)), host(Some("b"), Some(7)), host(Some("a"), None)] {
+            assert!(!host(Some("a"), Some(7)).shares_namespace(&other));
+        }
+        assert!(!host(Some("a"), None).shares_namespace(&host(Some("a"), None)));
+        assert!(!host(None, Some(7)).shares_namespace(&host(None, Some(7))));
+        assert!(!serde_json::to_string(&HostFacts::default()).unwrap().contains("network_namespace"));
+    }
 }

@@ -19,6 +19,7 @@ pub use error::StoreError;
 use crate::Cell;
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
+use crate::run_host::RunHost;
 use claim::Lock;
 use record::{read_records, write_record};
 use table::Table;
@@ -97,17 +98,15 @@ impl Store {
 
     /// Reads a run that is finished, unfinished, or being written by another process. Needs no right to write.
     pub fn read(path: &Path) -> Result<Run, StoreError> {
-        must_be_a_file(path)?;
-        let connection = match connect_to_read(path, "mode=ro") {
-            Ok(connection) => connection,
-            // SQLite cannot open a log without the right to write the folder, or without room there. If the log
-            // is empty, the file itself is whole.
-            Err(error) if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) => {
-                return Err(error);
-            }
-            Err(_) => connect_to_read(path, "immutable=1")?,
-        };
-        read_run(path, &connection)
+        read_run(path, &open_to_read(path)?)
+    }
+
+    /// The number of trials that a run has committed so far. As [`Self::read`], in a time that does not grow with the
+    /// size of their records.
+    pub fn count_trials(path: &Path) -> Result<u64, StoreError> {
+        open_to_read(path)?
+            .query_row("SELECT count(*) FROM trials", [], |row| row.get(0))
+            .map_err(|error| StoreError::of(path, error))
     }
 
     /// Commits one trial. When this returns `Ok`, the trial is on disk. On any error nothing has changed, and
@@ -158,6 +157,15 @@ impl Store {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.blocks = blocks;
+            })
+        })
+    }
+
+    /// Replaces the facts of the hosts that the run is played over.
+    pub fn set_hosts(&self, hosts: &[RunHost]) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.hosts = hosts.to_vec();
             })
         })
     }
@@ -219,6 +227,18 @@ impl Store {
             .query_row(query, params![], |row| row.get(0))
             .map_err(|error| StoreError::of(&self.path, error))?;
         Ok(last + 1)
+    }
+}
+
+/// Opens a store of which another process may be the writer.
+fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    must_be_a_file(path)?;
+    match connect_to_read(path, "mode=ro") {
+        // SQLite cannot open a log without the right to write the folder, or without room there. If the log is empty,
+        // the file itself is whole.
+        Err(error) if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) => Err(error),
+        Err(_) => connect_to_read(path, "immutable=1"),
+        connected => connected,
     }
 }
 
@@ -314,6 +334,23 @@ mod tests {
         let other = folder.path().join("other");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (text TEXT);").unwrap();
         assert!(matches!(Store::create(&other, &Run::default()), Err(StoreError::Exists { .. })));
+    }
+
+    #[test]
+    fn what_hosts_reported_is_in_the_run_and_nothing_else_changes() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let run = Run { study: "study".into(), cells: vec![Cell::default()], ..Run::default() };
+        let store = Store::create(&folder.path().join("run.sqlite"), &run).unwrap();
+        let mut host = RunHost {
+            name: "ns1".into(),
+            role: crate::run_host::HostRole::Server,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: crate::Fingerprint::default(),
+            kqps: crate::fingerprint::BinaryFacts::default(),
+        };
+        host.fingerprint.binaries.insert("nsd".into(), crate::fingerprint::BinaryFacts::default());
+        store.set_hosts(std::slice::from_ref(&host)).unwrap();
+        assert_eq!(store.run().unwrap(), Run { hosts: vec![host], schema: SCHEMA, ..run });
     }
 
     #[test]

@@ -251,14 +251,17 @@ impl Trial {
     }
 
     /// Whether a player, by its index into `players`, ran on the subject's machine. If several hosts took part, the
-    /// numbers of their boots show it, and hosts without such a number are other machines.
+    /// numbers of their boots show it. What is not known does not count as another machine: a host without such a
+    /// number, or a subject whose host was not watched.
     pub fn is_beside_subject(&self, player: usize) -> bool {
         if self.parts.is_empty() {
             return true;
         }
         let boot_id = |host: &HostFacts| host.boot_id.clone();
-        let of_player = self.hosts.iter().nth(player).and_then(boot_id);
-        of_player.is_some() && of_player == self.subject_host().and_then(boot_id)
+        // The players' hosts come first, one for each part.
+        let of_player = self.hosts.iter().take(self.parts.len()).nth(player).and_then(boot_id);
+        let of_subject = self.subject_host().and_then(boot_id);
+        of_player.zip(of_subject).is_none_or(|(player, subject)| player == subject)
     }
 
     /// Datagrams that came to ports without a listener: on the subject's side if several hosts took part, otherwise in

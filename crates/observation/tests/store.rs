@@ -71,6 +71,7 @@ fn what_was_committed_is_read_as_it_was() {
     store.add_skipped("uring", "the kernel forbids it").unwrap();
     // Others may read the store while it is being written.
     assert_eq!(Store::read(&path).unwrap(), wanted);
+    assert_eq!(Store::count_trials(&path).unwrap(), 3);
     drop(store);
 
     let resumed = Store::open(&path).unwrap();
@@ -79,6 +80,8 @@ fn what_was_committed_is_read_as_it_was() {
     wanted.finished_unix_ms = Some(1_763_763_999_000);
     drop(resumed);
     assert_eq!(Store::read(&path).unwrap(), wanted);
+    assert_eq!(Store::count_trials(&path).unwrap(), 3);
+    assert!(Store::count_trials(&folder.path().join("none")).is_err());
     let files: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files, ["run.sqlite"], "a finished run is one file");

@@ -8,12 +8,10 @@ use kqps_kernel::interrupts::Interrupts;
 /// The least time between opening the gate and the common start, nanoseconds. The threads wake up in it.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Nanoseconds before a given start at which the watch takes its first reading. A reading that takes longer makes the
-/// start late. A longer time would count more of the wait as time of the trial.
-const WATCH_NS: u64 = 25_000_000;
-
-/// The interval at which a wait for a given start looks for interrupts, nanoseconds.
-const LOOK_NS: u64 = 10_000_000;
+/// Nanoseconds before a given start at which the first reading of the watch is over: [`LEAD_NS`], and 1 ms for a
+/// reading that takes longer than those by which its duration was found. A longer time would count more of the wait as
+/// time of the trial.
+pub(crate) const WATCHED_NS: u64 = LEAD_NS + 1_000_000;
 
 /// The start of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +22,6 @@ pub(crate) struct Start {
     pub(crate) monotonic_ns: u64,
     /// How much later than asked it is, nanoseconds; `None` without a given time.
     pub(crate) late_ns: Option<u64>,
-}
-
-/// Waits until it is time to begin the watch of a trial that starts at `at_ns`, or until an interrupt.
-pub(crate) fn wait(at_ns: Option<u64>, interrupts: &Interrupts) {
-    let Some(at_ns) = at_ns else { return };
-    let until_ns = at_ns.saturating_sub(WATCH_NS);
-    loop {
-        let now_ns = clock::now_ns();
-        if now_ns >= until_ns || interrupts.is_asked() {
-            return;
-        }
-        clock::sleep_until_ns(until_ns.min(now_ns + LOOK_NS));
-    }
 }
 
 impl Start {
@@ -62,8 +47,6 @@ impl Start {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     #[test]
@@ -78,15 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_start_that_is_over_or_after_an_interrupt() {
+    fn after_an_interrupt_no_start_is_waited_for() {
         let interrupts = Interrupts::default();
-        let began = Instant::now();
-        wait(None, &interrupts);
-        wait(Some(0), &interrupts);
         interrupts.ask();
         let in_an_hour = clock::now_ns() + 3_600_000_000_000;
-        wait(Some(in_an_hour), &interrupts);
-        assert!(began.elapsed() < Duration::from_mins(1));
         assert_eq!(Start::of(Some(in_an_hour), &interrupts).late_ns, None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Scope;
 
 use kqps_dataset::Dataset;
-use kqps_host::watch::{PlayerWatched, TrialWatch};
+use kqps_host::watch::{PlayerWatched, TrialWatch, begin_at};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
@@ -26,7 +26,7 @@ use crate::record::{self, FinishedTrial, ThreadResult};
 use crate::replay::cursor::Cursor;
 use crate::schedule::Schedule;
 use crate::share::{capacity, share_of};
-use crate::start::{self, Start};
+use crate::start::{Start, WATCHED_NS};
 use crate::state::ThreadState;
 use crate::supply::Supply;
 use crate::team::{Team, teams};
@@ -102,13 +102,14 @@ fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
     PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }
 
-/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready, and shortly
-/// before the start that the plan gives.
+/// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready. If the plan
+/// gives a start, the watch begins shortly before that. `watch` is then called up to three times, since the first calls
+/// show how long it takes.
 pub fn play<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,
     control: &Control,
-    watch: impl FnOnce(&PlayerWatched) -> W,
+    watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
     plan.check_against(dataset)?;
     let teams = teams(plan, dataset);
@@ -127,7 +128,7 @@ pub fn play_in_memory<W: TrialWatch>(
     dataset: &Dataset,
     control: &Control,
     sockets: Vec<XdpSocket>,
-    watch: impl FnOnce(&PlayerWatched) -> W,
+    watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
     plan.check_against(dataset)?;
     let wires = vec![Opened::in_memory(plan, sockets)?];
@@ -140,7 +141,7 @@ fn play_over<W: TrialWatch>(
     plan: &Plan,
     dataset: &Dataset,
     control: &Control,
-    watch: impl FnOnce(&PlayerWatched) -> W,
+    watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
     let (io, notes) = (io_of(&wires), wires.iter().flat_map(Opened::notes).collect());
     let gate = StartGate::default();
@@ -155,8 +156,12 @@ fn play_over<W: TrialWatch>(
             // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
-        start::wait(plan.start_at_ns, &control.stop);
-        let mut watch = watch(&watched(plan, tids));
+        let watched = watched(plan, tids);
+        let begin = || watch(&watched);
+        let mut watch = match plan.start_at_ns {
+            Some(at_ns) => begin_at(at_ns.saturating_sub(WATCHED_NS), &control.stop, begin),
+            None => begin(),
+        };
         let Start { unix_ms, monotonic_ns, late_ns } = Start::of(plan.start_at_ns, &control.stop);
         gate.open(Some(monotonic_ns));
         let _ = events.iter().take(plan.threads).count();

@@ -4,9 +4,11 @@
 mod support;
 
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kqps_dataset::Format;
+use kqps_host::{PlayerWatched, Watch};
 use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
@@ -16,6 +18,11 @@ const MS: u64 = 1_000_000;
 
 /// Plays one query at a subject that answers it, and returns the record and when the query came.
 fn played(start_at_ns: Option<u64>) -> (Trial, u64) {
+    watched(start_at_ns, no_subject)
+}
+
+/// The same with this watch.
+fn watched(start_at_ns: Option<u64>, watch: impl Fn(&PlayerWatched) -> Watch) -> (Trial, u64) {
     let queries = Queries::of("a.example.test A\n", Format::Text);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
@@ -31,7 +38,7 @@ fn played(start_at_ns: Option<u64>) -> (Trial, u64) {
             socket.send_to(&buffer[..bytes], from).unwrap();
             came_ns
         });
-        let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
+        let trial = play(&plan, &queries.dataset, &Control::new(1), watch).unwrap();
         (trial, subject.join().unwrap())
     })
 }
@@ -44,6 +51,30 @@ fn no_query_leaves_before_the_given_start() {
     assert_eq!(trial.started_monotonic_ns, at_ns + late_ns);
     assert!(came_ns >= at_ns, "{} ns early", at_ns - came_ns);
     assert_eq!(trial.accounts.correct, 1);
+}
+
+#[test]
+fn a_reading_that_takes_long_makes_no_start_late() {
+    let slow = |player: &PlayerWatched| {
+        std::thread::sleep(Duration::from_millis(100));
+        no_subject(player)
+    };
+    let (trial, _) = watched(Some(clock::now_ns() + 900 * MS), slow);
+    assert!(trial.late_start_ns.unwrap() < 50 * MS, "{:?}", trial.late_start_ns);
+}
+
+#[test]
+fn the_wait_for_a_start_is_no_time_of_the_trial() {
+    let read_ns = AtomicU64::new(0);
+    let noted = |player: &PlayerWatched| {
+        let watch = no_subject(player);
+        read_ns.store(clock::now_ns(), Relaxed);
+        watch
+    };
+    let at_ns = clock::now_ns() + 500 * MS;
+    watched(Some(at_ns), noted);
+    let before_ns = at_ns.saturating_sub(read_ns.load(Relaxed));
+    assert!(before_ns < 15 * MS, "the reading was over {before_ns} ns before the start");
 }
 
 #[test]

@@ -83,12 +83,12 @@ impl Worker for Silent {
             Job::Play { at_ns, .. } => {
                 self.play(at_ns).map(|trial| Done::Played(Box::new(trial))).map_err(failed)
             }
-            Job::Facts => {
+            facts @ Job::Facts { .. } => {
                 let (done, _lock) = known(&self.facts).map_err(failed)?;
                 if let Some(done) = done {
                     return Ok(done);
                 }
-                let done = self.agent.work(Job::Facts, interrupts)?;
+                let done = self.agent.work(facts, interrupts)?;
                 let text = serde_json::to_string(&done).map_err(|error| failed(error.into()))?;
                 fs::write(&self.facts, text).map_err(|error| failed(error.into()))?;
                 Ok(done)

@@ -75,6 +75,7 @@ fn a_run_over_several_hosts_shows_them_and_each_players_part() {
         "The hosts",
         "The server's host",
         "192.0.2.3",
+        "each player on a host of its own",
         "In no trial did players begin more than 85 µs apart",
         "began late",
         "name servers on ns1",

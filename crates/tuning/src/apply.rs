@@ -1,13 +1,16 @@
 //! Sets settings: each change is on disk with its old value before it is made, and is read back afterwards. If one
 //! cannot be made, those before it are undone.
 
+mod still;
+
 use std::collections::BTreeSet;
 
 use crate::journal::{Journal, JournalError, Part, Record};
 use crate::owner::Owner;
-use crate::setting::{Change, Setting, value};
+use crate::setting::{Change, Setting, in_order, value};
+use crate::settle::Link;
 use crate::system::{SettingError, System};
-use crate::undo::{self, Left, Undone};
+use crate::undo::{self, Left};
 
 /// A single setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +30,20 @@ pub struct Applied {
     pub made: Vec<Made>,
     /// Changes of which every setting had its value already.
     pub already: Vec<Change>,
-    /// Remarks, each a sentence.
+    /// Remarks, each a sentence without its full stop.
     pub remarks: Vec<String>,
     /// The numbers of their records in the journal.
     pub records: Vec<u64>,
+}
+
+impl Applied {
+    fn remark(&mut self, remarks: impl IntoIterator<Item = String>) {
+        for remark in remarks {
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
+    }
 }
 
 /// Why changes could not be made.
@@ -43,20 +56,23 @@ pub enum ApplyError {
     NotTaken { setting: Setting, wanted: String, found: String },
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("{error}; {}", undone_words(.left))]
-    Undone { error: Box<ApplyError>, left: Vec<Left> },
+    #[error("{error}; {}", undone_words(.left, .troubles))]
+    Undone { error: Box<ApplyError>, left: Vec<Left>, troubles: Vec<String> },
+    #[error("{error}; what was set before it could not be undone: {undo}")]
+    NotUndone { error: Box<ApplyError>, undo: JournalError },
 }
 
-fn undone_words(left: &[Left]) -> String {
+fn undone_words(left: &[Left], troubles: &[String]) -> String {
+    let left: Vec<String> = left.iter().map(ToString::to_string).chain(troubles.iter().cloned()).collect();
     if left.is_empty() {
         return "what was set before it is undone".into();
     }
-    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
     format!("of what was set before it this could not be undone: {}", left.join("; "))
 }
 
-/// Makes changes in their order. The settings are undone when the `owner` ends, if there is one, and else stay until
-/// [`crate::undo()`]. Whatever can be checked is checked before anything is changed.
+/// Makes changes, in the order of [`Setting::rank`] and otherwise in theirs. The settings are undone when the `owner`
+/// ends, if there is one, and else stay until [`crate::undo()`]. Whatever can be checked is checked before anything is
+/// changed.
 ///
 /// # Errors
 ///
@@ -68,96 +84,128 @@ pub fn apply(
     owner: Option<Owner>,
 ) -> Result<Applied, ApplyError> {
     check(system, changes)?;
+    let mut changes = changes.to_vec();
+    in_order(&mut changes);
     let _lock = journal.lock()?;
     let mut applied = Applied::default();
-    for change in changes {
-        if let Err(error) = one(system, journal, change, owner, &mut applied) {
-            let is_ours = |record: &Record| applied.records.contains(&record.number);
-            let undone = undo::back(system, journal, &is_ours).unwrap_or_else(|_| Undone::default());
-            if undone.restored.is_empty() && undone.left.is_empty() {
-                return Err(error);
-            }
-            return Err(ApplyError::Undone { error: Box::new(error), left: undone.left });
-        }
+    let mut records = Vec::new();
+    let made: Result<(), ApplyError> = changes.iter().try_for_each(|change| {
+        records.extend(one(system, journal, change, owner, &mut applied)?);
+        Ok(())
+    });
+    let made = made.and_then(|()| still::again(system, journal, &mut records, &mut applied));
+    if let Err(error) = made {
+        return Err(taken_back(system, journal, &applied, error));
     }
+    let parts = records.into_iter().flat_map(|record| record.parts);
+    applied.made = parts
+        .map(|part| Made { now: part.found.unwrap_or(part.wanted), setting: part.setting, old: part.old })
+        .collect();
     Ok(applied)
 }
 
-/// Checks that every setting exists and can be read. Settings of a device whose numbers of queues are changed before
+/// Undoes what was made before an error. Returns the error, and what could not be undone.
+fn taken_back(system: &dyn System, journal: &Journal, applied: &Applied, error: ApplyError) -> ApplyError {
+    let error = Box::new(error);
+    match undo::back(system, journal, &|record| applied.records.contains(&record.number)) {
+        Err(undo) => ApplyError::NotUndone { error, undo },
+        Ok(undone) if undone.restored.is_empty() && undone.left.is_empty() && undone.troubles.is_empty() => {
+            *error
+        }
+        Ok(undone) => ApplyError::Undone { error, left: undone.left, troubles: undone.troubles },
+    }
+}
+
+/// Checks that every setting exists and can be read. Settings of a device whose numbers of queues are changed as well
 /// are checked when it is their turn.
 pub fn check(system: &dyn System, changes: &[Change]) -> Result<(), SettingError> {
-    let mut reshaped: BTreeSet<&str> = BTreeSet::new();
+    let is_reshaping = |change: &&Change| matches!(change.setting, Setting::Channels { .. });
+    let reshaped: BTreeSet<&str> =
+        changes.iter().filter(is_reshaping).filter_map(|change| change.setting.device()).collect();
     for change in changes {
         let device = change.setting.device();
-        if device.is_none_or(|device| !reshaped.contains(device)) {
+        if is_reshaping(&change) || device.is_none_or(|device| !reshaped.contains(device)) {
             for part in system.parts(change)? {
                 system.read(&part.setting)?;
             }
-        }
-        if let (Setting::Channels { .. }, Some(device)) = (&change.setting, device) {
-            reshaped.insert(device);
         }
     }
     Ok(())
 }
 
-/// Makes one change.
+/// Makes one change, and returns its record; `None` if every setting has its value already.
 fn one(
     system: &dyn System,
     journal: &Journal,
     change: &Change,
     owner: Option<Owner>,
     applied: &mut Applied,
-) -> Result<(), ApplyError> {
+) -> Result<Option<Record>, ApplyError> {
+    let all = system.parts(change)?;
     let mut parts = Vec::new();
     let mut beside = Vec::new();
-    for Change { setting, value } in system.parts(change)? {
-        let old = system.read(&setting)?;
-        let wanted = value::completed(&setting, &value, &old);
-        if !value::same(&setting, &wanted, &old) {
-            let remark = system.remark(&setting).filter(|remark| !applied.remarks.contains(remark));
-            applied.remarks.extend(remark);
-            beside.extend(system.beside(&setting));
-            let identity = system.identity(&setting);
-            parts.push(Part { setting, old, wanted, found: None, identity, left: None });
+    for Change { setting, value } in &all {
+        let old = system.read(setting)?;
+        let wanted = value::completed(setting, value, &old);
+        if !value::same(setting, &wanted, &old) {
+            beside.extend(system.beside(setting));
+            parts.push(part(system, setting.clone(), old, wanted));
         }
     }
     if parts.is_empty() {
         applied.already.push(change.clone());
-        return Ok(());
+        return Ok(None);
     }
+    applied.remark(system.remarks(&all));
     let beside = beside.into_iter().filter_map(|setting| {
         let old = system.read(&setting).ok()?;
-        let identity = system.identity(&setting);
-        Some(Part { setting, wanted: old.clone(), old, found: None, identity, left: None })
+        Some(part(system, setting, old.clone(), old))
     });
     let beside = beside.collect();
-    let network = system.network();
-    let mut record =
-        Record { number: 0, change: change.clone(), parts, beside, owner, network, is_made: false };
+    let is_of_network = parts.iter().any(|part| part.setting.is_of_network());
+    let network = is_of_network.then(|| system.network());
+    let is_private = is_of_network && system.is_private();
+    let change = change.clone();
+    let mut record = Record { number: 0, change, parts, beside, owner, network, is_private, is_made: false };
     journal.add(&mut record)?;
     applied.records.push(record.number);
-    for part in &mut record.parts {
-        system.write(&part.setting, &part.wanted)?;
-        journal.step();
-        let found = system.read(&part.setting)?;
-        if !part.setting.is_rounded() && !value::same(&part.setting, &found, &part.wanted) {
-            let (setting, wanted) = (part.setting.clone(), part.wanted.clone());
+    for at in 0..record.parts.len() {
+        let Part { setting, wanted, .. } = record.parts[at].clone();
+        let found = set(system, journal, &setting, &wanted, applied)?;
+        let is_taken = setting.is_rounded() || value::same(&setting, &found, &wanted);
+        record.parts[at].found = Some(found.clone());
+        if !is_taken {
+            // Undoing must know that this value is ours.
+            journal.write(&record)?;
             return Err(ApplyError::NotTaken { setting, wanted, found });
         }
-        part.found = Some(found);
     }
     for part in &mut record.beside {
         part.found = system.read(&part.setting).ok();
     }
     record.is_made = true;
     journal.write(&record)?;
-    applied.made.extend(record.parts.into_iter().map(|part| Made {
-        now: part.found.unwrap_or(part.wanted),
-        setting: part.setting,
-        old: part.old,
-    }));
-    Ok(())
+    Ok(Some(record))
+}
+
+fn part(system: &dyn System, setting: Setting, old: String, wanted: String) -> Part {
+    let identity = system.identity(&setting);
+    Part { setting, old, wanted, found: None, identity, left: None }
+}
+
+/// Writes one setting, waits for the link that this takes down, and returns the value that is read back.
+fn set(
+    system: &dyn System,
+    journal: &Journal,
+    setting: &Setting,
+    wanted: &str,
+    applied: &mut Applied,
+) -> Result<String, SettingError> {
+    let link = Link::before(system, setting);
+    system.write(setting, wanted)?;
+    journal.step();
+    applied.remark(link.wait());
+    system.read(setting)
 }
 
 #[cfg(test)]

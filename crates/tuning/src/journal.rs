@@ -47,10 +47,21 @@ pub struct Record {
     pub beside: Vec<Part>,
     /// The process whose end undoes it; `None` if it stays until it is undone.
     pub owner: Option<Owner>,
-    /// The network namespace in which it was made.
-    pub network: u64,
+    /// The network namespace in which it was made; `None` if all of it is of the whole host.
+    #[serde(default)]
+    pub network: Option<u64>,
+    /// Whether that namespace ends with the owner, who made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_private: bool,
     /// Whether all of it was made. If not, the program may have ended at any point of it.
     pub is_made: bool,
+}
+
+impl Record {
+    /// Whether it can be undone from a network namespace.
+    pub fn is_in(&self, network: u64) -> bool {
+        self.network.is_none_or(|made_in| made_in == network)
+    }
 }
 
 /// A single setting of a record.
@@ -81,23 +92,34 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The journal of this boot: in `$KQPS_STATE`, else in `/var/lib/kqps` if this process may write there, else in the
-    /// user's folder of state. Journals of other boots beside it are removed.
+    /// The journal of this boot for changes: in `$KQPS_STATE`, else in `/var/lib/kqps` if this process has the right to
+    /// write there, else in the user's folder of state. Journals of this machine's other boots beside it are removed.
     pub fn of_this_boot() -> Result<Self, JournalError> {
-        let folder = place::folder();
+        let folder = place::to_write();
         let journal = Self::at(&folder)?;
         place::remove_other_boots(&folder);
         Ok(journal)
     }
 
+    /// All journals of this boot that this process may have to undo, at least one: that in `$KQPS_STATE`, or those in
+    /// `/var/lib/kqps` and in the user's folder of state. None is made.
+    pub fn all_of_this_boot() -> Vec<Self> {
+        place::to_read().into_iter().map(Self::in_folder).collect()
+    }
+
     /// The journal in a folder, which is made if it is missing.
     pub fn at(folder: &Path) -> Result<Self, JournalError> {
         fs::create_dir_all(folder).map_err(|error| JournalError { path: folder.to_owned(), error })?;
-        Ok(Self {
-            folder: folder.to_owned(),
+        Ok(Self::in_folder(folder.to_owned()))
+    }
+
+    /// The journal in a folder that may be missing, which is then empty.
+    fn in_folder(folder: PathBuf) -> Self {
+        Self {
+            folder,
             #[cfg(test)]
             after_step: None,
-        })
+        }
     }
 
     /// Its folder.
@@ -105,22 +127,41 @@ impl Journal {
         &self.folder
     }
 
-    /// All records, the oldest first.
+    /// All records, the oldest first, but for those of [`Self::unreadable`].
     pub fn records(&self) -> Result<Vec<Record>, JournalError> {
-        let mut records = Vec::new();
+        Ok(self.read()?.0)
+    }
+
+    /// Why some records cannot be read. What they say cannot be undone.
+    pub fn unreadable(&self) -> Result<Vec<JournalError>, JournalError> {
+        Ok(self.read()?.1)
+    }
+
+    /// The records, and why others cannot be read.
+    pub(crate) fn read(&self) -> Result<(Vec<Record>, Vec<JournalError>), JournalError> {
+        let (mut records, mut unreadable) = (Vec::new(), Vec::new());
         for number in self.numbers()? {
             let path = self.path(number);
             let text = match fs::read(&path) {
                 Ok(text) => text,
                 // Another process undid it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(JournalError { path, error }),
+                Err(error) => {
+                    unreadable.push(JournalError { path, error });
+                    continue;
+                }
             };
-            let record: Record = serde_json::from_slice(&text)
-                .map_err(|error| JournalError { path, error: io::Error::other(error) })?;
-            records.push(Record { number, ..record });
+            match serde_json::from_slice::<Record>(&text) {
+                Ok(record) => records.push(Record { number, ..record }),
+                Err(error) => unreadable.push(JournalError { path, error: io::Error::other(error) }),
+            }
         }
-        Ok(records)
+        Ok((records, unreadable))
+    }
+
+    /// Whether it has no record.
+    pub(crate) fn is_empty(&self) -> Result<bool, JournalError> {
+        Ok(self.numbers()?.is_empty())
     }
 
     /// Makes changes stay until they are undone, whatever becomes of their process.
@@ -132,17 +173,31 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes records without undoing them.
-    pub fn forget(&self, numbers: &[u64]) -> Result<(), JournalError> {
+    /// Removes settings from their records without undoing them.
+    pub fn forget(&self, over: &[(u64, Setting)]) -> Result<(), JournalError> {
+        if over.is_empty() {
+            return Ok(());
+        }
         let _lock = self.lock()?;
-        numbers.iter().try_for_each(|number| self.remove(*number))
+        for mut record in self.records()? {
+            let (number, before) = (record.number, record.parts.len());
+            record.parts.retain(|part| !over.contains(&(number, part.setting.clone())));
+            if record.parts.is_empty() {
+                self.remove(number)?;
+            } else if record.parts.len() < before {
+                self.write(&record)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Waits until no other process changes settings, and keeps others from it as long as the file lives.
+    /// Waits until no other process changes settings, and keeps others from it as long as the file lives. That works on a
+    /// disk that has become full or read-only, too.
     pub(crate) fn lock(&self) -> Result<File, JournalError> {
         let path = self.folder.join(LOCK);
         let open = || -> io::Result<File> {
-            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            let made = File::options().create(true).truncate(false).write(true).open(&path);
+            let file = made.or_else(|error| File::open(&path).map_err(|_| error))?;
             file.lock()?;
             Ok(file)
         };
@@ -213,7 +268,11 @@ impl Journal {
     fn numbers(&self) -> Result<Vec<u64>, JournalError> {
         let failed = |error| JournalError { path: self.folder.clone(), error };
         let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(numbers),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
             let name = entry.map_err(failed)?.file_name();
             let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(RECORD)?.parse().ok());
             numbers.extend(number);

@@ -21,6 +21,9 @@ pub mod setting;
 pub mod system;
 pub mod undo;
 
+mod own_sys;
+mod settle;
+
 #[cfg(test)]
 mod memory;
 

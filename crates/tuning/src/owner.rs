@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,10 @@ impl Owner {
         Self { pid, started: kqps_host::started(pid).unwrap_or_default(), namespace: own_namespace("pid") }
     }
 
-    /// Whether it still runs. Of a process in another namespace of numbers, whether anything runs there.
+    /// Whether it still runs. Of a process in another namespace of numbers, whether anything may run there.
     pub fn lives(&self) -> bool {
         if self.namespace != own_namespace("pid") {
-            return is_inhabited("pid", self.namespace);
+            return is_inhabited("pid", self.namespace) != Some(false);
         }
         kqps_host::lives(self.pid) && kqps_host::started(self.pid) == Some(self.started)
     }
@@ -44,13 +45,28 @@ pub(crate) fn own_namespace(kind: &str) -> u64 {
     fs::metadata(format!("/proc/self/ns/{kind}")).map_or(0, |metadata| metadata.ino())
 }
 
-/// Whether any process that this one can see is in a namespace.
-pub(crate) fn is_inhabited(kind: &str, number: u64) -> bool {
+/// Whether any process that this one can see is in a namespace; `None` if this one has no right to know of all of them
+/// (ptrace(2)).
+fn is_inhabited(kind: &str, number: u64) -> Option<bool> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.any(|pid| {
-        fs::metadata(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|metadata| metadata.ino() == number)
-    })
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    is_among(
+        number,
+        pids.map(|pid| fs::metadata(format!("/proc/{pid}/ns/{kind}")).map(|metadata| metadata.ino())),
+    )
+}
+
+/// Whether a namespace is among those of processes. A process that has ended meanwhile is in none.
+fn is_among(number: u64, namespaces: impl Iterator<Item = io::Result<u64>>) -> Option<bool> {
+    let mut are_all_known = true;
+    for namespace in namespaces {
+        match namespace {
+            Ok(found) if found == number => return Some(true),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => are_all_known = false,
+            _ => {}
+        }
+    }
+    are_all_known.then_some(false)
 }
 
 #[cfg(test)]
@@ -69,7 +85,19 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!other.lives());
-        assert!(!Owner { namespace: u64::MAX, ..this }.lives(), "nothing runs there");
-        assert!(is_inhabited("net", own_namespace("net")));
+        // Nothing runs there, as far as this process may know.
+        let is_unknown = is_inhabited("pid", u64::MAX).is_none();
+        assert_eq!(Owner { namespace: u64::MAX, ..this }.lives(), is_unknown);
+        assert_eq!(is_inhabited("net", own_namespace("net")), Some(true));
+    }
+
+    #[test]
+    fn a_process_that_may_not_be_looked_at_may_be_in_any_namespace() {
+        let error = |kind: io::ErrorKind| Err(io::Error::from(kind));
+        let gone = || error(io::ErrorKind::NotFound);
+        let secret = || error(io::ErrorKind::PermissionDenied);
+        assert_eq!(is_among(7, [Ok(5), gone()].into_iter()), Some(false));
+        assert_eq!(is_among(7, [Ok(5), secret()].into_iter()), None);
+        assert_eq!(is_among(7, [secret(), Ok(7)].into_iter()), Some(true));
     }
 }

@@ -1,76 +1,111 @@
 //! The plain commands that make a change, for people who want to see or type them.
 
+use std::borrow::Cow;
+
 use crate::setting::value::{self, NONE};
-use crate::setting::{Change, Setting};
+use crate::setting::{Change, Setting, components};
 
 /// The command that makes a change of a single setting, for a shell with the rights of root. `irqbalance` has no
 /// command of its own, so that line is a remark.
 pub fn command(change: &Change) -> String {
     let Change { setting, value } = change;
-    let quoted = |text: &str| if text.contains(' ') { format!("'{text}'") } else { text.to_owned() };
-    let write = |file: String, value: &str| format!("echo {} > {file}", quoted(value));
-    let of_device = |device: &str, rest: String| format!("/sys/class/net/{device}/{rest}");
-    let listed = |pairs: &str| {
-        let words = pairs.split(',').filter_map(|pair| pair.split_once('='));
-        words.fold(String::new(), |listed, (key, value)| listed + " " + key + " " + value)
-    };
+    let cpus = "/sys/devices/system/cpu";
     match setting {
-        Setting::Sysctl(name) => format!("sysctl -w {name}={}", quoted(value)),
-        Setting::Rps { device, queue } => {
-            let file = of_device(device, format!("queues/rx-{}/rps_cpus", numbered(*queue)));
-            write(file, &mask(value))
-        }
-        Setting::Xps { device, queue } => {
-            let file = of_device(device, format!("queues/tx-{}/xps_cpus", numbered(*queue)));
-            write(file, &mask(value))
-        }
+        Setting::Sysctl(name) => format!("sysctl -w {}={}", dotted(name), quoted(value)),
+        Setting::Rps { device, queue } => of_queues(device, "rx", *queue, "rps_cpus", value),
+        Setting::Xps { device, queue } => of_queues(device, "tx", *queue, "xps_cpus", value),
         Setting::Channels { device } if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("ethtool -L {device} combined {value}")
+            format!("ethtool -L {} combined {value}", quoted(device))
         }
-        Setting::Channels { device } => format!("ethtool -L {device}{}", listed(value)),
-        Setting::Rings { device } => format!("ethtool -G {device}{}", listed(value)),
-        Setting::Coalesce { device } => format!("ethtool -C {device}{}", listed(value)),
+        Setting::Channels { device } => format!("ethtool -L {}{}", quoted(device), listed(value)),
+        Setting::Rings { device } => format!("ethtool -G {}{}", quoted(device), listed(value)),
+        Setting::Coalesce { device } => format!("ethtool -C {}{}", quoted(device), listed(value)),
         Setting::RssTable { device } => match value.strip_prefix("equal=") {
-            Some(count) => format!("ethtool -X {device} equal {count}"),
+            Some(count) => format!("ethtool -X {} equal {count}", quoted(device)),
             None => format!("# {setting}={value} has no command of ethtool: -X takes weights of queues"),
         },
         Setting::RssFields { device, flow } => {
-            format!("ethtool -N {device} rx-flow-hash {} {value}", flow.word())
+            format!("ethtool -N {} rx-flow-hash {} {value}", quoted(device), flow.word())
         }
-        Setting::Feature { device, name } => format!("ethtool -K {device} {name} {value}"),
-        Setting::Napi { device, of } => write(of_device(device, of.file().to_owned()), value),
-        Setting::Irq(irq) => write(format!("/proc/irq/{}/smp_affinity_list", number_of(irq)), value),
-        Setting::Irqs { device } => format!(
-            "for irq in /sys/class/net/{device}/device/msi_irqs/*; do echo {value} > \
-             /proc/irq/${{irq##*/}}/smp_affinity_list; done"
-        ),
-        Setting::Governor { policy } => {
-            let policy = policy.map_or_else(|| "*".to_owned(), |policy| policy.to_string());
-            let file = format!("/sys/devices/system/cpu/cpufreq/policy{policy}/scaling_governor");
-            if policy == "*" { format!("echo {value} | tee {file}") } else { write(file, value) }
+        Setting::Feature { device, name } => {
+            format!("ethtool -K {} {} {value}", quoted(device), quoted(name))
+        }
+        Setting::Napi { device, of } => write(&format!("/sys/class/net/{device}/{}", of.file()), value),
+        Setting::Irq(irq) => format!("echo {value} > /proc/irq/{}/smp_affinity_list", number_of(irq)),
+        Setting::Irqs { device } => in_turn(device, value),
+        Setting::Governor { policy: None } => {
+            format!("echo {} | tee {cpus}/cpufreq/policy*/scaling_governor", quoted(value))
+        }
+        Setting::Governor { policy: Some(policy) } => {
+            write(&format!("{cpus}/cpufreq/policy{policy}/scaling_governor"), &quoted(value))
         }
         Setting::IdleStates if value == value::ALL => "cpupower idle-set -E".into(),
-        Setting::IdleStates => format!("cpupower idle-set -D {}", value.trim_end_matches("us")),
+        // It switches off states that take this long, too.
+        Setting::IdleStates => {
+            let limit_us = value.trim_end_matches("us").parse::<u64>().map_or(0, |limit_us| limit_us + 1);
+            format!("cpupower idle-set -D {limit_us}")
+        }
         Setting::IdleState { cpu, state } => {
-            let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable");
-            write(file, if value == "on" { "0" } else { "1" })
+            let file = format!("{cpus}/cpu{cpu}/cpuidle/state{state}/disable");
+            write(&file, if value == "on" { "0" } else { "1" })
         }
         Setting::Irqbalance if value == NONE => "# irqbalance: leave no interrupt alone".into(),
         Setting::Irqbalance => format!("# irqbalance: leave the interrupts {value} alone"),
     }
 }
 
-/// The number of a queue, or the pattern of all.
-fn numbered(queue: Option<u32>) -> String {
-    queue.map_or_else(|| "*".to_owned(), |queue| queue.to_string())
+/// A word as a shell reads it. Names of devices may have letters that a shell takes for something else.
+fn quoted(text: &str) -> Cow<'_, str> {
+    shlex::try_quote(text).unwrap_or(Cow::Borrowed(text))
 }
+
+/// Writes a value that needs no quotes.
+fn write(file: &str, value: &str) -> String {
+    format!("echo {value} > {}", quoted(file))
+}
+
+/// Pairs as ethtool takes them: ` rx 4 tx 4`.
+fn listed(pairs: &str) -> String {
+    let words = pairs.split(',').filter_map(|pair| pair.split_once('='));
+    words.fold(String::new(), |listed, (key, value)| listed + " " + key + " " + value)
+}
+
+/// A sysctl as sysctl(8) takes it: a dot within a component, such as the name of a device, is a slash.
+fn dotted(name: &str) -> String {
+    let parts: Vec<String> = components(name).iter().map(|part| part.replace('.', "/")).collect();
+    quoted(&parts.join(".")).into_owned()
+}
+
+/// Writes the mask of a queue or, with several files, that of all queues. A shell redirects to one file only.
+fn of_queues(device: &str, way: &str, queue: Option<u32>, file: &str, cores: &str) -> String {
+    let (folder, mask) = (format!("/sys/class/net/{device}/queues/{way}-"), mask(cores));
+    match queue {
+        Some(queue) => write(&format!("{folder}{queue}/{file}"), &mask),
+        None => format!("echo {mask} | tee {}*/{file}", quoted(&folder)),
+    }
+}
+
+/// A loop that gives each queue's interrupt one of the cores in turn, as kqps does. The interrupts of a virtio device are
+/// those of the device above it.
+fn in_turn(device: &str, cores: &str) -> String {
+    let cores: Vec<String> = value::cores(cores).iter().map(u32::to_string).collect();
+    let folder = format!("/sys/class/net/{}/device", quoted(device));
+    format!(
+        "(set -- {}; for irq in $(ls {folder}/msi_irqs {folder}/../msi_irqs 2>/dev/null | sort -n | uniq); do grep -E \"^ *$irq:.*({QUEUE_NAMES})\" /proc/interrupts | grep -qv fdir || \
+         continue; echo $1 > /proc/irq/$irq/smp_affinity_list; set -- \"$@\" \"$1\"; shift; done)",
+        cores.join(" ")
+    )
+}
+
+/// What the names of handlers of queues have in them.
+const QUEUE_NAMES: &str = "TxRx-|Tx-Rx-|rxtx-|-rx-|-tx-|-input|-output|mlx5_comp";
 
 /// A shell word for the number of an interrupt.
 fn number_of(irq: &str) -> String {
     if irq.bytes().all(|byte| byte.is_ascii_digit()) {
         return irq.to_owned();
     }
-    format!("$(awk -F: '/ {irq}$/ {{ print $1 + 0 }}' /proc/interrupts)")
+    format!("$(awk -v name={} '$NF == name {{ print $1 + 0 }}' /proc/interrupts)", quoted(irq))
 }
 
 /// A set of cores in the kernel's format: hexadecimal words of 32 bits, the highest first.
@@ -115,9 +150,63 @@ mod tests {
                 "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
             ),
             ("idle-state.2.3=off", "echo 1 > /sys/devices/system/cpu/cpu2/cpuidle/state3/disable"),
-            ("idle-states=2us", "cpupower idle-set -D 2"),
+            ("idle-states=2us", "cpupower idle-set -D 3"),
+            ("rps.eth0=0-1", "echo 3 | tee /sys/class/net/eth0/queues/rx-*/rps_cpus"),
+            (
+                "governor=performance",
+                "echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+            ),
+            ("sysctl.net.ipv4.conf.eth0.100.rp_filter=0", "sysctl -w net.ipv4.conf.eth0/100.rp_filter=0"),
+            ("sysctl.kernel.core_pattern=|/bin/x %p;y", "sysctl -w kernel.core_pattern='|/bin/x %p;y'"),
+            (
+                "irq.eth0-TxRx-3=2",
+                "echo 2 > /proc/irq/$(awk -v name=eth0-TxRx-3 '$NF == name { print $1 + 0 }' \
+                 /proc/interrupts)/smp_affinity_list",
+            ),
         ] {
             assert_eq!(command(&change.parse().unwrap()), wanted, "{change}");
         }
+    }
+
+    #[test]
+    fn no_word_of_a_setting_acts_on_the_shell() {
+        for word in ["rps.a$(x).3=0", "channels.a;b=8", "feature.a.b`x`=on", "napi-defer.a&b=2", "irq.a;x=1"]
+        {
+            let change: Change = word.parse().unwrap();
+            let words = shlex::split(&command(&change)).unwrap();
+            let name = change.setting.device().unwrap_or("name=a;x");
+            assert!(words.iter().any(|word| word.contains(name)), "{words:?}");
+            let is_bare = |sign: char| words.iter().all(|word| *word != sign.to_string());
+            assert!(is_bare(';') && is_bare('&'), "{words:?}");
+        }
+    }
+
+    /// The loop as a shell runs it, on files that stand in for those of the kernel.
+    #[test]
+    fn interrupts_of_queues_take_turns_in_a_shell() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let mut interrupts = vec!["     CPU0\n  9:  4  IO-APIC  9-fasteoi  acpi\n".to_owned()];
+        for (irq, name) in [(50, "eth0"), (51, "eth0-TxRx-0"), (52, "eth0-TxRx-1"), (100, "eth0-TxRx-2")] {
+            write(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix");
+            write(&format!("proc/irq/{irq}/smp_affinity_list"), "before");
+            interrupts.push(format!(" {irq}:  1  PCI-MSI  524288-edge  {name}\n"));
+        }
+        write("proc/interrupts", &interrupts.concat());
+        let root_folder = root.path().display().to_string();
+        let command = command(&"irqs.eth0=2,5".parse().unwrap());
+        let command = command.replace("/sys/", &format!("{root_folder}/sys/"));
+        let command = command.replace("/proc/", &format!("{root_folder}/proc/"));
+        let ran = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+        assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let cores = [50, 51, 52, 100].map(|irq| {
+            let file = root.path().join(format!("proc/irq/{irq}/smp_affinity_list"));
+            std::fs::read_to_string(file).unwrap().trim().to_owned()
+        });
+        assert_eq!(cores, ["before", "2", "5", "2"]);
     }
 }

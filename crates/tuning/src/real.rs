@@ -4,16 +4,18 @@ mod driver;
 mod files;
 mod interrupts;
 mod irqbalance;
+mod parts;
 
-use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 
-use kqps_kernel::errno;
 use kqps_kernel::namespace::{NetNs, sysfs};
+use kqps_kernel::{errno, ethtool};
 
+use crate::own_sys;
 use crate::owner::own_namespace;
-use crate::setting::value::{self, ALL};
-use crate::setting::{Change, Setting};
+use crate::setting::value;
+use crate::setting::{Change, Flow, Setting};
 use crate::system::{Identity, SettingError, System};
 
 /// This host, as one network namespace sees it.
@@ -30,22 +32,23 @@ impl Real {
         Self { network: None, number: own_namespace("net") }
     }
 
-    /// This host, with the devices and sysctls of a network namespace. Sysctls that the namespace does not have, and
-    /// settings that are of no network, are those of the host.
+    /// This host, with the devices and sysctls of a network namespace that this process made. Settings that are of no
+    /// network are those of the host.
     pub fn within(network: NetNs) -> io::Result<Self> {
         let number = network.number()?;
         Ok(Self { network: Some(network), number })
     }
 
-    /// Whether the namespace itself has a setting: one that the host has too is then another.
+    /// Whether the namespace itself has a setting, which can be set there: one that the host has too is then another.
+    /// Newer kernels show some sysctls of the host in every namespace, which nobody may write there.
     pub fn has(&self, setting: &Setting) -> bool {
-        setting.is_of_network() && self.at(|| Ok(files::exists(setting))).unwrap_or(false)
+        setting.is_of_network() && self.at(|| Ok(files::is_settable(setting))).unwrap_or(false)
     }
 
     /// Runs `act` where the devices are, with their `/sys`.
     fn at<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match &self.network {
-            None => act(),
+            None => own_sys::within(act),
             Some(network) => network.within(|| {
                 sysfs::show_own_devices()?;
                 act()
@@ -53,14 +56,13 @@ impl Real {
         }
     }
 
-    /// Runs `act` in the namespace if that has the setting, and on the host otherwise.
+    /// Runs `act` in the namespace if the setting is of a network, and on the host otherwise.
     fn of<T: Send>(
         &self,
         setting: &Setting,
         act: impl FnOnce() -> io::Result<T> + Send,
     ) -> Result<T, SettingError> {
-        let is_there = setting.device().is_some() || self.has(setting);
-        let outcome = if is_there { self.at(act) } else { act() };
+        let outcome = if setting.is_of_network() { self.at(act) } else { act() };
         outcome.map_err(|error| explained(setting, &error))
     }
 }
@@ -132,14 +134,20 @@ impl System for Real {
                 let policies = files::policies();
                 each(policies.into_iter().map(|policy| Setting::Governor { policy: Some(policy) }).collect())
             }
-            Setting::IdleStates => idle_states(value),
-            Setting::Irqs { device } => {
-                // Devices of another namespace have no interrupts of their own.
-                let found = if self.network.is_none() { interrupts::of_device(device) } else { Vec::new() };
-                with_irqbalance(in_turn(found, &value::cores(value)))
+            Setting::RssTable { device } => {
+                let table = self.of(setting, || ethtool::spreading(device))?;
+                vec![parts::table(change, table.map_or(0, |table| table.queues.len()))]
             }
-            Setting::Irq(_) => with_irqbalance(vec![change.clone()]),
-            Setting::Irqbalance => vec![left_alone(value::numbers(value))],
+            Setting::IdleStates => parts::idle_states(&files::idle_states(), value),
+            Setting::Irqs { device } => {
+                let found = self.at(|| Ok(interrupts::of_device(device))).unwrap_or_default();
+                parts::with_irqbalance(parts::in_turn(found, &value::cores(value)))
+            }
+            Setting::Irq(irq) => {
+                let irq = self.at(|| Ok(interrupts::named(irq))).unwrap_or_else(|_| irq.clone());
+                parts::with_irqbalance(vec![Change { setting: Setting::Irq(irq), value: value.clone() }])
+            }
+            Setting::Irqbalance => vec![parts::left_alone(value::numbers(value))],
             _ => vec![change.clone()],
         };
         if parts.is_empty() {
@@ -149,75 +157,71 @@ impl System for Real {
     }
 
     fn beside(&self, setting: &Setting) -> Vec<Setting> {
-        let Setting::Channels { device } = setting else { return Vec::new() };
-        let queues = |prefix: &'static str| self.at(|| files::queues(device, prefix)).unwrap_or_default();
-        let rps = queues("rx-").into_iter().map(|queue| Setting::Rps { device: device.clone(), queue });
-        let xps = queues("tx-").into_iter().map(|queue| Setting::Xps { device: device.clone(), queue });
-        let irqs = interrupts::of_device(device).into_iter().map(|(_, irq)| Setting::Irq(irq));
-        [Setting::RssTable { device: device.clone() }].into_iter().chain(rps).chain(xps).chain(irqs).collect()
+        let Some(name) = setting.device().filter(|_| setting.may_reset()) else { return Vec::new() };
+        let device = || name.to_owned();
+        let queues = |prefix: &'static str| self.at(|| files::queues(name, prefix)).unwrap_or_default();
+        let rps = queues("rx-").into_iter().map(|queue| Setting::Rps { device: device(), queue });
+        let xps = queues("tx-").into_iter().map(|queue| Setting::Xps { device: device(), queue });
+        // Those that the kernel places cannot be put back, and go where they were by themselves.
+        let irqs = if self.places_interrupts(name) {
+            Vec::new()
+        } else {
+            self.at(|| Ok(interrupts::of_device(name))).unwrap_or_default()
+        };
+        let irqs = irqs.into_iter().map(|(_, irq)| Setting::Irq(irq));
+        let fields = [Flow::Udp4, Flow::Udp6].map(|flow| Setting::RssFields { device: device(), flow });
+        let of_driver = [Setting::RssTable { device: device() }, Setting::Coalesce { device: device() }];
+        let all = of_driver.into_iter().chain(fields).chain(rps).chain(xps).chain(irqs);
+        all.filter(|one| one != setting).collect()
     }
 
     fn identity(&self, setting: &Setting) -> Identity {
-        match setting.device() {
-            Some(device) => self.at(|| Ok(driver::identity(device))).unwrap_or_default(),
-            None => Identity::default(),
-        }
+        let device = match setting {
+            Setting::Irq(irq) => self.at(|| Ok(interrupts::owner(irq))).unwrap_or_default(),
+            _ => setting.device().map(str::to_owned),
+        };
+        device.and_then(|device| self.at(|| Ok(driver::identity(&device))).ok()).unwrap_or_default()
+    }
+
+    fn find(&self, identity: &Identity) -> Option<String> {
+        let find = || {
+            let names = fs::read_dir("/sys/class/net")?.flatten();
+            let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+            Ok(names.find(|name| driver::identity(name).is_of_same(identity)))
+        };
+        self.at(find).unwrap_or_default()
+    }
+
+    fn is_linked(&self, device: &str) -> bool {
+        self.at(|| ethtool::is_linked(device)).unwrap_or(false)
+    }
+
+    fn places_interrupts(&self, device: &str) -> bool {
+        self.at(|| Ok(interrupts::are_placed(device))).unwrap_or(false)
     }
 
     fn network(&self) -> u64 {
         self.number
     }
 
-    fn remark(&self, setting: &Setting) -> Option<String> {
-        let pid = matches!(setting, Setting::Irq(_)).then(irqbalance::process).flatten()?;
-        let why = irqbalance::banned().err()?;
-        Some(format!(
-            "irqbalance (process {pid}) runs, and cannot be asked to leave interrupts alone ({why}): it may move them"
-        ))
+    fn is_private(&self) -> bool {
+        self.network.is_some()
     }
-}
 
-/// One core for each interrupt: the queues take turns over the cores.
-fn in_turn(interrupts: Vec<(u32, String)>, cores: &[u32]) -> Vec<Change> {
-    let core = |queue: u32| cores.get(queue as usize % cores.len().max(1)).copied();
-    let change = |(queue, irq): (u32, String)| {
-        Some(Change { setting: Setting::Irq(irq), value: core(queue)?.to_string() })
-    };
-    interrupts.into_iter().filter_map(change).collect()
-}
-
-/// The changes of interrupts with one before them that asks irqbalance to leave them alone, if it runs and answers.
-fn with_irqbalance(changes: Vec<Change>) -> Vec<Change> {
-    let numbers = changes.iter().filter_map(|change| match &change.setting {
-        Setting::Irq(irq) => interrupts::number(irq).ok(),
-        _ => None,
-    });
-    let numbers: BTreeSet<u32> = numbers.collect();
-    if numbers.is_empty() || irqbalance::banned().is_err() {
-        return changes;
+    fn remarks(&self, parts: &[Change]) -> Vec<String> {
+        let steered = parts.iter().find_map(|part| match &part.setting {
+            Setting::Rps { device, .. } if part.value != value::NONE => Some(device),
+            _ => None,
+        });
+        let placed = steered.filter(|device| self.places_interrupts(device));
+        let placed = placed.map(|device| {
+            format!(
+                "the kernel places the interrupts of {device} and refuses other cores: the cores that take them pass \
+                 the packets on (RPS)"
+            )
+        });
+        parts::remarks_of_interrupts(parts).into_iter().chain(placed).collect()
     }
-    [left_alone(numbers)].into_iter().chain(changes).collect()
-}
-
-/// The change that makes irqbalance leave these interrupts alone, beside those that it does already.
-fn left_alone(numbers: BTreeSet<u32>) -> Change {
-    let before = irqbalance::banned().map(|banned| value::numbers(&banned)).unwrap_or_default();
-    let all = before.into_iter().chain(numbers).collect();
-    Change { setting: Setting::Irqbalance, value: value::numbers_word(&all) }
-}
-
-/// Each idle state of each core: on if it takes no longer to leave than the limit.
-fn idle_states(limit: &str) -> Vec<Change> {
-    let limit_us = limit.trim_end_matches("us").parse::<u64>().ok().filter(|_| limit != ALL);
-    let states = files::idle_states().into_iter();
-    let word =
-        |latency_us: u64| if limit_us.is_none_or(|limit_us| latency_us <= limit_us) { "on" } else { "off" };
-    states
-        .map(|(cpu, state, latency_us)| Change {
-            setting: Setting::IdleState { cpu, state },
-            value: word(latency_us).into(),
-        })
-        .collect()
 }
 
 #[cfg(test)]

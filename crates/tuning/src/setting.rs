@@ -1,6 +1,7 @@
 //! The settings that kqps changes, by name: `rps.eth0.3`, `sysctl.net.core.rmem_max`.
 
 mod name;
+mod sysctl;
 pub mod value;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use name::{FAMILIES, NameError};
+pub(crate) use sysctl::components;
 pub use value::ValueError;
 
 /// A setting of a host. Some names stand for several: `rps.eth0` for every receive queue of the device. A name that
@@ -98,6 +100,9 @@ pub enum Setting {
     Irqbalance,
 }
 
+/// The offloads for which many drivers begin anew with the device.
+const RESETTING: [&str; 3] = ["lro", "ntuple", "rx-gro-hw"];
+
 /// A kind of packets whose hashed fields can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flow {
@@ -165,22 +170,61 @@ impl Setting {
 
     /// Whether most drivers take the link down for a moment to change it.
     pub fn takes_link_down(&self) -> bool {
-        matches!(self, Self::Channels { .. } | Self::Rings { .. })
+        match self {
+            Self::Channels { .. } | Self::Rings { .. } => true,
+            Self::Feature { name, .. } => RESETTING.contains(&name.as_str()),
+            _ => false,
+        }
     }
 
-    /// Its place among settings without an order of their own: numbers of queues come first and sizes of rings second,
-    /// since drivers then begin anew with the rest.
+    /// Whether some drivers begin anew with a device to change it, so that its link may go down and other settings may
+    /// get new values.
+    pub fn may_reset(&self) -> bool {
+        self.takes_link_down() || matches!(self, Self::Coalesce { .. })
+    }
+
+    /// Its place in the order in which settings are made: numbers of queues come first, then sizes of rings, offloads,
+    /// and delays of interrupts, since drivers may begin anew with the rest for each of them.
     pub fn rank(&self) -> u32 {
         match self {
             Self::Channels { .. } => 0,
             Self::Rings { .. } => 1,
-            _ => 2,
+            Self::Feature { .. } => 2,
+            Self::Coalesce { .. } => 3,
+            _ => 4,
         }
     }
 
-    /// Whether drivers round its value, so that what is read back may differ from what was written.
+    /// Whether the driver or the kernel rounds its value, so that what is read back may differ from what was written.
     pub fn is_rounded(&self) -> bool {
-        matches!(self, Self::Channels { .. } | Self::Rings { .. } | Self::Coalesce { .. })
+        match self {
+            Self::Channels { .. } | Self::Rings { .. } | Self::Coalesce { .. } => true,
+            // To a power of two (net/core/sysctl_net_core.c).
+            Self::Sysctl(name) => name == "net.core.rps_sock_flow_entries",
+            _ => false,
+        }
+    }
+
+    /// The setting of a device that has another name now. `was` is the name that the device had.
+    #[must_use]
+    pub fn renamed(&self, was: &str, is: &str) -> Self {
+        let mut setting = self.clone();
+        match &mut setting {
+            Self::Rps { device, .. }
+            | Self::Xps { device, .. }
+            | Self::Channels { device }
+            | Self::Rings { device }
+            | Self::Coalesce { device }
+            | Self::RssTable { device }
+            | Self::RssFields { device, .. }
+            | Self::Feature { device, .. }
+            | Self::Napi { device, .. }
+            | Self::Irqs { device } => is.clone_into(device),
+            // Most drivers name their handlers for the device: `eth0-TxRx-3`, `i40e-eth0-TxRx-3`.
+            Self::Irq(handler) if !was.is_empty() => *handler = handler.replacen(was, is, 1),
+            _ => {}
+        }
+        setting
     }
 
     /// Whether it is in a network namespace, if that has it: devices and many sysctls of `net` are.
@@ -231,6 +275,11 @@ impl Change {
         let value = value::checked(&setting, value)?;
         Ok(Self { setting, value })
     }
+}
+
+/// Puts changes in the order of [`Setting::rank`]. Those of one rank stay in theirs.
+pub fn in_order(changes: &mut [Change]) {
+    changes.sort_by_key(|change| change.setting.rank());
 }
 
 impl FromStr for Change {
@@ -303,6 +352,40 @@ mod tests {
         ] {
             let error = text.parse::<Change>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_setting_has_one_name() {
+        let feature: Setting = "feature.eth0.rx-gro".parse().unwrap();
+        assert_eq!(feature, "feature.eth0.gro".parse().unwrap());
+        assert_eq!(feature.to_string(), "feature.eth0.gro");
+    }
+
+    #[test]
+    fn what_makes_drivers_begin_anew_comes_first() {
+        let words =
+            ["irqs.eth0=0", "coalesce.eth0=9", "feature.eth0.lro=off", "rings.eth0=9", "channels.eth0=2"];
+        let mut changes = words.map(|word| word.parse::<Change>().unwrap());
+        in_order(&mut changes);
+        let names = changes.map(|change| change.setting.to_string());
+        assert_eq!(names, ["channels.eth0", "rings.eth0", "feature.eth0.lro", "coalesce.eth0", "irqs.eth0"]);
+        let down = |name: &str| name.parse::<Setting>().unwrap().takes_link_down();
+        assert!(down("rings.eth0") && down("feature.eth0.rx-lro") && down("feature.eth0.ntuple"));
+        assert!(!down("feature.eth0.gro") && !down("rss.eth0"));
+    }
+
+    #[test]
+    fn a_device_with_another_name_has_the_same_settings() {
+        for (name, wanted) in [
+            ("rps.eth0.3", "rps.lan0.3"),
+            ("feature.eth0.gro", "feature.lan0.gro"),
+            ("irq.i40e-eth0-TxRx-3", "irq.i40e-lan0-TxRx-3"),
+            ("irq.mlx5_comp3@pci:0000:3b:00.0", "irq.mlx5_comp3@pci:0000:3b:00.0"),
+            ("governor.0", "governor.0"),
+        ] {
+            let setting: Setting = name.parse().unwrap();
+            assert_eq!(setting.renamed("eth0", "lan0").to_string(), wanted);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What reads and writes settings: this host, or a host in memory in tests.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::setting::{Change, Setting};
@@ -37,15 +39,67 @@ impl SettingError {
     }
 }
 
-/// What a device is, whatever its name: if both differ, another device has got the name.
+/// What a device is, whatever its name: by its address and its place if it has hardware, and by its number if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
+    /// The name that it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The permanent hardware address; `None` if the driver does not report one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<[u8; 6]>,
     /// Where it is on its bus, such as `0000:3b:00.0`; `None` for a virtual device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
+    /// Its number in its network namespace, which stays when it is renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+}
+
+impl Identity {
+    /// Whether anything but the name is known.
+    pub fn is_known(&self) -> bool {
+        self.has_hardware() || self.index.is_some()
+    }
+
+    /// Whether the device has hardware, which may be unplugged and come back.
+    pub fn has_hardware(&self) -> bool {
+        self.mac.is_some() || self.bus.is_some()
+    }
+
+    /// Whether two identities are surely those of two devices.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        if !self.is_known() || !other.is_known() {
+            return false;
+        }
+        match (self.has_hardware(), other.has_hardware()) {
+            (true, true) => differ(self.mac, other.mac) || differ(self.bus.as_ref(), other.bus.as_ref()),
+            (false, false) => differ(self.index, other.index),
+            _ => true,
+        }
+    }
+
+    /// Whether two identities are surely those of one device.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        self.is_known() && other.is_known() && !self.differs_from(other)
+    }
+}
+
+/// Whether both are known, and differ.
+fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        words.extend(self.mac.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")));
+        words.extend(self.bus.as_ref().map(|bus| format!("at {bus}")));
+        if words.is_empty() {
+            words.extend(self.index.map(|index| format!("number {index}")));
+        }
+        f.write_str(&words.join(" "))
+    }
 }
 
 /// What reads and writes settings. Only a setting that stands for itself alone is read and written; [`System::parts`]
@@ -72,13 +126,59 @@ pub trait System {
         Identity::default()
     }
 
+    /// The present name of a device; `None` if it is not here.
+    fn find(&self, _identity: &Identity) -> Option<String> {
+        None
+    }
+
+    /// Whether a device has its link, and can pass packets.
+    fn is_linked(&self, _device: &str) -> bool {
+        false
+    }
+
+    /// Whether the kernel places the interrupts of a device, and refuses other cores.
+    fn places_interrupts(&self, _device: &str) -> bool {
+        false
+    }
+
     /// The number of the network namespace whose devices and sysctls it reads and writes.
     fn network(&self) -> u64 {
         0
     }
 
-    /// A remark on a setting that is about to be written, one sentence; `None` if there is none.
-    fn remark(&self, _setting: &Setting) -> Option<String> {
-        None
+    /// Whether that namespace is one that this process made, and that ends with it.
+    fn is_private(&self) -> bool {
+        false
+    }
+
+    /// Remarks on a change, of whose parts some are about to be written. Each is a sentence without its full stop.
+    fn remarks(&self, _parts: &[Change]) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_is_known_by_address_and_place_and_others_by_number() {
+        let card = |mac: u8, bus: &str, index| Identity {
+            device: Some("eth0".into()),
+            mac: Some([2, 0, 0, 0, 0, mac]),
+            bus: Some(bus.into()),
+            index: Some(index),
+        };
+        let one = card(1, "0000:3b:00.0", 2);
+        assert!(one.is_of_same(&card(1, "0000:3b:00.0", 7)), "it was plugged in again");
+        assert!(
+            one.differs_from(&card(2, "0000:3b:00.0", 2)) && one.differs_from(&card(1, "0000:3c:00.0", 2))
+        );
+        let number = |index| Identity { index: Some(index), ..Identity::default() };
+        assert!(number(3).is_of_same(&number(3)) && number(3).differs_from(&number(4)));
+        assert!(one.differs_from(&number(2)), "a device without hardware has its name");
+        assert!(!one.differs_from(&Identity::default()) && !one.is_of_same(&Identity::default()));
+        assert_eq!(one.to_string(), "02:00:00:00:00:01 at 0000:3b:00.0");
+        assert_eq!(number(3).to_string(), "number 3");
     }
 }

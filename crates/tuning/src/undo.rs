@@ -1,12 +1,15 @@
 //! Undoes what the journal holds: backwards, and only where a setting still has the value that kqps gave it.
 
+mod part;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::journal::{Journal, JournalError, Part, Record};
-use crate::owner::{self, Owner};
+use crate::owner::Owner;
 use crate::setting::{Setting, value};
-use crate::system::{Identity, SettingError, System};
+use crate::system::{SettingError, System};
+use part::{Outcome, Place, place, put_back};
 
 /// A setting that was put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +31,35 @@ pub struct Left {
     pub reason: String,
     /// The value that it had before kqps changed it.
     pub old: String,
+    /// What kind of reason it is.
+    pub kind: LeftKind,
+}
+
+/// Why a setting was left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftKind {
+    /// It has another value than kqps gave it.
+    Changed,
+    /// Another device has the name of its device.
+    Another,
+    /// A later change of kqps stays above it.
+    Above,
+    /// Its device is not here, or is down.
+    Absent,
+    /// The kernel or the driver refused.
+    Refused,
+}
+
+impl LeftKind {
+    /// Whether undoing it again would leave it again. If not, it stays in the journal.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Changed | Self::Another)
+    }
 }
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { setting, found, reason, old } = self;
+        let Self { setting, found, reason, old, .. } = self;
         match found {
             Some(found) => write!(f, "{setting} stays {found}, and was {old}: {reason}"),
             None => write!(f, "{setting} was {old}: {reason}"),
@@ -51,12 +78,43 @@ pub struct Undone {
     pub gone: Vec<(Setting, String)>,
     /// Settings that a process holds that still runs.
     pub held: Vec<(Setting, Owner)>,
-    /// The records of settings that were left, but for those that a process has set since.
-    pub records: Vec<u64>,
+    /// Settings of another network namespace, with its number. They can be undone from there only.
+    pub elsewhere: Vec<(Setting, u64)>,
+    /// What else went wrong, such as a record that cannot be read. Each is a sentence without its full stop.
+    pub troubles: Vec<String>,
+    /// The settings that were left for good, each with the number of its record, for [`Journal::forget`].
+    pub over: Vec<(u64, Setting)>,
+}
+
+impl Undone {
+    /// Whether nothing is left that kqps set.
+    pub fn is_whole(&self) -> bool {
+        let Self { left, held, elsewhere, troubles, .. } = self;
+        left.is_empty() && held.is_empty() && elsewhere.is_empty() && troubles.is_empty()
+    }
+
+    /// Adds what undoing another journal did.
+    pub fn add(&mut self, other: Self) {
+        let Self { restored, left, gone, held, elsewhere, troubles, over } = other;
+        self.restored.extend(restored);
+        self.left.extend(left);
+        self.gone.extend(gone);
+        self.held.extend(held);
+        self.elsewhere.extend(elsewhere);
+        self.troubles.extend(troubles);
+        self.over.extend(over);
+    }
+
+    fn note(&mut self, outcome: Result<(), JournalError>) {
+        self.troubles.extend(outcome.err().map(|error| error.to_string()));
+    }
 }
 
 /// Undoes everything but what a process holds that still runs.
 pub fn undo(system: &dyn System, journal: &Journal) -> Result<Undone, JournalError> {
+    if journal.is_empty()? {
+        return Ok(Undone::default());
+    }
     let _lock = journal.lock()?;
     back(system, journal, &|record| record.owner.is_none_or(|owner| !owner.lives()))
 }
@@ -67,26 +125,39 @@ pub fn undo_of_the_ended(system: &dyn System, journal: &Journal) -> Result<Undon
     back(system, journal, &|record| record.owner.is_some_and(|owner| !owner.lives()))
 }
 
-/// Undoes what one process holds, whether or not it runs. Other network namespaces of it are those that it made: they
-/// end with it, and nothing is undone there.
+/// Undoes what one process holds, whether or not it runs, and then what it kept others from undoing. The network
+/// namespaces that it made end with it, and nothing is undone there.
 pub fn undo_of(system: &dyn System, journal: &Journal, owner: Owner) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
-    let undone = back(system, journal, &|record| record.owner == Some(owner))?;
-    for record in journal.records()? {
-        if record.owner == Some(owner) && record.network != system.network() {
-            journal.remove(record.number)?;
-        }
+    let is_its = |record: &Record| record.owner == Some(owner);
+    let mut removed = Undone::default();
+    for record in journal.records()?.iter().filter(|record| is_its(record) && record.is_private) {
+        removed.note(journal.remove(record.number));
     }
+    let mut undone = back(system, journal, &is_its)?;
+    undone.troubles.extend(removed.troubles);
+    after_others(system, journal, &is_its);
     Ok(undone)
 }
 
-/// Undoes the records with these numbers.
+/// Undoes the records with these numbers, and then what they kept others from undoing.
 pub fn undo_records(system: &dyn System, journal: &Journal, numbers: &[u64]) -> Result<Undone, JournalError> {
     let _lock = journal.lock()?;
-    back(system, journal, &|record| numbers.contains(&record.number))
+    let is_its = |record: &Record| numbers.contains(&record.number);
+    let undone = back(system, journal, &is_its)?;
+    after_others(system, journal, &is_its);
+    Ok(undone)
 }
 
-/// Undoes the selected records, the newest first. The caller has locked the journal.
+/// Undoes what ended processes left because a later change was above it. What is left of it stays in the journal, where
+/// `kqps host status` shows it.
+fn after_others(system: &dyn System, journal: &Journal, is_done: &dyn Fn(&Record) -> bool) {
+    let is_of_the_ended = |record: &Record| record.owner.is_some_and(|owner| !owner.lives());
+    let _ = back(system, journal, &|record| !is_done(record) && is_of_the_ended(record));
+}
+
+/// Undoes the selected records, the newest first. The caller has locked the journal. A record that cannot be read,
+/// written or removed does not keep it from the others.
 pub(crate) fn back(
     system: &dyn System,
     journal: &Journal,
@@ -95,23 +166,38 @@ pub(crate) fn back(
     let mut undone = Undone::default();
     // Settings that a later record holds, which stays.
     let mut above: BTreeMap<Setting, String> = BTreeMap::new();
-    for record in journal.records()?.into_iter().rev() {
-        if record.network != system.network() {
-            // A namespace without processes is gone, with its devices.
-            if is_selected(&record) && !owner::is_inhabited("net", record.network) {
-                journal.remove(record.number)?;
+    let (records, unreadable) = journal.read()?;
+    undone.troubles.extend(unreadable.iter().map(ToString::to_string));
+    for record in records.into_iter().rev() {
+        let is_here = record.is_in(system.network());
+        if is_selected(&record) {
+            if is_here {
+                one(system, journal, record, &above, &mut undone);
+            } else {
+                of_another_network(journal, &record, &mut undone);
             }
-        } else if is_selected(&record) {
-            one(system, journal, record, &above, &mut undone)?;
-        } else {
+        } else if is_here || !record.is_private {
             let holder = record.owner.map_or_else(|| "a later change".to_owned(), |owner| owner.to_string());
             for part in record.parts {
                 undone.held.extend(record.owner.map(|owner| (part.setting.clone(), owner)));
-                above.insert(part.setting, holder.clone());
+                if is_here {
+                    above.insert(part.setting, holder.clone());
+                }
             }
         }
     }
     Ok(undone)
+}
+
+/// What can be done about a record of another network namespace. One that its owner made has ended with the owner. Of
+/// any other nobody can say here that it is gone: it may be kept without a process (ip-netns(8)).
+fn of_another_network(journal: &Journal, record: &Record, undone: &mut Undone) {
+    if record.is_private && record.owner.is_some_and(|owner| !owner.lives()) {
+        undone.note(journal.remove(record.number));
+        return;
+    }
+    let network = record.network.unwrap_or_default();
+    undone.elsewhere.extend(record.parts.iter().map(|part| (part.setting.clone(), network)));
 }
 
 /// Undoes one record, and removes it if nothing of it is left.
@@ -121,121 +207,80 @@ fn one(
     mut record: Record,
     above: &BTreeMap<Setting, String>,
     undone: &mut Undone,
-) -> Result<(), JournalError> {
-    if !record.beside.is_empty() {
-        // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts
-        // as ours, also if undoing is cut short and done again.
-        record.beside.retain(|part| is_as_left(system, part));
+) {
+    // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
+    // ours, also if undoing is cut short and done again.
+    record.beside.retain(|part| is_as_left(system, part));
+    let beside = record.beside.clone();
+    if !beside.is_empty() {
         record.beside.iter_mut().for_each(|part| part.found = None);
-        journal.write(&record)?;
+        undone.note(journal.write(&record));
     }
-    let mut kept = Vec::new();
-    // Whether undoing it again would leave it again.
-    let mut is_over = false;
+    let (mut kept, mut is_begun) = (Vec::new(), false);
     for part in record.parts.iter().rev() {
-        match put_back(system, journal, part, record.is_made, above) {
-            Outcome::Restored => {
-                undone.restored.push(Restored { setting: part.setting.clone(), value: part.old.clone() });
+        match put_back(system, journal, part, record.is_made, above, &mut undone.troubles) {
+            Outcome::Restored(setting) => {
+                is_begun = true;
+                undone.restored.push(Restored { setting, value: part.old.clone() });
             }
-            Outcome::Same => {}
+            Outcome::Same => is_begun = true,
             Outcome::Gone(why) => undone.gone.push((part.setting.clone(), why)),
-            Outcome::Left { found, reason } => {
-                let (setting, old) = (part.setting.clone(), part.old.clone());
-                kept.push(Part { left: Some(reason.clone()), ..part.clone() });
-                is_over |= !above.contains_key(&part.setting);
-                undone.left.push(Left { setting, found, reason, old });
+            Outcome::Left(left) => {
+                kept.push(Part { left: Some(left.reason.clone()), ..part.clone() });
+                undone.over.extend(left.kind.is_over().then(|| (record.number, part.setting.clone())));
+                undone.left.push(left);
             }
         }
     }
-    for part in &record.beside {
+    if !kept.is_empty() {
+        kept.reverse();
+        // As long as the setting stays, what the driver changed with it stays too.
+        let beside = if is_begun { record.beside } else { beside };
+        undone.note(journal.write(&Record { parts: kept, beside, ..record }));
+        return;
+    }
+    let failed = beside_again(system, journal, &record.beside, undone);
+    if failed.is_empty() {
+        undone.note(journal.remove(record.number));
+    } else {
+        undone.note(journal.write(&Record { parts: Vec::new(), beside: failed, ..record }));
+    }
+}
+
+/// Puts back what the driver changed by itself. Returns what it refused.
+fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone: &mut Undone) -> Vec<Part> {
+    let mut failed = Vec::new();
+    for part in beside {
         // A queue that came with the change is gone again, and so are its settings.
-        if system.read(&part.setting).is_ok_and(|now| !value::same(&part.setting, &now, &part.old))
-            && system.write(&part.setting, &part.old).is_ok()
-        {
-            journal.step();
-            undone.restored.push(Restored { setting: part.setting.clone(), value: part.old.clone() });
+        let Place::Here { setting, now } = place(system, part) else { continue };
+        if value::same(&setting, &now, &part.old) {
+            continue;
+        }
+        match system.write(&setting, &part.old) {
+            Ok(()) => {
+                journal.step();
+                undone.restored.push(Restored { setting, value: part.old.clone() });
+            }
+            Err(SettingError::Absent { why, .. }) => undone.gone.push((setting, why)),
+            Err(SettingError::Refused { why, .. }) => {
+                failed.push(part.clone());
+                let (found, old) = (Some(now), part.old.clone());
+                undone.left.push(Left { setting, found, reason: why, old, kind: LeftKind::Refused });
+            }
         }
     }
-    if kept.is_empty() {
-        return journal.remove(record.number);
-    }
-    kept.reverse();
-    undone.records.extend(is_over.then_some(record.number));
-    journal.write(&Record { parts: kept, beside: Vec::new(), ..record })
+    failed
 }
 
 /// Whether a setting that changed by itself has the value that it got then.
 fn is_as_left(system: &dyn System, part: &Part) -> bool {
-    let now = system.read(&part.setting);
-    match &part.found {
-        Some(found) => now.is_ok_and(|now| value::same(&part.setting, &now, found)),
+    match (&part.found, place(system, part)) {
+        (Some(found), Place::Here { setting, now }) => value::alike(&setting, &now, found),
+        (Some(_), _) => false,
         // The program ended within the change, or within undoing it.
-        None => true,
+        (None, _) => true,
     }
 }
 
-/// What became of one setting.
-enum Outcome {
-    Restored,
-    /// It has its old value.
-    Same,
-    /// This host no longer has it.
-    Gone(String),
-    Left {
-        found: Option<String>,
-        reason: String,
-    },
-}
-
-fn put_back(
-    system: &dyn System,
-    journal: &Journal,
-    part: &Part,
-    is_made: bool,
-    above: &BTreeMap<Setting, String>,
-) -> Outcome {
-    let Part { setting, old, wanted, found, identity, .. } = part;
-    let now = match system.read(setting) {
-        Ok(now) => now,
-        Err(SettingError::Absent { why, .. }) => return Outcome::Gone(why),
-        Err(error) => return Outcome::Left { found: None, reason: error.to_string() },
-    };
-    let left = |reason: String| Outcome::Left { found: Some(now.clone()), reason };
-    if is_another(identity, &system.identity(setting)) {
-        return left("another device has its name now".into());
-    }
-    if let Some(holder) = above.get(setting) {
-        return left(format!("{holder} has set it since"));
-    }
-    if value::same(setting, &now, old) {
-        return Outcome::Same;
-    }
-    let is_wanted = value::same(setting, &now, wanted);
-    let is_ours = match found {
-        Some(found) => is_wanted || value::same(setting, &now, found),
-        // The program ended before it read back what the driver made of the value.
-        None => is_wanted || (setting.is_rounded() && !is_made),
-    };
-    if !is_ours {
-        return left("somebody else has changed it since".into());
-    }
-    if let Err(error) = system.write(setting, old) {
-        return left(error.to_string());
-    }
-    journal.step();
-    match system.read(setting) {
-        Ok(again) if value::same(setting, &again, old) => Outcome::Restored,
-        Ok(again) => Outcome::Left {
-            reason: format!("the kernel was given {old} and has {again}"),
-            found: Some(again),
-        },
-        Err(error) => Outcome::Left { found: None, reason: error.to_string() },
-    }
-}
-
-/// Whether two identities are surely those of two devices.
-fn is_another(before: &Identity, now: &Identity) -> bool {
-    let has_other_mac = before.mac.is_some() && now.mac.is_some() && before.mac != now.mac;
-    let is_elsewhere = before.bus.is_some() && now.bus.is_some() && before.bus != now.bus;
-    has_other_mac || is_elsewhere
-}
+#[cfg(test)]
+mod tests;

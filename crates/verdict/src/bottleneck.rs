@@ -5,7 +5,7 @@ use std::fmt;
 
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::{Place, SubjectFacts, Trial};
+use kqps_observation::{HostFacts, Place, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -232,9 +232,7 @@ impl Losses {
                 Place::PathBack,
             ])),
             subject_buffer: sum(&at(&[Place::SubjectSocketBuffer])),
-            memory: sum(&|trial| {
-                trial.hosts.iter().map(|host| host.network.udp(|udp| udp.mem_errors)).sum::<u64>()
-            }),
+            memory: sum(&refused_for_memory),
         }
     }
 
@@ -245,6 +243,18 @@ impl Losses {
     fn share(&self, count: u64) -> Option<f64> {
         (self.bad > 0).then(|| (count as f64 / self.bad as f64).min(1.0))
     }
+}
+
+/// Datagrams for which the kernel had no memory. Hosts in one network namespace have the same counter, which counts
+/// once.
+fn refused_for_memory(trial: &Trial) -> u64 {
+    let of = |host: &HostFacts| host.network.udp(|udp| udp.mem_errors);
+    let before = |place: usize| trial.hosts.iter().take(place);
+    let counted = trial.hosts.iter().enumerate().map(|(place, host)| {
+        let known = before(place).filter(|other| other.shares_namespace(host)).map(of).max();
+        of(host).saturating_sub(known.unwrap_or(0))
+    });
+    counted.sum()
 }
 
 /// How busy the subject's busiest thread was, as a mean over the trials. Every start has threads of its own, so

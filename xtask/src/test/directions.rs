@@ -67,7 +67,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-player",
             "kqps-tuning",
             "kqps-verdict",
-            "kqps-tuning",
         ],
     ),
     ("kqps", &[ANY]),
@@ -237,6 +236,16 @@ mod tests {
         let path = Some("crates/other".into());
         let dependency = Dependency { name: name.into(), path, kind: kind.map(str::to_owned) };
         Package { name: "kqps-verdict".into(), dependencies: vec![dependency], targets: Vec::new() }
+    }
+
+    #[test]
+    fn no_row_names_an_arrow_twice() {
+        for (name, others) in ALLOWED {
+            let all: BTreeSet<&str> = others.iter().copied().collect();
+            assert_eq!(all.len(), others.len(), "{name}");
+        }
+        let names: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), ALLOWED.len());
     }
 
     #[test]

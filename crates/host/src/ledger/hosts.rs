@@ -1,9 +1,10 @@
-//! The ledger of a trial over several hosts. The players' counters are added, and the subject's host has its own, so
-//! each stage of the way stands alone: interfaces and backlogs count at both ends.
+//! The ledger of a trial over several hosts. The players' counters are added, and the subject's host has its own. So each
+//! stage of the way stands alone: interfaces and backlogs count at both ends. Hosts may be one machine, or even one
+//! network namespace, whose counters count once.
 
 use std::collections::BTreeSet;
 
-use kqps_observation::network::DeviceFacts;
+use kqps_observation::network::{DeviceFacts, IpFacts};
 use kqps_observation::{Accounts, HostFacts, Ledger, NetworkFacts, SubjectFacts};
 
 use super::stretch::Backlog;
@@ -27,33 +28,72 @@ pub struct Sides<'a> {
     pub server: Option<(&'a SubjectFacts, &'a HostFacts)>,
 }
 
+/// Which players are in the network namespace of the subject's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inside {
+    /// None: each side has counters of its own.
+    NoPlayer,
+    /// All: both directions move the same counters.
+    AllPlayers,
+    /// Some: the counters of the subject's side then show both directions of some players, and one of the others.
+    SomePlayers,
+}
+
 /// Places every query of all players that was intended and has no reply at all.
 pub fn across(sides: &Sides<'_>) -> Ledger {
     let Sides { accounts, players, server, .. } = *sides;
-    let host = HostFacts { network: together(players), ..HostFacts::default() };
+    let inside = inside(players, server.map(|(_, host)| host));
+    let host = match (inside, server) {
+        (Inside::AllPlayers, Some((_, server))) => {
+            let views: Vec<&HostFacts> = players.iter().copied().chain([server]).collect();
+            HostFacts { network: widest(&views).clone(), ..HostFacts::default() }
+        }
+        _ => HostFacts { network: together(players), ..HostFacts::default() },
+    };
     let subject = server.map(|(subject, host)| {
-        let network = subject.network.as_ref().map(|network| between_hosts(network, host));
-        SubjectFacts { network, ..subject.clone() }
+        let network = subject.network.as_ref().filter(|_| inside == Inside::NoPlayer);
+        SubjectFacts { network: network.map(|network| carried(network, &[host])), ..subject.clone() }
     });
     let is_seen = subject.as_ref().is_some_and(|subject| subject.network.is_some());
     let evidence = Evidence {
         accounts,
         player_socket_drops: sides.player_socket_drops,
-        // They separate the directions only where both move the same counters.
+        // They separate the directions only where both move the same counters, and there each datagram is one message
+        // unless the player uses segmentation.
         messages_sent: accounts.sent,
         messages_received: accounts.correct + accounts.wrong + accounts.late,
         ipv6: sides.ipv6,
         host: &host,
         subject: subject.as_ref(),
-        side: if is_seen { SubjectSide::There } else { SubjectSide::Unseen },
+        side: match inside {
+            Inside::AllPlayers => SubjectSide::Here,
+            Inside::NoPlayer if is_seen => SubjectSide::There,
+            Inside::NoPlayer | Inside::SomePlayers => SubjectSide::Unseen,
+        },
         past_kernel: sides.past_kernel,
     };
     placed_by(&evidence, &backlogs(players, server.map(|(_, host)| host)))
 }
 
-/// The counters of all players' network namespaces as one.
+fn inside(players: &[&HostFacts], server: Option<&HostFacts>) -> Inside {
+    let Some(server) = server else { return Inside::NoPlayer };
+    match players.iter().filter(|player| player.shares_namespace(server)).count() {
+        0 => Inside::NoPlayer,
+        all if all == players.len() => Inside::AllPlayers,
+        _ => Inside::SomePlayers,
+    }
+}
+
+/// The counters of all players' network namespaces as one. Each namespace counts once, however many players are in it.
 fn together(players: &[&HostFacts]) -> NetworkFacts {
-    let mut networks = players.iter().map(|host| between_hosts(&host.network, host));
+    let mut namespaces: Vec<Vec<&HostFacts>> = Vec::new();
+    for &player in players {
+        match namespaces.iter_mut().find(|views| views[0].shares_namespace(player)) {
+            Some(views) => views.push(player),
+            None => namespaces.push(vec![player]),
+        }
+    }
+    let mut networks = namespaces.iter().map(|views| carried(widest(views), views));
     let Some(mut sum) = networks.next() else { return NetworkFacts::default() };
     for network in networks {
         sum.add(&network);
@@ -61,13 +101,24 @@ fn together(players: &[&HostFacts]) -> NetworkFacts {
     sum
 }
 
-/// A namespace with the interfaces by which packets may leave the host: the one that carries the queries, if it is
-/// known, and otherwise all except loopback.
-fn between_hosts(network: &NetworkFacts, host: &HostFacts) -> NetworkFacts {
-    let is_named = |device: &DeviceFacts| Some(&device.name) == host.device.as_ref();
-    let carries = |device: &DeviceFacts| match host.device {
-        Some(_) => is_named(device),
-        None => device.name != "lo",
+/// Of several views of one network namespace, the one that saw the most packets. There is at least one view.
+fn widest<'a>(views: &[&'a HostFacts]) -> &'a NetworkFacts {
+    let packets = |network: &NetworkFacts| {
+        let of = |ip: &IpFacts| ip.in_receives.saturating_add(ip.out_requests);
+        of(&network.ip4).saturating_add(of(&network.ip6))
+    };
+    let networks = views.iter().copied().map(|host| &host.network);
+    networks.max_by_key(|network| packets(network)).expect("a namespace is that of a host")
+}
+
+/// A namespace with the interfaces by which packets of these hosts may leave it: those that carry the queries, if they
+/// are known, and otherwise all except loopback.
+fn carried(network: &NetworkFacts, hosts: &[&HostFacts]) -> NetworkFacts {
+    let carries = |device: &DeviceFacts| {
+        hosts.iter().any(|host| match &host.device {
+            Some(name) => device.name == *name,
+            None => device.name != "lo",
+        })
     };
     let devices = network.devices.iter().filter(|device| carries(device)).cloned().collect();
     NetworkFacts { devices, ..network.clone() }

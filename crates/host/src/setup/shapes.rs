@@ -147,15 +147,7 @@ pub(super) const IXGBE: Shape = Shape {
     others: &["eth0"],
     of_queue: &["eth0-TxRx-#"],
     entries: 128,
-    answers: r#"{
-        "driver": "ixgbe", "bus": "0000:3b:00.0", "permanent_mac": [144, 226, 186, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 0, "tx_max": 0, "combined_max": 63},
-        "rings": {"rx": 512, "tx": 512, "rx_max": 4096, "tx_max": 4096},
-        "coalesce": {"rx_usecs": 1, "rx_frames": 0, "tx_usecs": 0, "tx_frames": 0,
-                     "adaptive_rx": false, "adaptive_tx": false},
-        "rss": {"queues": [], "fields_udp4": "sd", "fields_udp6": "sd"},
-        "features": {"gro": true, "gso": true, "tso": true, "lro": false}
-    }"#,
+    answers: include_str!("cards/ixgbe.json"),
 };
 
 pub(super) const I40E: Shape = Shape {
@@ -163,15 +155,7 @@ pub(super) const I40E: Shape = Shape {
     others: &["i40e-0000:3b:00.0:misc", "i40e-0000:3b:00.0:fdir-TxRx-0"],
     of_queue: &["i40e-eth0-TxRx-#"],
     entries: 512,
-    answers: r#"{
-        "driver": "i40e", "bus": "0000:3b:00.0", "permanent_mac": [60, 253, 254, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 0, "tx_max": 0, "combined_max": 64},
-        "rings": {"rx": 512, "tx": 512, "rx_max": 4096, "tx_max": 4096},
-        "coalesce": {"rx_usecs": 50, "rx_frames": 0, "tx_usecs": 50, "tx_frames": 0,
-                     "adaptive_rx": true, "adaptive_tx": true},
-        "rss": {"queues": [], "fields_udp4": "sdfn", "fields_udp6": "sdfn"},
-        "features": {"gro": true, "gso": true, "tso": true, "tx-udp-segmentation": true}
-    }"#,
+    answers: include_str!("cards/i40e.json"),
     ..IXGBE
 };
 
@@ -180,15 +164,7 @@ pub(super) const ICE: Shape = Shape {
     others: &["ice-0000:3b:00.0:misc"],
     of_queue: &["ice-eth0-TxRx-#"],
     entries: 2048,
-    answers: r#"{
-        "driver": "ice", "bus": "0000:3b:00.0", "permanent_mac": [180, 150, 145, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 127, "tx_max": 127, "combined_max": 127},
-        "rings": {"rx": 2048, "tx": 256, "rx_max": 8160, "tx_max": 8160},
-        "coalesce": {"rx_usecs": 50, "rx_frames": 0, "tx_usecs": 50, "tx_frames": 0,
-                     "adaptive_rx": true, "adaptive_tx": true},
-        "rss": {"queues": [], "fields_udp4": "sdfn", "fields_udp6": "sdfn"},
-        "features": {"gro": true, "gso": true, "tso": true, "tx-udp-segmentation": true}
-    }"#,
+    answers: include_str!("cards/ice.json"),
     ..IXGBE
 };
 
@@ -197,15 +173,7 @@ pub(super) const MLX5: Shape = Shape {
     others: &["mlx5_async0@pci:0000:3b:00.0"],
     of_queue: &["mlx5_comp#@pci:0000:3b:00.0"],
     entries: 256,
-    answers: r#"{
-        "driver": "mlx5_core", "bus": "0000:3b:00.0", "permanent_mac": [12, 66, 161, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 0, "tx_max": 0, "combined_max": 127},
-        "rings": {"rx": 1024, "tx": 1024, "rx_max": 8192, "tx_max": 8192},
-        "coalesce": {"rx_usecs": 8, "rx_frames": 128, "tx_usecs": 8, "tx_frames": 128,
-                     "adaptive_rx": true, "adaptive_tx": true},
-        "rss": {"queues": [], "fields_udp4": "sdfn", "fields_udp6": "sdfn"},
-        "features": {"gro": true, "gso": true, "tso": true, "lro": false, "rx-gro-hw": false}
-    }"#,
+    answers: include_str!("cards/mlx5.json"),
     ..IXGBE
 };
 
@@ -216,15 +184,7 @@ pub(super) const ENA: Shape = Shape {
     others: &["ena-mgmnt@pci:0000:00:05.0"],
     of_queue: &["eth0-Tx-Rx-#"],
     entries: 128,
-    answers: r#"{
-        "driver": "ena", "bus": "0000:00:05.0", "permanent_mac": [6, 17, 34, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 0, "tx_max": 0, "combined_max": 8},
-        "rings": {"rx": 1024, "tx": 1024, "rx_max": 8192, "tx_max": 1024},
-        "coalesce": {"rx_usecs": 20, "rx_frames": 0, "tx_usecs": 64, "tx_frames": 0,
-                     "adaptive_rx": true, "adaptive_tx": false},
-        "rss": {"queues": [], "fields_udp4": "sdfn", "fields_udp6": "sdfn"},
-        "features": {"gro": true, "gso": true, "tso": false}
-    }"#,
+    answers: include_str!("cards/ena.json"),
     ..IXGBE
 };
 
@@ -235,11 +195,6 @@ pub(super) const VIRTIO: Shape = Shape {
     others: &["virtio3-config"],
     of_queue: &["virtio3-input.#", "virtio3-output.#"],
     entries: 0,
-    answers: r#"{
-        "driver": "virtio_net", "bus": "0000:00:03.0", "permanent_mac": [82, 84, 0, 1, 2, 3],
-        "queues": {"rx": 0, "tx": 0, "combined": 4, "rx_max": 0, "tx_max": 0, "combined_max": 4},
-        "rings": {"rx": 256, "tx": 256, "rx_max": 256, "tx_max": 256},
-        "features": {"gro": true, "gso": true, "tso": true}
-    }"#,
+    answers: include_str!("cards/virtio.json"),
     ..IXGBE
 };

@@ -8,7 +8,7 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, NetworkFacts};
 
 use super::cores::{self, Cores, HostId, Ticks};
-use super::{DROP_REASONS, Reasons, frequencies, has_others, read, read_or_noted};
+use super::{DROP_REASONS, Reasons, frequencies, has_others, namespace_number, read, read_or_noted};
 use crate::counters::{Reading, Whose};
 use crate::cpu_time::{self, CpuTicks};
 use crate::files::Root;
@@ -37,6 +37,8 @@ pub struct PlayerSeen {
     pub(super) cpus: Vec<CpuFacts>,
     /// The counters of the player's network namespace.
     pub(super) network: NetworkFacts,
+    /// The number of that namespace, if it could be read.
+    pub(super) network_namespace: Option<u64>,
     pub(super) softnet: Softnet,
     /// Packets dropped on the whole host, by the kernel's reason, if they were counted.
     pub(super) drop_reasons: Option<BTreeMap<String, u64>>,
@@ -62,6 +64,7 @@ impl PlayerSeen {
             foreign_cpu_s: None,
             unreadable: self.unreadable,
             boot_id: self.cores.host.known(),
+            network_namespace: self.network_namespace,
             // Only the program that knows the hosts knows this.
             device: None,
         }
@@ -123,6 +126,7 @@ impl PlayerWatch {
             wall_s,
             cpus: cpu_time::shares(&cpu.cores, &cpu_at_end.cores),
             network: NetworkFacts { shared: after.has_others, ..after.namespace.since(&before.namespace) },
+            network_namespace: namespace_number(),
             softnet: Softnet::since(&before.softnet, &after.softnet),
             drop_reasons: reasons.and_then(|read| read_or_noted(read, DROP_REASONS, &mut unreadable)),
             threads: subject::threads_between(&cpu.threads, &cpu_at_end.threads, wall_s),

@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use crate::outbox::Outbox;
 
 /// The time from the end of the conversation to the second interrupt of the running job.
-const URGENT_AFTER: Duration = Duration::from_secs(1);
+const URGENT_AFTER: Duration = Duration::from_millis(500);
 
 /// The time from the end of the conversation within which the running job must end.
-const WORK_WITHIN: Duration = Duration::from_secs(2);
+const WORK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The time from the end of the conversation within which the agent must end.
-const END_WITHIN: Duration = Duration::from_secs(4);
+pub(super) const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why the conversation is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,9 +275,9 @@ mod tests {
         assert_eq!(state.over, Some((Over::Silent, now)));
         assert!(interrupts.is_asked() && !interrupts.is_urgent());
         // A line that comes now is too late.
-        assert_eq!(state.next(after(0.0), LEASE, now + after(1.0)), Next::Sleep(after(1.0)));
+        assert_eq!(state.next(after(0.0), LEASE, now + after(0.5)), Next::Sleep(after(0.5)));
         assert!(interrupts.is_urgent());
-        assert_eq!(state.next(after(0.0), LEASE, now + after(2.0)), Next::GiveUp);
+        assert_eq!(state.next(after(0.0), LEASE, now + after(1.0)), Next::GiveUp);
     }
 
     #[test]
@@ -285,11 +285,11 @@ mod tests {
         let now = Instant::now();
         let mut state = State::default();
         state.end(Over::Asked, now);
-        state.end(Over::Silent, now + after(1.0));
+        state.end(Over::Silent, now + after(0.5));
         assert_eq!(state.over, Some((Over::Asked, now)));
         state.phase = Phase::Ending;
-        assert_eq!(state.next(after(0.0), LEASE, now + after(3.0)), Next::Sleep(after(1.0)));
-        assert_eq!(state.next(after(0.0), LEASE, now + after(4.0)), Next::GiveUp);
+        assert_eq!(state.next(after(0.0), LEASE, now + after(1.5)), Next::Sleep(after(0.5)));
+        assert_eq!(state.next(after(0.0), LEASE, now + after(2.0)), Next::GiveUp);
         state.phase = Phase::Over;
         assert_eq!(state.next(after(0.0), LEASE, now + after(9.0)), Next::End);
     }

@@ -129,7 +129,7 @@ impl Controller {
 fn a_conversation_from_hello_to_end() {
     let mut controller = Controller::start(LEASE);
     let hello: AgentHello = serde_json::from_value(controller.greet_as("p1", &ours())).unwrap();
-    assert_eq!((hello.identity, hello.pid, hello.lease_s), (ours(), std::process::id(), 5));
+    assert_eq!((hello.identity, hello.pid, hello.lease_s), (ours(), std::process::id(), LEASE.as_secs()));
     assert!(!hello.hostname.is_empty() && !hello.boot_id.is_empty());
     let before_ns = kqps_kernel::clock::now_ns();
     controller.send(&json!({"ping": {"id": 7}}));
@@ -185,6 +185,18 @@ fn a_controller_that_says_nothing_more_has_the_same_effect() {
     assert_eq!(done["done"]["error"], "interrupted");
     let said = controller.read();
     assert!(said["said"]["line"].as_str().unwrap().starts_with("nothing came from the controller"), "{said}");
+}
+
+#[test]
+fn five_seconds_after_the_last_line_all_is_over_even_if_the_worker_is_stuck() {
+    assert_eq!(ENDED_WITHIN, Duration::from_secs(5));
+    let mut controller = Controller::greeted(LEASE);
+    controller.send(&json!({"ask": {"id": 1, "job": {"do": "stick"}}}));
+    assert_eq!(controller.event(), "stuck");
+    let since = Instant::now();
+    controller.given_up.recv_timeout(PATIENCE).unwrap();
+    assert!(since.elapsed() >= LEASE && since.elapsed() < ENDED_WITHIN, "{:?}", since.elapsed());
+    controller.release.send(()).unwrap();
 }
 
 #[test]

@@ -18,7 +18,8 @@ pub(crate) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
     // struct ethtool_stats: command, length, then the counters.
     let mut counts = vec![0_u64; 1 + NAMES_MOST];
     counts[0] = u64::from_ne_bytes(pair(ETHTOOL_GSTATS, names.len() as u32));
-    // SAFETY: this is the command's struct, with room for more counters than any driver has.
+    // SAFETY: this is the command's struct. The kernel writes all counters of the driver; there is room for far more
+    // than the names that the driver reported just now.
     unsafe { ask_driver(device, &mut counts)? };
     Ok(names.into_iter().zip(counts.into_iter().skip(1)).collect())
 }

@@ -20,10 +20,11 @@ const ETHTOOL_F_WISH: libc::c_int = 2;
 const BLOCK_WORDS: usize = 4;
 
 /// Short names of ethtool(8), and the kernel's names of these features. `tso` is that over IPv4.
-const SHORT: [(&str, &str); 4] = [
+const SHORT: [(&str, &str); 5] = [
     ("gro", "rx-gro"),
     ("gso", "tx-generic-segmentation"),
     ("lro", "rx-lro"),
+    ("ntuple", "rx-ntuple-filter"),
     ("tso", "tx-tcp-segmentation"),
 ];
 
@@ -39,6 +40,11 @@ pub struct Feature {
 /// The kernel's name of a feature that may have a short one: `gro` is `rx-gro`. Other names stay as they are.
 pub fn kernel_name(name: &str) -> &str {
     SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, full)| *full)
+}
+
+/// The short name of a feature that has one: `rx-gro` is `gro`. Other names stay as they are.
+pub fn short_name(name: &str) -> &str {
+    SHORT.iter().find(|(_, full)| *full == name).map_or(name, |(short, _)| *short)
 }
 
 /// The features of a device, by the kernel's names (`ethtool -k`).
@@ -108,5 +114,6 @@ mod tests {
         ]);
         assert_eq!(parse(&names, &words), wanted);
         assert_eq!((kernel_name("gro"), kernel_name("rx-checksum")), ("rx-gro", "rx-checksum"));
+        assert_eq!((short_name("rx-gro"), short_name("rx-checksum")), ("gro", "rx-checksum"));
     }
 }

@@ -16,9 +16,13 @@ const ETHTOOL_SRXFH: u32 = 0x2a;
 const WORDS: usize = 24;
 
 /// The letter of each field in ethtool(8), and its bit (`RXH_*`): hardware address, VLAN, layer 3 protocol, source
-/// address, destination address, source port, destination port, and discarding the packet.
-const LETTERS: [(char, u32); 8] =
-    [('m', 1), ('v', 2), ('t', 3), ('s', 4), ('d', 5), ('f', 6), ('n', 7), ('r', 31)];
+/// address, destination address, source port, destination port, endpoint of a GTP tunnel, flow label of IPv6, and
+/// discarding the packet.
+const LETTERS: [(char, u32); 10] =
+    [('m', 1), ('v', 2), ('t', 3), ('s', 4), ('d', 5), ('f', 6), ('n', 7), ('e', 8), ('l', 9), ('r', 31)];
+
+/// The sign before the bits of fields that have no letter here, which are a hexadecimal number: `sdfn+0x400`.
+const OTHERS: char = '+';
 
 /// A kind of packet whose hash can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,7 @@ impl Flow {
 }
 
 /// A set of fields. It is written as the letters of ethtool(8): `sd` are both addresses, `sdfn` both addresses and both
-/// ports. Fields of later kernels without a letter here are left out.
+/// ports. Fields of later kernels, which have no letter here, follow as a number: `sdfn+0x400`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HashFields(u64);
 
@@ -48,7 +52,12 @@ impl fmt::Display for HashFields {
         let has = |bit: u32| self.0 & (1 << bit) != 0;
         let letters: String =
             LETTERS.iter().filter(|(_, bit)| has(*bit)).map(|(letter, _)| *letter).collect();
-        formatter.write_str(&letters)
+        formatter.write_str(&letters)?;
+        let known = LETTERS.iter().fold(0, |bits, (_, bit)| bits | 1_u64 << bit);
+        match self.0 & !known {
+            0 => Ok(()),
+            others => write!(formatter, "{OTHERS}{others:#x}"),
+        }
     }
 }
 
@@ -69,7 +78,10 @@ impl FromStr for HashFields {
     type Err = UnknownField;
 
     fn from_str(text: &str) -> Result<Self, UnknownField> {
-        text.chars().try_fold(Self(0), |Self(fields), letter| {
+        let (letters, others) = text.split_once(OTHERS).unwrap_or((text, "0x0"));
+        let others = others.strip_prefix("0x").and_then(|bits| u64::from_str_radix(bits, 16).ok());
+        let others = others.ok_or(UnknownField(OTHERS))?;
+        letters.chars().try_fold(Self(others), |Self(fields), letter| {
             let (_, bit) = LETTERS.iter().find(|(known, _)| *known == letter).ok_or(UnknownField(letter))?;
             Ok(Self(fields | 1 << bit))
         })
@@ -106,5 +118,15 @@ mod tests {
         assert_eq!(fields(""), Ok(HashFields(0)));
         assert_eq!(fields("sdx"), Err(UnknownField('x')));
         assert_eq!(HashFields(0x8000_0000).to_string(), "r");
+    }
+
+    #[test]
+    fn no_bit_is_lost_on_the_way_through_text() {
+        for bits in [0, 0xf0, 0x3f0, 0x4f0, 0x8000_0400, 1 << 40, u64::MAX] {
+            let text = HashFields(bits).to_string();
+            assert_eq!(text.parse(), Ok(HashFields(bits)), "{text}");
+        }
+        assert_eq!(HashFields(0x4f0).to_string(), "sdfn+0x400");
+        assert_eq!("sdfn+400".parse::<HashFields>(), Err(UnknownField('+')));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn set_checksum_offload(device: &str, on: bool) -> io::Result<()> {
 /// Whether a device has its carrier and can send. The request also makes the kernel process pending carrier changes
 /// (`net/core/link_watch.c`, `linkwatch_sync_dev`). Otherwise it would do that up to 1 s later, and drop all packets
 /// until then.
-pub(crate) fn is_linked(device: &str) -> io::Result<bool> {
+pub fn is_linked(device: &str) -> io::Result<bool> {
     ethtool(device, ETHTOOL_GLINK, 0).map(|value| value != 0)
 }
 

@@ -33,7 +33,8 @@ pub fn of_driver(device: &str) -> io::Result<Vec<(String, u64)>> {
     driver_counters(device)
 }
 
-fn name(index: u32) -> Option<String> {
+/// The name of the device with an index; `None` if there is none.
+pub(super) fn name(index: u32) -> Option<String> {
     let mut name = [0; libc::IF_NAMESIZE];
     // SAFETY: the buffer has the required length; the call writes a name that ends in 0.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };

@@ -1,8 +1,11 @@
 //! `/sys` as a network namespace sees it.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::ptr::null;
 
+use super::NetNs;
 use crate::sys::check;
 
 /// Moves the calling thread into a mount namespace of its own, in which `/sys/class/net` shows the devices of the
@@ -18,4 +21,17 @@ pub fn show_own_devices() -> io::Result<()> {
     check(unsafe { libc::mount(nothing.as_ptr(), root.as_ptr(), null(), private, null()) })?;
     // SAFETY: as above.
     check(unsafe { libc::mount(nothing.as_ptr(), sys.as_ptr(), sysfs.as_ptr(), 0, null()) }).map(drop)
+}
+
+/// Whether `/sys` shows the calling thread the devices of this process's network namespace. It does not in a namespace
+/// that a program entered without mounting sysfs again. Requires `CAP_SYS_ADMIN`.
+pub fn shows_own_devices() -> io::Result<bool> {
+    // All mounts of sysfs that were made in one network namespace are one file system, with one number.
+    let number = || fs::metadata("/sys").map(|sys| sys.dev());
+    let seen = number()?;
+    let own = NetNs::of_this_process()?.within(|| {
+        show_own_devices()?;
+        number()
+    })?;
+    Ok(seen == own)
 }

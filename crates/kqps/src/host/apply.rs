@@ -1,20 +1,24 @@
 //! `kqps host apply`: changes settings of this host, with their old values on disk before.
 
 use std::io::BufRead as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::words::time;
 use kqps_tuning::apply::check;
+use kqps_tuning::setting::in_order;
 use kqps_tuning::setting::value::{completed, same};
 use kqps_tuning::undo::undo_of_the_ended;
 use kqps_tuning::{Change, Guard, Held, Journal, Real, System as _, apply, link, plain};
 use serde_json::Value;
 
-use super::words;
+use super::words::{self, Planned};
 use crate::exit::{COULD_NOT, bad_input};
 use crate::signals;
 use crate::value::parse_some_time;
@@ -29,12 +33,13 @@ Examples:
 /// Change settings of this host, which `kqps host undo` takes back
 ///
 /// Each old value is on disk before its setting is written, and each setting is read back. If one cannot be set, those
-/// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings take
-/// the link down: on the interface of the default route or of your SSH connection they need --confirm-within.
+/// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings are
+/// set first, since drivers then begin anew with the rest. They take the link down: on the interface of a default route
+/// or of an SSH connection they need --confirm-within.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Settings with their values, in the order in which they are set
+    /// Settings with their values, which are set in this order after those that reset others
     #[arg(value_name = "SETTING=VALUE", required_unless_present = "from")]
     changes: Vec<Change>,
     /// Apply the pieces of this advice, as `kqps host advise --json` prints it
@@ -62,56 +67,59 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.from {
         changes.extend(of_advice(file)?);
     }
+    in_order(&mut changes);
     let system = Real::host();
     check(&system, &changes)?;
     if args.dry_run {
-        dry_run(&system, &changes);
+        words::print_planned(planned(&system, &changes), json)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.confirm_within.is_none() {
         link::check(&changes).map_err(bad_input)?;
     }
     let journal = Journal::of_this_boot()?;
+    // Half of the settings would be left if a signal ended this process at once.
+    let interrupts = signals::in_order();
     if args.confirm_within.is_none() && args.for_command.is_empty() {
         undo_of_the_ended(&system, &journal)?;
         let applied = apply(&system, &journal, &changes, None)?;
-        words::print_applied(&applied, &journal, json)?;
+        words::print_applied(&applied, &journal, true, json)?;
+        if interrupts.is_asked() {
+            eprintln!("The signal came while it was set, and nothing was taken back.");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let kqps = std::env::current_exe().context("finding the running program")?;
     let guard = Arc::new(Guard::start(&kqps, journal).context("the guard of host settings")?);
     let held = Held::set(Box::new(system), &guard, &changes)?;
-    words::print_applied(held.applied(), guard.journal(), json)?;
+    words::print_applied(held.applied(), guard.journal(), false, json)?;
     match args.confirm_within {
-        Some(within) => confirm(held, within),
-        None => run_for(held, &args.for_command),
+        Some(within) => confirm(held, within, interrupts),
+        None => run_for(held, &args.for_command, interrupts),
     }
 }
 
-/// Prints the commands that make the changes, each with the present value before it.
-fn dry_run(system: &Real, changes: &[Change]) {
-    for change in changes {
-        // A queue that an earlier change brings does not exist yet.
-        let parts = system.parts(change).unwrap_or_else(|_| vec![change.clone()]);
-        for part in parts {
-            let now = system.read(&part.setting).ok();
-            let whole = now.as_ref().map(|now| completed(&part.setting, &part.value, now));
-            let value = whole.unwrap_or_else(|| part.value.clone());
-            match now {
-                Some(now) if same(&part.setting, &now, &value) => {
-                    println!("# {} is {now} already", part.setting);
-                }
-                now => {
-                    println!("# {} is {}", part.setting, now.as_deref().unwrap_or("not there yet"));
-                    println!("{}", plain::command(&Change { value, ..part }));
-                }
-            }
-        }
-    }
+/// The commands that make the changes, each with the present value.
+fn planned(system: &Real, changes: &[Change]) -> Vec<Planned> {
+    // A queue that an earlier change brings does not exist yet.
+    let parts = changes.iter().flat_map(|one| system.parts(one).unwrap_or_else(|_| vec![one.clone()]));
+    let plan = |part: Change| {
+        let now = system.read(&part.setting).ok();
+        let whole = now.as_ref().map(|now| completed(&part.setting, &part.value, now));
+        let value = whole.unwrap_or_else(|| part.value.clone());
+        let is_so = now.as_ref().is_some_and(|now| same(&part.setting, now, &value));
+        let setting = part.setting.to_string();
+        let command = (!is_so).then(|| plain::command(&Change { value: value.clone(), ..part }));
+        Planned { setting, now, value, command }
+    };
+    parts.map(plan).collect()
 }
+
+/// The pause between two looks for a signal.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Keeps the settings if the user confirms them in time. If this process ends before, the guard undoes them.
-fn confirm(held: Held, within: Duration) -> anyhow::Result<ExitCode> {
+fn confirm(held: Held, within: Duration, interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
     eprintln!("Type yes within {} to keep it.", time(within.as_secs_f64()));
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -120,34 +128,55 @@ fn confirm(held: Held, within: Duration) -> anyhow::Result<ExitCode> {
         let _ = std::io::stdin().lock().read_line(&mut line);
         let _ = sender.send(line);
     });
-    if receiver.recv_timeout(within).is_ok_and(|line| line.trim() == "yes") {
+    let end = Instant::now() + within;
+    let answer = loop {
+        match receiver.recv_timeout(LOOK.min(end.saturating_duration_since(Instant::now()))) {
+            Err(RecvTimeoutError::Timeout) if !interrupts.is_asked() && Instant::now() < end => {}
+            answer => break answer,
+        }
+    };
+    if answer.is_ok_and(|line| line.trim() == "yes") {
         held.keep()?;
-        eprintln!("Kept.");
+        eprintln!("Kept. To take it back: kqps host undo");
         return Ok(ExitCode::SUCCESS);
     }
-    let undone = held.undo()?;
-    for left in &undone.left {
-        eprintln!("Left: {left}.");
-    }
+    take_back(held)?;
     eprintln!("It was not confirmed, and is undone.");
     Ok(ExitCode::from(COULD_NOT))
 }
 
-/// Runs a command, and undoes the settings when it ends. Returns its status.
-fn run_for(held: Held, words: &[String]) -> anyhow::Result<ExitCode> {
-    // The command gets the signals of the terminal itself, and this process waits for its end.
-    let _ = signals::in_order();
-    let [program, arguments @ ..] = words else { anyhow::bail!("--for takes a command") };
-    let status = std::process::Command::new(program).args(arguments).status();
-    let status = status.with_context(|| format!("cannot start {program}"))?;
+/// Undoes the settings, and prints what was left.
+fn take_back(held: Held) -> anyhow::Result<()> {
     let undone = held.undo()?;
     for left in &undone.left {
         eprintln!("Left: {left}.");
     }
-    Ok(match status.code() {
-        Some(0) => ExitCode::SUCCESS,
-        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(COULD_NOT)),
-        None => ExitCode::from(COULD_NOT),
+    for trouble in &undone.troubles {
+        eprintln!("Note: {trouble}.");
+    }
+    Ok(())
+}
+
+/// Runs a command, and undoes the settings when it ends. Returns its status.
+fn run_for(held: Held, words: &[String], interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
+    let [program, arguments @ ..] = words else { anyhow::bail!("--for takes a command") };
+    if interrupts.is_asked() {
+        take_back(held)?;
+        return Ok(ExitCode::from(COULD_NOT));
+    }
+    let cannot_start = || format!("cannot start {program}");
+    let mut child = std::process::Command::new(program).args(arguments).spawn().with_context(cannot_start)?;
+    // The command gets the signals of the terminal itself, but not those that are sent to this process alone.
+    signals::pass_to(Some(child.id()));
+    let status = child.wait();
+    signals::pass_to(None);
+    take_back(held)?;
+    let status = status.with_context(|| format!("waiting for {program}"))?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(0), _) => ExitCode::SUCCESS,
+        (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(COULD_NOT)),
+        (None, Some(number)) => ExitCode::from(signals::status_of(number)),
+        (None, None) => ExitCode::from(COULD_NOT),
     })
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use kqps_tuning::Journal;
 
 use super::words;
+use crate::exit::COULD_NOT;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +18,17 @@ Examples:
 pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, json: bool) -> anyhow::Result<ExitCode> {
-    let journal = Journal::of_this_boot()?;
-    words::print_status(&journal.records()?, &journal, json)?;
-    Ok(ExitCode::SUCCESS)
+    let journals = Journal::all_of_this_boot();
+    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    for journal in &journals {
+        match journal.records().and_then(|found| Ok((found, journal.unreadable()?))) {
+            Ok((found, unreadable)) => {
+                records.extend(found);
+                troubles.extend(unreadable.iter().map(ToString::to_string));
+            }
+            Err(error) => troubles.push(error.to_string()),
+        }
+    }
+    words::print_status(&records, &troubles, &journals, json)?;
+    Ok(if troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(COULD_NOT) })
 }

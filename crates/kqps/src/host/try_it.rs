@@ -8,24 +8,27 @@ use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_observation::factors::name;
 use kqps_observation::question::Path;
 use kqps_tuning::apply::check;
-use kqps_tuning::{Change, Journal, Real, apply, link};
+use kqps_tuning::{Change, Journal, Real, Setting, apply, link};
 use kqps_verdict::compare::{Comparison, Outcome};
 
 use super::words;
 use crate::compare::{self, AskedExtent, Pair};
 use crate::exit::{REFUSED, bad_input};
 use crate::run::subjects;
+use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps host try sysctl.net.core.busy_poll=50 --subject nsd
+  kqps host try sysctl.net.core.netdev_max_backlog=40000 --subject nsd
   kqps host try rps.lo=0-1 --subject 'knot workers=2' --keep
   kqps host try rps.kqps0=0 --subject 'echo path=veth' --blocks 6";
 
 /// Measure whether settings of this host make a subject faster
 ///
-/// Trials without and with the settings take turns, as in `kqps compare`, and the settings are undone after them. The
+/// Trials without and with the settings take turns, as in `kqps compare`, and the settings are undone after them. They
+/// play on this host, over loopback or a path of virtual devices (`path=veth`). No packet passes a network card there, so
+/// settings of other devices are refused: measure those with the player on another host, by `kqps run --hosts`. The
 /// status is 0 if the subject is faster with them beyond the minimum detectable effect, and 3 if not.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -59,6 +62,13 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
+/// The devices of the two paths.
+const LOOPBACK: &str = "lo";
+const VETH: &str = kqps_kernel::namespace::veth::DEVICE;
+
+/// Sysctls that let sockets poll the queue of a device.
+const POLLING: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
+
 pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let without = subject(&args.subject)?;
     let is_on_veth = without.factors.path().kind == Some(Path::Veth);
@@ -69,6 +79,10 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
         return Err(bad_input(
             "--keep: the devices of a veth path vanish with it, so there is nothing to keep",
         ));
+    }
+    if let Some(why) = args.changes.iter().find_map(|change| why_off_path(change, is_on_veth, &args.subject))
+    {
+        return Err(bad_input(why));
     }
     let with = with_changes(&without, &args.changes)?;
     let mut sides = with_names_of_their_own(vec![without, with]).into_iter();
@@ -83,13 +97,36 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
         eprintln!("The settings do not help beyond what this host can show, and are undone.");
         return Ok(ExitCode::from(REFUSED));
     }
-    if args.keep {
+    if signals::in_order().is_asked() {
+        eprintln!("The settings help as far as was measured before the interrupt. They are undone.");
+    } else if args.keep {
         let journal = Journal::of_this_boot()?;
-        words::print_applied(&apply(&Real::host(), &journal, &args.changes, None)?, &journal, json)?;
+        words::print_applied(&apply(&Real::host(), &journal, &args.changes, None)?, &journal, true, json)?;
     } else {
         eprintln!("The settings help. They are undone; --keep keeps them.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a setting has no effect on trials over a path; `None` if it may have one.
+fn why_off_path(change: &Change, is_on_veth: bool, subject: &str) -> Option<String> {
+    let on_path = if is_on_veth { VETH } else { LOOPBACK };
+    let Change { setting, .. } = change;
+    let why = match setting {
+        Setting::Irq(_) | Setting::Irqbalance => format!("{on_path} has no interrupts"),
+        Setting::Sysctl(name) if POLLING.contains(&name.as_str()) && !is_on_veth => {
+            format!("{on_path} has no queue that a socket could poll")
+        }
+        _ => match setting.device().filter(|device| *device != on_path) {
+            Some(device) => format!("no packet passes {device}"),
+            None => return None,
+        },
+    };
+    Some(format!(
+        "{setting}: trials on this host go over {on_path}, and {why}. Measure it with the player on another host. \
+         Neither this command nor kqps compare has --hosts, so: kqps run --hosts FILE --subject '{subject}' \
+         --subject '{subject} host.{change}'"
+    ))
 }
 
 fn subject(text: &str) -> anyhow::Result<Configured> {
@@ -142,6 +179,30 @@ mod tests {
         let cheaper = case(Figure::CpuPerAnswer, 0.9, 1e-3);
         assert!(helps(&[cheaper.clone(), case(Figure::P99Latency, 1.0, 1e-3)]));
         assert!(!helps(&[cheaper, case(Figure::P99Latency, 1.2, 1e-3)]));
+    }
+
+    #[test]
+    fn settings_that_no_packet_of_a_trial_meets_are_refused() {
+        let why = |word: &str, is_on_veth| why_off_path(&word.parse().unwrap(), is_on_veth, "nsd");
+        for (word, is_on_veth) in [
+            ("rps.lo=0", false),
+            ("rps.kqps0=0", true),
+            ("sysctl.net.core.netdev_max_backlog=9", false),
+            ("sysctl.net.core.busy_read=50", true),
+            ("governor=performance", false),
+        ] {
+            assert_eq!(why(word, is_on_veth), None, "{word}");
+        }
+        for (word, is_on_veth, expected) in [
+            ("irqs.eth0=2", false, "over lo, and no packet passes eth0"),
+            ("rps.lo=0", true, "over kqps0, and no packet passes lo"),
+            ("irq.45=2", true, "over kqps0, and kqps0 has no interrupts"),
+            ("sysctl.net.core.busy_read=50", false, "no queue that a socket could poll"),
+            ("coalesce.eth0=rx-usecs=75", false, "'nsd host.coalesce.eth0=rx-usecs=75'"),
+        ] {
+            let why = why(word, is_on_veth).unwrap();
+            assert!(why.contains(expected) && why.contains("kqps run --hosts"), "{word}: {why}");
+        }
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What the commands that change host settings print.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use comfy_table::{Table, presets};
 use kqps_observation::SCHEMA;
 use kqps_observation::visible::visible_line;
-use kqps_tuning::journal::Record;
-use kqps_tuning::setting::value::same;
+use kqps_tuning::journal::{Part, Record};
+use kqps_tuning::setting::value::alike;
 use kqps_tuning::undo::Left;
 use kqps_tuning::{Applied, Journal, Real, System as _, Undone};
 use schemars::JsonSchema;
@@ -21,7 +20,7 @@ pub(crate) struct TuningOutput {
     schema: u32,
     /// `host-apply`, `host-undo` or `host-status`.
     kind: &'static str,
-    /// The folder of the journal.
+    /// The folder of the journal. A second one, of the user, is named in the remarks.
     journal: String,
     settings: Vec<SettingOutput>,
     /// Remarks, each a sentence.
@@ -38,16 +37,61 @@ struct SettingOutput {
     wanted: Option<String>,
     /// The value now; null if it cannot be read.
     now: Option<String>,
-    /// What became of it: `set`, `undone`, `left`, `gone`, `changed`.
+    /// What became of it: `set`, `undone`, `left`, `gone`, `changed`; `planned` in a dry run, `unknown` if it cannot be
+    /// read, and `elsewhere` if it was set in another network namespace.
     state: &'static str,
     /// Why it was left, or is gone.
     reason: Option<String>,
-    /// The process whose end undoes it; null if it stays until it is undone.
+    /// The running process whose end undoes it; null if it stays until it is undone.
     owner: Option<u32>,
+    /// The number of the network namespace that it was set in, if that is another one.
+    network: Option<u64>,
+    /// The plain command that sets it, in a dry run.
+    command: Option<String>,
 }
 
-/// Prints what was applied.
-pub(super) fn print_applied(applied: &Applied, journal: &Journal, json: bool) -> anyhow::Result<()> {
+/// What a dry run would do.
+pub(super) struct Planned {
+    pub(super) setting: String,
+    /// The value now; `None` if it is not there yet.
+    pub(super) now: Option<String>,
+    pub(super) value: String,
+    /// The plain command; `None` if it has the value already.
+    pub(super) command: Option<String>,
+}
+
+/// Prints what a dry run would do.
+pub(super) fn print_planned(planned: Vec<Planned>, json: bool) -> anyhow::Result<()> {
+    if json {
+        let settings = planned.into_iter().map(|one| SettingOutput {
+            setting: one.setting,
+            old: one.now.clone().unwrap_or_default(),
+            wanted: Some(one.value),
+            state: if one.command.is_some() { "planned" } else { "set" },
+            now: one.now,
+            command: one.command,
+            ..SettingOutput::default()
+        });
+        return print("host-apply", &Journal::all_of_this_boot(), settings.collect(), Vec::new());
+    }
+    for Planned { setting, now, command, .. } in planned {
+        match (command, now) {
+            (None, now) => println!("# {setting} is {} already", now.unwrap_or_default()),
+            (Some(command), now) => {
+                println!("# {setting} is {}\n{command}", now.as_deref().unwrap_or("not there yet"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints what was applied. If it `stays`, only `kqps host undo` takes it back.
+pub(super) fn print_applied(
+    applied: &Applied,
+    journal: &Journal,
+    stays: bool,
+    json: bool,
+) -> anyhow::Result<()> {
     let settings = applied.made.iter().map(|made| SettingOutput {
         setting: made.setting.to_string(),
         old: made.old.clone(),
@@ -57,7 +101,8 @@ pub(super) fn print_applied(applied: &Applied, journal: &Journal, json: bool) ->
         ..SettingOutput::default()
     });
     if json {
-        return print("host-apply", journal.folder(), settings.collect(), applied.remarks.clone());
+        let journal = std::slice::from_ref(journal);
+        return print("host-apply", journal, settings.collect(), applied.remarks.clone());
     }
     for made in &applied.made {
         println!("{}: {} instead of {}", made.setting, made.now, made.old);
@@ -68,15 +113,15 @@ pub(super) fn print_applied(applied: &Applied, journal: &Journal, json: bool) ->
     for remark in &applied.remarks {
         eprintln!("Note: {remark}.");
     }
-    if !applied.made.is_empty() {
+    if stays && !applied.made.is_empty() {
         eprintln!("To take it back: kqps host undo");
     }
     Ok(())
 }
 
 /// Prints what was undone.
-pub(super) fn print_undone(undone: &Undone, journal: &Journal, json: bool) -> anyhow::Result<()> {
-    let Undone { restored, left, gone, held, .. } = undone;
+pub(super) fn print_undone(undone: &Undone, journals: &[Journal], json: bool) -> anyhow::Result<()> {
+    let Undone { restored, left, gone, held, elsewhere, troubles, .. } = undone;
     if json {
         let restored = restored.iter().map(|one| SettingOutput {
             setting: one.setting.to_string(),
@@ -97,8 +142,14 @@ pub(super) fn print_undone(undone: &Undone, journal: &Journal, json: bool) -> an
             owner: Some(owner.pid),
             ..SettingOutput::default()
         });
-        let settings = restored.chain(left.iter().map(of_left)).chain(gone).chain(held).collect();
-        return print("host-undo", journal.folder(), settings, Vec::new());
+        let elsewhere = elsewhere.iter().map(|(setting, network)| SettingOutput {
+            setting: setting.to_string(),
+            state: "elsewhere",
+            network: Some(*network),
+            ..SettingOutput::default()
+        });
+        let settings = restored.chain(left.iter().map(of_left)).chain(gone).chain(held).chain(elsewhere);
+        return print("host-undo", journals, settings.collect(), troubles.clone());
     }
     for one in restored {
         println!("{}: {} again", one.setting, one.value);
@@ -112,7 +163,15 @@ pub(super) fn print_undone(undone: &Undone, journal: &Journal, json: bool) -> an
     for (setting, owner) in held {
         eprintln!("Left: {setting}, which {owner} holds until it ends.");
     }
-    if restored.is_empty() && left.is_empty() && gone.is_empty() && held.is_empty() {
+    for (setting, network) in elsewhere {
+        eprintln!(
+            "Left: {setting}, which was set in network namespace {network}: run kqps host undo there (nsenter --net)."
+        );
+    }
+    for trouble in troubles {
+        eprintln!("Note: {trouble}.");
+    }
+    if undone.is_whole() && restored.is_empty() && gone.is_empty() {
         eprintln!("There is nothing to undo.");
     }
     Ok(())
@@ -129,59 +188,134 @@ fn of_left(left: &Left) -> SettingOutput {
     }
 }
 
-/// Prints the journal with the present values.
-pub(super) fn print_status(records: &[Record], journal: &Journal, json: bool) -> anyhow::Result<()> {
+/// Prints journals with the present values.
+pub(super) fn print_status(
+    records: &[Record],
+    troubles: &[String],
+    journals: &[Journal],
+    json: bool,
+) -> anyhow::Result<()> {
     let system = Real::host();
-    let mut settings = Vec::new();
-    for record in records {
-        for part in &record.parts {
-            // Those of another network namespace cannot be read from here.
-            let is_here = record.network == system.network();
-            let now = is_here.then(|| system.read(&part.setting).ok()).flatten();
-            let given = part.found.as_ref().unwrap_or(&part.wanted);
-            let is_given = now.as_ref().is_none_or(|now| same(&part.setting, now, given));
-            settings.push(SettingOutput {
-                setting: part.setting.to_string(),
-                old: part.old.clone(),
-                wanted: Some(given.clone()),
-                state: if is_given { "set" } else { "changed" },
-                now,
-                reason: part.left.clone(),
-                owner: record.owner.map(|owner| owner.pid),
-            });
-        }
-    }
+    let parts = records.iter().flat_map(|record| {
+        // Of a change that was undone, what its driver had changed with it may be left.
+        let of_driver = record.beside.iter().filter(move |_| record.parts.is_empty());
+        record.parts.iter().chain(of_driver).map(move |part| (record, part))
+    });
+    let settings: Vec<SettingOutput> = parts.map(|(record, part)| of_part(&system, record, part)).collect();
     if json {
-        return print("host-status", journal.folder(), settings, Vec::new());
+        return print("host-status", journals, settings, troubles.to_vec());
+    }
+    for trouble in troubles {
+        eprintln!("Note: {trouble}.");
     }
     if settings.is_empty() {
-        println!("kqps has set nothing here since this host booted.");
+        if troubles.is_empty() {
+            println!("kqps has set nothing here since this host booted.");
+        }
         return Ok(());
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["setting", "before", "set to", "now", "until"]);
     for one in &settings {
-        let until = one.owner.map_or_else(|| "kqps host undo".into(), |pid| format!("process {pid} ends"));
+        let until = match (one.owner, one.network) {
+            (Some(pid), _) => format!("process {pid} ends"),
+            (None, Some(network)) => format!("kqps host undo in network namespace {network}"),
+            (None, None) => "kqps host undo".into(),
+        };
         let now = one.now.clone().unwrap_or_else(|| "-".into());
         let wanted = one.wanted.clone().unwrap_or_default();
         let row = [&one.setting, &one.old, &wanted, &now, &until].map(|text| visible_line(text).into_owned());
         table.add_row(row);
     }
     let mut text = table.trim_fmt() + "\n";
-    for one in settings.iter().filter_map(|one| Some((one, one.reason.as_ref()?))) {
-        let _ = writeln!(text, "{} was left when it was undone: {}.", one.0.setting, visible_line(one.1));
+    for one in &settings {
+        if one.state == "changed" {
+            let _ = writeln!(text, "{} has another value than kqps gave it.", one.setting);
+        }
+        if let Some(reason) = &one.reason {
+            let _ = writeln!(text, "{} was left when it was undone: {}.", one.setting, visible_line(reason));
+        }
     }
     print!("{text}");
     Ok(())
 }
 
+/// A setting of the journal with its present value, if it can be read from here.
+fn of_part(system: &Real, record: &Record, part: &Part) -> SettingOutput {
+    let is_here = record.is_in(system.network());
+    let now = is_here.then(|| system.read(&part.setting).ok()).flatten();
+    let given = part.found.as_ref().unwrap_or(&part.wanted);
+    let state = match &now {
+        _ if !is_here => "elsewhere",
+        None => "unknown",
+        Some(now) if alike(&part.setting, now, given) => "set",
+        Some(_) => "changed",
+    };
+    SettingOutput {
+        setting: part.setting.to_string(),
+        old: part.old.clone(),
+        wanted: Some(given.clone()),
+        now,
+        state,
+        reason: part.left.clone(),
+        owner: record.owner.filter(kqps_tuning::Owner::lives).map(|owner| owner.pid),
+        network: record.network.filter(|_| !is_here),
+        command: None,
+    }
+}
+
 fn print(
     kind: &'static str,
-    journal: &Path,
+    journals: &[Journal],
     settings: Vec<SettingOutput>,
-    remarks: Vec<String>,
+    mut remarks: Vec<String>,
 ) -> anyhow::Result<()> {
-    let journal = journal.display().to_string();
+    let mut folders = journals.iter().map(|journal| journal.folder().display().to_string());
+    let journal = folders.next().unwrap_or_default();
+    remarks.extend(folders.map(|folder| format!("{folder} is another journal of this boot")));
     Ok(print::json(&TuningOutput { schema: SCHEMA, kind, journal, settings, remarks })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_tuning::{Change, Identity, Owner};
+
+    use super::*;
+
+    #[test]
+    fn a_state_says_what_is_known() {
+        let system = Real::host();
+        let change: Change = "sysctl.net.ipv4.ip_forward=1".parse().unwrap();
+        let now = system.read(&change.setting).unwrap();
+        let part = |name: &str, found: &str| Part {
+            setting: name.parse().unwrap(),
+            old: "7".into(),
+            wanted: "8".into(),
+            found: Some(found.to_owned()),
+            identity: Identity::default(),
+            left: None,
+        };
+        let this = Owner::this_process();
+        let ended = Owner { started: this.started + 1, ..this };
+        let record = |owner, network| Record {
+            number: 1,
+            change: change.clone(),
+            parts: Vec::new(),
+            beside: Vec::new(),
+            owner,
+            network,
+            is_private: false,
+            is_made: true,
+        };
+        let here = record(Some(this), Some(system.network()));
+        let of = |record: &Record, name: &str, found: &str| of_part(&system, record, &part(name, found));
+        let name = "sysctl.net.ipv4.ip_forward";
+        assert_eq!((of(&here, name, &now).state, of(&here, name, &now).owner), ("set", Some(this.pid)));
+        assert_eq!(of(&here, name, "9").state, "changed");
+        assert_eq!(of(&here, "rps.none0.0", "0").state, "unknown", "it cannot be read");
+        let elsewhere = of(&record(Some(ended), Some(7)), name, &now);
+        assert_eq!((elsewhere.state, elsewhere.network, elsewhere.owner), ("elsewhere", Some(7), None));
+        assert_eq!(of(&record(None, None), name, &now).state, "set", "of the whole host");
+    }
 }

@@ -4,15 +4,14 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::Context as _;
-use kqps_hosts::{Host, Hosts, push};
+use kqps_hosts::{Host, Hosts, HostsError, find_pushed, push};
 use kqps_lab::at_hosts::kept;
 
 use crate::exit::bad_input;
 
-/// The hosts of a file. If `is_pushed`, each gets this program first, and uses it.
-pub(super) fn read(path: &Path, is_pushed: bool) -> anyhow::Result<Hosts> {
-    let hosts = Hosts::read(path).map_err(bad_input)?;
-    if is_pushed { pushed(hosts) } else { Ok(hosts) }
+/// The hosts of a file.
+pub(super) fn read(path: &Path) -> anyhow::Result<Hosts> {
+    Hosts::read(path).map_err(bad_input)
 }
 
 /// Brings this program to the hosts of the run in a folder, which then goes on with the program.
@@ -26,12 +25,35 @@ pub(super) fn push_to(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings this program to all hosts side by side.
-fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
+/// Brings this program to all hosts side by side, which then use it.
+pub(super) fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
+    with(hosts, |host, program| push(host, program).map(Some))
+}
+
+/// The hosts for a dry run with `--push`: those to which this program was brought before use it, and nothing is brought
+/// to the others.
+pub(super) fn found(hosts: Hosts) -> anyhow::Result<Hosts> {
+    with(hosts, |host, program| {
+        let path = find_pushed(host, program)?;
+        if path.is_none() {
+            let name = &host.name;
+            eprintln!("kqps: a dry run brings no program to {name}, so the one that it has is asked");
+        }
+        Ok(path)
+    })
+}
+
+/// The hosts with the path that each has for this program, if it has one. All are asked side by side.
+fn with(
+    hosts: Hosts,
+    path: impl Fn(&Host, &Path) -> Result<Option<String>, HostsError> + Sync,
+) -> anyhow::Result<Hosts> {
     let program = std::env::current_exe().context("finding the running program")?;
     let to = |host: Host| -> anyhow::Result<Host> {
-        let kqps = push(&host, &program)?;
-        Ok(Host { kqps, ..host })
+        Ok(match path(&host, &program)? {
+            Some(kqps) => Host { kqps, ..host },
+            None => host,
+        })
     };
     thread::scope(|scope| {
         let to = &to;

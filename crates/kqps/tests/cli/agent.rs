@@ -54,6 +54,16 @@ pub(crate) fn materials() -> Job {
     Job::Materials { wanted: wanted(), seed: SEED, file: None }
 }
 
+/// Asks what the host of 127.0.0.1 is.
+pub(crate) fn facts() -> Job {
+    Job::Facts { address: LOOPBACK }
+}
+
+/// Watches the host, and a subject by its start.
+fn watch(start: Option<u64>, at_ns: Option<u64>) -> Job {
+    Job::WatchBegin { start, cpus: Vec::new(), device: Some("lo".into()), at_ns }
+}
+
 /// Starts an echo at 127.0.0.1.
 pub(crate) fn start(number: u64) -> Job {
     Job::Start(Box::new(StartRequest {
@@ -122,19 +132,21 @@ fn a_server_and_a_player_work_one_trial() {
     let cache = tempfile::tempdir().unwrap();
     let mut server = agent(cache.path(), Role::Server);
     let mut player = agent(cache.path(), Role::Player);
-    let Done::Facts { fingerprint, topology, .. } = work(&mut player, Job::Facts) else { panic!() };
+    let Done::Facts { fingerprint, topology, device, .. } = work(&mut player, facts()) else { panic!() };
     assert!(!topology.cores.is_empty() && !fingerprint.kernel.is_empty());
+    assert_eq!(device.as_deref(), Some("lo"), "it carries 127.0.0.1");
     let Done::Materials { hashes } = work(&mut server, materials()) else { panic!() };
     let Done::Materials { hashes: of_player } = work(&mut player, materials()) else { panic!() };
     assert!(hashes.zones.is_some() && of_player.zones.is_none(), "a player needs no zone");
     assert!(hashes.agree(&of_player));
-    let Done::Started { addresses, pid, version, .. } = work(&mut server, start(1)) else { panic!() };
-    assert_eq!((addresses.len(), addresses[0].ip()), (1, LOOPBACK));
-    assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
-
-    let Done::Begun = work(&mut server, Job::WatchBegin { start: Some(1), cpus: Vec::new() }) else {
+    let Done::Started { addresses, pid, version, programs, .. } = work(&mut server, start(1)) else {
         panic!()
     };
+    assert_eq!((addresses.len(), addresses[0].ip()), (1, LOOPBACK));
+    assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    assert!(programs.is_empty(), "the echo is kqps itself, which the hello named");
+
+    let Done::Begun = work(&mut server, watch(Some(1), None)) else { panic!() };
     let at_ns = clock::now_ns() + 300_000_000;
     let played = work(&mut player, play(&addresses[0].to_string(), 2000.0, 0.5, Some(at_ns)));
     let Done::Sent = work(&mut server, Job::WatchSent) else { panic!() };
@@ -153,6 +165,34 @@ fn a_server_and_a_player_work_one_trial() {
     server.end();
     drop(player);
     assert_eq!(folders(cache.path()), [""; 0]);
+}
+
+#[test]
+fn a_watch_counts_from_the_moment_that_was_asked_for() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut server = agent(cache.path(), Role::Server);
+    let at_ns = clock::now_ns() + 500_000_000;
+    let Done::Begun = work(&mut server, watch(None, Some(at_ns))) else { panic!() };
+    let before_ns = at_ns.saturating_sub(clock::now_ns());
+    assert!(before_ns < 200_000_000, "the first reading was over {before_ns} ns before");
+    work(&mut server, Job::WatchSent);
+    let Done::Seen(seen) = work(&mut server, Job::WatchEnd) else { panic!() };
+    assert!(seen.host.wall_s < 0.25, "the wait is no time of the trial: {} s", seen.host.wall_s);
+    assert_eq!(seen.host.device.as_deref(), Some("lo"));
+}
+
+#[test]
+fn a_start_names_the_files_of_its_programs() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut server = agent(cache.path(), Role::Server);
+    work(&mut server, materials());
+    let Job::Start(request) = start(1) else { panic!() };
+    let definition = request.definition.replacen("programs = []", "programs = [\"sh\"]", 1);
+    let request = StartRequest { definition, ..*request };
+    let Done::Started { programs, .. } = work(&mut server, Job::Start(Box::new(request))) else { panic!() };
+    let shell = &programs["sh"];
+    assert!(shell.path.ends_with("/sh") && shell.blake3.as_ref().unwrap().len() == 64, "{shell:?}");
+    server.end();
 }
 
 #[test]
@@ -175,7 +215,7 @@ fn a_subject_that_dies_spoils_its_trial() {
     let mut server = agent(cache.path(), Role::Server);
     work(&mut server, materials());
     let Done::Started { pid, .. } = work(&mut server, start(7)) else { panic!() };
-    work(&mut server, Job::WatchBegin { start: Some(7), cpus: Vec::new() });
+    work(&mut server, watch(Some(7), None));
     kqps_kernel::process::signal(pid, kqps_kernel::process::Signal::Kill).unwrap();
     while lives(pid) {
         std::thread::sleep(Duration::from_millis(1));
@@ -189,7 +229,7 @@ fn a_subject_that_dies_spoils_its_trial() {
 fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
     let cache = tempfile::tempdir().unwrap();
     let mut new = Agent::within(cache.path(), kqps()).unwrap();
-    assert!(refusal(&mut new, Job::Facts).contains("hello"));
+    assert!(refusal(&mut new, facts()).contains("hello"));
 
     let mut player = agent(cache.path(), Role::Player);
     assert!(
@@ -211,6 +251,8 @@ fn what_an_agent_cannot_or_must_not_do_is_one_sentence() {
     let elsewhere = StartRequest { address: [192, 0, 2, 1].into(), ..(*request).clone() };
     let reason = refusal(&mut server, Job::Start(Box::new(elsewhere)));
     assert!(reason.contains("this host has no address 192.0.2.1"), "{reason}");
+    assert_eq!(refusal(&mut server, Job::Facts { address: [192, 0, 2, 1].into() }), reason);
+    assert!(refusal(&mut server, watch(None, Some(tomorrow))).contains("too far ahead"));
     let missing = request.definition.replacen("programs = []", "programs = [\"no-such-program\"]", 1);
     let missing = StartRequest { definition: missing, ..*request };
     let reason = refusal(&mut server, Job::Start(Box::new(missing)));

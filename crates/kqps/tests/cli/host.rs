@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use kqps_kernel::namespace::{self, NetNs};
+use kqps_kernel::namespace::{self, NetNs, sysfs};
 use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Store;
 use kqps_observation::run::Role;
@@ -103,6 +103,11 @@ fn a_setting_is_applied_shown_and_undone() {
     let dry = run(&["apply", &format!("{TTL}=33"), "--dry-run"]);
     assert!(text(&dry.stdout).contains("sysctl -w net.ipv4.ip_default_ttl=33\n"), "{}", text(&dry.stdout));
     assert_eq!(ttl(&network), before, "a dry run changes nothing");
+    let dry = run(&["apply", &format!("{TTL}=33"), "--dry-run", "--json"]);
+    let planned: serde_json::Value = serde_json::from_slice(&dry.stdout).unwrap();
+    let planned = &planned["settings"][0];
+    assert_eq!((&planned["state"], &planned["wanted"]), (&"planned".into(), &"33".into()));
+    assert_eq!(planned["command"], "sysctl -w net.ipv4.ip_default_ttl=33");
 
     let applied = run(&["apply", &format!("{TTL}=33")]);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
@@ -140,6 +145,71 @@ fn what_somebody_else_changed_since_is_left_and_named_once() {
         "{}",
         text(&again.stderr)
     );
+}
+
+#[test]
+fn devices_are_those_of_its_own_network_whatever_sys_shows() {
+    let Some(network) = network() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| tuned(&network, state.path(), args).output().unwrap();
+    let read = || fs::read_to_string("/sys/class/net/lo/queues/rx-0/rps_cpus");
+    let own = || {
+        let seen = network.within(|| {
+            sysfs::show_own_devices()?;
+            read()
+        });
+        seen.unwrap()
+    };
+    // The program sees the host's /sys, in which another device has the name.
+    let (of_host, before) = (read().unwrap(), own());
+    let applied = run(&["apply", "rps.lo=0"]);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    assert_eq!(own().trim().trim_start_matches(['0', ',']), "1");
+    assert_eq!(read().unwrap(), of_host, "the host's device is another one");
+    assert!(run(&["undo"]).status.success());
+    assert_eq!(own(), before);
+}
+
+#[test]
+fn what_was_set_in_another_network_is_named_and_kept() {
+    let Some(network) = network() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let before = ttl(&network);
+    let run = |args: &[&str]| tuned(&network, state.path(), args).output().unwrap();
+    assert!(run(&["apply", &format!("{TTL}=33")]).status.success());
+    let undone = host_with(&state, &["undo"]);
+    assert_eq!(undone.status.code(), Some(1));
+    let expected = format!("Left: {TTL}, which was set in network namespace {}", network.number().unwrap());
+    assert!(text(&undone.stderr).contains(&expected), "{}", text(&undone.stderr));
+    let status: serde_json::Value =
+        serde_json::from_slice(&host_with(&state, &["status", "--json"]).stdout).unwrap();
+    assert_eq!(status["settings"][0]["state"], "elsewhere");
+    assert!(run(&["undo"]).status.success());
+    assert_eq!(ttl(&network), before);
+}
+
+#[test]
+fn what_a_running_process_holds_is_left_and_named() {
+    let Some(network) = network() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let before = ttl(&network);
+    let setting = format!("{TTL}=33");
+    let loop_until_term = "trap 'echo ended; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let args = ["apply", &setting, "--for", "sh", "-c", loop_until_term];
+    let mut command = tuned(&network, state.path(), &args);
+    let mut kqps = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(kqps.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "ready"));
+    let undone = tuned(&network, state.path(), &["undo"]).output().unwrap();
+    assert_eq!(undone.status.code(), Some(1));
+    assert!(text(&undone.stderr).contains(&format!("which process {} holds", kqps.id())), "{undone:?}");
+    // A signal to kqps alone reaches the command, and the settings are undone when that has ended.
+    signal(kqps.id(), Signal::Terminate).unwrap();
+    assert!(lines.any(|line| line == "ended"));
+    let ended = kqps.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(143));
+    assert!(!text(&ended.stderr).contains("To take it back"), "{}", text(&ended.stderr));
+    assert_eq!(ttl(&network), before);
 }
 
 #[test]
@@ -205,6 +275,7 @@ fn bad_settings_are_one_sentence() {
             2,
             "--keep: the devices of a veth path",
         ),
+        (&["try", "rps.lo=0", "--subject", "echo path=veth"], 2, "over kqps0, and no packet passes lo"),
     ] {
         let command = host_with(&state, args);
         let said = text(&command.stderr);

@@ -204,6 +204,21 @@ fn a_dry_run_asks_the_hosts_and_writes_nothing() {
     assert!(words.contains(&left_out) && words.contains("players: hosts.players=1: 1 rate"), "{words}");
 }
 
+#[test]
+fn a_dry_run_brings_no_program_to_the_hosts() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let output = lab.study(&["--hosts", &hosts, "--dry-run", "--push"]).output().unwrap();
+    let said = text_of(&output);
+    // A build with libraries is refused, and a static one is only looked for.
+    let is_refused = said.contains("is not a static program");
+    assert!(is_refused || said.contains("a dry run brings no program to p2"), "{said}");
+    let cache = lab.folder.path().join("cache/kqps");
+    let names = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let brought: Vec<_> = names.filter(|name| name.len() == 64).collect();
+    assert!(brought.is_empty() && !lab.out().exists(), "{brought:?}");
+}
+
 /// A server at an address of loopback that is reached by these words of TOML.
 fn server(reach: &str) -> String {
     let kqps = env!("CARGO_BIN_EXE_kqps");
@@ -263,4 +278,28 @@ fn flags_that_need_hosts_or_exclude_them_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{more:?}: {}", text_of(&output));
         assert!(text_of(&output).contains("cannot be used with"), "{more:?}: {}", text_of(&output));
     }
+}
+
+#[test]
+fn a_run_does_not_go_on_at_another_host_of_the_same_name() {
+    let lab = Lab::new();
+    let hosts = lab.hosts().display().to_string();
+    let mut child =
+        lab.study(&["--hosts", &hosts]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let has_trial = || Store::read(&lab.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
+    while !has_trial() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = lab.stored();
+    let kept = lab.out().join("hosts.toml");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, text.replace("127.0.0.2", "127.0.0.3")).unwrap();
+    let output = lab.kqps(&["run", "--resume"]).output().unwrap();
+    let said = text_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("p2 has another address than when the run began"), "{said}");
+    assert!(said.contains("begin a new run") && lab.stored() == before, "{said}");
 }

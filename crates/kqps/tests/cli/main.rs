@@ -30,3 +30,4 @@ mod running;
 mod serve;
 mod study;
 mod subjects;
+mod tied;

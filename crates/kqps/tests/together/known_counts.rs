@@ -62,17 +62,6 @@ fn of_hosts(part: &str) -> Result<()> {
 }
 
 #[test]
-fn clocks_of_other_hosts_are_known_to_the_stated_uncertainty() -> Result<()> {
-    of_hosts("clocks")
-}
-
-#[test]
-fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<()> {
-    of_hosts("ssh")?;
-    of_hosts("pods")
-}
-
-#[test]
 fn one_controller_holds_many_players() -> Result<()> {
     of_hosts("scale")
 }

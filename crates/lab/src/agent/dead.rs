@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::machine::Machine;
 use crate::subject::remains;
 
 /// The file in an agent's folder that the agent keeps locked for as long as it lives.
@@ -16,11 +17,12 @@ pub(super) fn remove(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }
 
-/// Removes what dead agents left in the folder of all agents. No agent may be making its folder meanwhile.
-pub(super) fn remove_all_in(home: &Path) {
+/// Removes what dead agents of a machine left in the folder of all agents. No agent of this machine may be making its
+/// folder meanwhile.
+pub(super) fn remove_all_in(home: &Path, machine: &Machine) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let folder = entry.path();
-        if folder.is_dir() && is_dead(&folder) {
+        if machine.has(&entry.file_name()) && folder.is_dir() && is_dead(&folder) {
             remove(&folder);
         }
     }

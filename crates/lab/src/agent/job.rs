@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use kqps_host::Topology;
 use kqps_host::watch::ServerSeen;
+use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, Fingerprint, Trial};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,10 @@ use crate::play::PlayRequest;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Job {
     /// Describe the host. Returns [`Done::Facts`].
-    Facts,
+    Facts {
+        /// The host's address for queries. It fails if the host does not have it.
+        address: IpAddr,
+    },
     /// Look for a file of the user's among those that agents of this user have kept. Returns [`Done::Stored`].
     Have {
         /// The name that later jobs give the file: letters, digits, `-`, `_` and `.`, and no `.` at its beginning.
@@ -61,6 +65,11 @@ pub enum Job {
         start: Option<u64>,
         /// The cores that the subject is pinned to; empty for those that its threads are pinned to.
         cpus: Vec<u32>,
+        /// The interface that carries the queries, if it is known.
+        device: Option<String>,
+        /// When the first reading is over, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` takes it at once. The
+        /// job lasts until then.
+        at_ns: Option<u64>,
     },
     /// Note that the last query was sent: CPU time is counted up to now. Returns [`Done::Sent`].
     WatchSent,
@@ -75,13 +84,14 @@ pub enum Job {
         /// When to begin, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` begins at once.
         at_ns: Option<u64>,
     },
-    /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`].
+    /// Change settings of the host, by name, until [`Job::Unset`] or the end of the agent. Returns [`Done::Set`]. The
+    /// same settings again add a holder. Other settings fail while some are held.
     Set {
         /// The name of each setting → its value, as `kqps host apply` takes them. `receive-core.DEVICE` puts all
         /// receive work of a device on one core.
         settings: BTreeMap<String, String>,
     },
-    /// Put all settings back. Returns [`Done::Unset`].
+    /// Take a holder of the settings away; the last one puts all settings back. Returns [`Done::Unset`].
     Unset,
     /// Read the CPU time of a subject. Returns [`Done::CpuTime`].
     CpuTime {
@@ -130,6 +140,8 @@ pub enum Done {
         topology: Topology,
         /// Capability, as `kqps probe` names it → why it does not work here. Those that work are left out.
         probe: BTreeMap<String, String>,
+        /// The interface that carries the packets of the address; `None` if that is not certain.
+        device: Option<String>,
     },
     /// A file of the user's.
     Stored {
@@ -151,6 +163,8 @@ pub enum Done {
         ready_s: f64,
         /// The version that its program reports, if it does.
         version: Option<String>,
+        /// Name → the file of each program that its definition names.
+        programs: BTreeMap<String, BinaryFacts>,
         /// The ID of its process on its host.
         pid: u32,
     },
@@ -169,7 +183,7 @@ pub enum Done {
         /// Those that had another value before.
         changed: Vec<String>,
     },
-    /// All settings were put back.
+    /// There is a holder less. After the last one, all settings are back.
     Unset,
     /// The CPU time of a subject.
     CpuTime {
@@ -186,10 +200,11 @@ mod tests {
     fn jobs_are_words_with_hyphens() {
         let written = |job: &Job| serde_json::to_string(job).unwrap();
         assert_eq!(written(&Job::WatchSent), r#""watch-sent""#);
-        assert_eq!(
-            written(&Job::WatchBegin { start: Some(7), cpus: vec![1] }),
-            r#"{"watch-begin":{"start":7,"cpus":[1]}}"#
-        );
+        let watch =
+            Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), at_ns: Some(9) };
+        assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#);
+        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
+        assert_eq!(written(&facts), r#"{"facts":{"address":"192.0.2.1"}}"#);
         let start = StartRequest {
             start: 3,
             definition: "name = \"echo\"".into(),
@@ -200,7 +215,7 @@ mod tests {
         };
         let materials = Job::Materials { wanted: Wanted::default(), seed: u64::MAX, file: None };
         for job in
-            [Job::Facts, Job::Start(Box::new(start)), materials, Job::Stop { start: 3, within_s: None }]
+            [facts, watch, Job::Start(Box::new(start)), materials, Job::Stop { start: 3, within_s: None }]
         {
             assert_eq!(serde_json::from_str::<Job>(&written(&job)).unwrap(), job);
         }

@@ -61,7 +61,7 @@ impl Permission {
 /// The role that a job needs; `None` for jobs of both.
 fn role_of(job: &Job) -> Option<Role> {
     match job {
-        Job::Facts
+        Job::Facts { .. }
         | Job::Have { .. }
         | Job::Put { .. }
         | Job::Materials { .. }
@@ -103,11 +103,12 @@ mod tests {
     #[test]
     fn nothing_is_permitted_before_the_hello_and_one_hello_counts() {
         let permission = Permission::default();
-        assert!(permission.check(&Job::Facts).unwrap_err().contains("hello"));
+        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
+        assert!(permission.check(&facts).unwrap_err().contains("hello"));
         permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
         assert!(permission.clone().grant(Role::Server, &[]).is_err());
         assert_eq!(permission.role(), Ok(Role::Player));
-        assert_eq!(permission.check(&Job::Facts), Ok(()));
+        assert_eq!(permission.check(&facts), Ok(()));
     }
 
     #[test]

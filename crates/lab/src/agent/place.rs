@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::dead::{self, LOCK};
 use super::guard::{FolderGuard, HOME};
+use super::machine::Machine;
 use crate::folder::{Folder, FolderError};
 
 /// The folder of an agent. Dropping it removes the folder.
@@ -36,7 +37,8 @@ pub enum PlaceError {
 }
 
 impl AgentPlace {
-    /// Makes a folder below `cache`, and removes those that dead agents left there. `kqps` is this program.
+    /// Makes a folder below `cache`, and removes those that dead agents of this machine left there. `kqps` is this
+    /// program.
     pub(super) fn make(cache: &Path, kqps: &Path) -> Result<Self, PlaceError> {
         let home = cache.join(HOME);
         let failed = |act: &'static str, path: &Path| {
@@ -48,11 +50,12 @@ impl AgentPlace {
         let home = home.canonicalize().map_err(failed("read", &home))?;
         let births = home.join(LOCK);
         let one_at_a_time = File::create(&births).map_err(failed("make", &births))?;
-        // On a file system without locks, two agents that begin at once can only remove each other's new folders.
+        // Without locks, two agents of a machine that begin at once can only remove each other's new folders.
         let _ = one_at_a_time.lock();
-        dead::remove_all_in(&home);
+        let machine = Machine::read();
+        dead::remove_all_in(&home, &machine);
         let mut builder = tempfile::Builder::new();
-        let prefix = format!("{}-", std::process::id());
+        let prefix = format!("{}{}-", machine.prefix(), std::process::id());
         // Servers that run as another user read files in it, so the umask decides.
         builder.prefix(&prefix).permissions(Permissions::from_mode(0o777));
         let made = Unfinished::made(|| builder.tempdir_in(&home));
@@ -128,12 +131,27 @@ mod tests {
         let living = make(cache.path());
         let home = cache.path().join(HOME);
         // One died before it made its lock, one after it.
-        fs::create_dir(home.join("1-born")).unwrap();
-        fs::create_dir_all(home.join("2-worked/subjects")).unwrap();
-        fs::write(home.join("2-worked").join(LOCK), "").unwrap();
+        let machine = Machine::read();
+        let [born, worked] =
+            ["1-born", "2-worked"].map(|name| home.join(format!("{}{name}", machine.prefix())));
+        fs::create_dir(born).unwrap();
+        fs::create_dir_all(worked.join("subjects")).unwrap();
+        fs::write(worked.join(LOCK), "").unwrap();
         let other = make(cache.path());
         assert!(living.folder().path().exists() && other.folder().path().exists());
         assert_eq!(folders(cache.path()), 2);
+    }
+
+    #[test]
+    fn folders_of_other_machines_stay() {
+        let cache = tempfile::tempdir().unwrap();
+        // The lock of a living agent, as another machine sees it on a file system that keeps their locks apart.
+        let theirs = cache.path().join(HOME).join("0123456789ab-7-living");
+        fs::create_dir_all(&theirs).unwrap();
+        fs::write(theirs.join(LOCK), "").unwrap();
+        drop(make(cache.path()));
+        assert!(theirs.exists());
+        assert_eq!(folders(cache.path()), 1);
     }
 
     #[test]

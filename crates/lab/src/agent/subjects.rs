@@ -5,15 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kqps_host::fingerprint;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::limits;
-use kqps_kernel::local_address::is_local;
+use kqps_observation::fingerprint::BinaryFacts;
 
+use super::address;
 use super::failure::{Failure, plain};
 use super::job::{Done, StartRequest};
 use crate::folder::Folder;
 use crate::path::LaidPath;
-use crate::subject::{Definition, LaunchSetting, Over, Subject, Zone, version};
+use crate::subject::{Definition, LaunchSetting, Over, Subject, Zone, programs, version};
 
 /// The name of subjects' folders, which the number of the start completes.
 const SUBJECT: &str = "subject";
@@ -22,8 +24,17 @@ const SUBJECT: &str = "subject";
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     running: BTreeMap<u64, Running>,
-    /// The text of a definition → the version of its program, if it reports one.
-    versions: BTreeMap<String, Option<String>>,
+    /// The text of a definition → what it starts.
+    installed: BTreeMap<String, Installed>,
+}
+
+/// The programs of a definition on this host.
+#[derive(Clone, Debug)]
+struct Installed {
+    /// The version that the subject reports, if it does.
+    version: Option<String>,
+    /// Name → file.
+    programs: BTreeMap<String, BinaryFacts>,
 }
 
 #[derive(Debug)]
@@ -55,11 +66,7 @@ impl Subjects {
         if self.running.contains_key(&start) {
             return Err(plain(format!("a subject of start {start} runs already")));
         }
-        if !is_local((address, 0).into()) {
-            return Err(plain(format!(
-                "this host has no address {address}: the hosts' file must name one of its own as `data`"
-            )));
-        }
+        address::check(address)?;
         let definition = Definition::read("the subject's definition", definition).map_err(plain)?;
         let Supplies { folder: all, zones, kqps } = supplies;
         let written = certificate.as_ref().map(|pem| pem.write(&all.path().join("certificates"), start));
@@ -90,16 +97,23 @@ impl Subjects {
                 // It may not have been made.
                 let _ = fs::remove_dir_all(&folder);
             })?;
-        let version = self.version(&definition, kqps);
+        let Installed { version, programs } = self.installed(&definition, kqps);
         let (addresses, ready_s, pid) = (subject.addresses().to_vec(), subject.ready_s(), subject.pid());
         self.running.insert(start, Running { subject, folder });
-        Ok(Done::Started { addresses, ready_s, version, pid })
+        Ok(Done::Started { addresses, ready_s, version, programs, pid })
     }
 
-    /// The version that the program of a definition reports, which is asked once.
-    fn version(&mut self, definition: &Definition, kqps: &Path) -> Option<String> {
-        let ask = || version::ask(definition, kqps).ok();
-        self.versions.entry(definition.text.clone()).or_insert_with(ask).clone()
+    /// The programs of a definition, which are looked at once.
+    fn installed(&mut self, definition: &Definition, kqps: &Path) -> Installed {
+        let look = || {
+            let version = version::ask(definition, kqps).ok();
+            let file = |name: &String| {
+                let facts = fingerprint::binary(&programs::find(name)?);
+                Some((name.clone(), BinaryFacts { version: version.clone(), ..facts }))
+            };
+            Installed { programs: definition.programs.iter().filter_map(file).collect(), version }
+        };
+        self.installed.entry(definition.text.clone()).or_insert_with(look).clone()
     }
 
     /// Stops a subject within this many seconds and the time of its definition. Urgent interrupts shorten that.

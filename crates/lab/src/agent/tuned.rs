@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use kqps_tuning::link::{self, TakesLinkDown};
 use kqps_tuning::receive_core::receive_core;
-use kqps_tuning::{Change, Guard, Held, Journal, Real, Setting};
+use kqps_tuning::setting::in_order;
+use kqps_tuning::{Change, Guard, Held, Journal, Real};
 
 use super::failure::{Failure, plain};
+use super::holders::Holders;
 
 /// The name of a setting that puts all receive work of a device on one core, before the device.
 const RECEIVE_CORE: &str = "receive-core.";
@@ -17,46 +19,45 @@ const RECEIVE_CORE: &str = "receive-core.";
 /// The settings that are held.
 #[derive(Default)]
 pub(super) struct Tuned {
-    held: Option<Held>,
+    held: Holders<Held>,
     /// Puts them back if this process ends before.
     guard: Option<Arc<Guard>>,
 }
 
 impl fmt::Debug for Tuned {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tuned").field("is_held", &self.held.is_some()).finish_non_exhaustive()
+        formatter.debug_struct("Tuned").field("is_held", &self.held.are_some()).finish_non_exhaustive()
     }
 }
 
 impl Tuned {
-    /// Changes settings, and returns the names of those that had another value before.
+    /// Changes settings, and returns the names of those that had another value before. If the same settings are held
+    /// already, this adds a holder.
     pub(super) fn set(
         &mut self,
         settings: &BTreeMap<String, String>,
         kqps: &Path,
     ) -> Result<Vec<String>, Failure> {
-        if self.held.is_some() {
-            return Err(plain("settings were changed already, and must be put back first"));
+        if let Some(held) = self.held.join(settings).map_err(plain)? {
+            return Ok(changed(held));
         }
         let system = Real::host();
         let changes = changes(&system, settings).map_err(plain)?;
         link::check(&changes).map_err(refused)?;
         let guard = self.guard(kqps)?;
         let held = Held::set(Box::new(system), &guard, &changes).map_err(plain)?;
-        let changed = held.applied().made.iter().map(|made| made.setting.to_string()).collect();
-        self.held = Some(held);
-        Ok(changed)
+        Ok(changed(self.held.begin(settings.clone(), held)))
     }
 
-    /// Puts all settings back. Fails if one has a value that somebody else gave it since.
+    /// Takes a holder away. The last one puts all settings back, which fails if somebody else changed one since.
     pub(super) fn unset(&mut self) -> Result<(), Failure> {
-        let Some(held) = self.held.take() else { return Ok(()) };
-        let undone = held.undo().map_err(plain)?;
-        if undone.left.is_empty() {
-            return Ok(());
-        }
-        let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
-        Err(plain(format!("not every setting could be put back: {}", left.join("; "))))
+        self.held.leave().map_or(Ok(()), put_back)
+    }
+
+    /// Puts all settings back, however many holders there are.
+    pub(super) fn end(&mut self) {
+        // What cannot be put back is in the journal, where `kqps host status` shows it.
+        let _ = self.held.end().map_or(Ok(()), put_back);
     }
 
     fn guard(&mut self, kqps: &Path) -> Result<Arc<Guard>, Failure> {
@@ -68,6 +69,20 @@ impl Tuned {
             .map_err(|error| plain(format!("starting the guard of the host's settings: {error}")))?;
         Ok(Arc::clone(self.guard.insert(Arc::new(started))))
     }
+}
+
+/// The names of the settings that had another value before.
+fn changed(held: &Held) -> Vec<String> {
+    held.applied().made.iter().map(|made| made.setting.to_string()).collect()
+}
+
+fn put_back(held: Held) -> Result<(), Failure> {
+    let undone = held.undo().map_err(plain)?;
+    if undone.left.is_empty() {
+        return Ok(());
+    }
+    let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
+    Err(plain(format!("not every setting could be put back: {}", left.join("; "))))
 }
 
 /// The changes that settings by name stand for. Numbers of queues come first, since they reset others of their device.
@@ -83,7 +98,7 @@ fn changes(system: &Real, settings: &BTreeMap<String, String>) -> Result<Vec<Cha
             None => changes.push(Change::read(name, value).map_err(|error| error.to_string())?),
         }
     }
-    changes.sort_by_key(|change| !matches!(change.setting, Setting::Channels { .. }));
+    in_order(&mut changes);
     Ok(changes)
 }
 

@@ -1,24 +1,46 @@
 //! The watch of a trial on the server's host, where no player is.
 
-use kqps_host::watch::{HostWatch, ServerSeen};
+use kqps_host::watch::{HostWatch, ServerSeen, begin_at};
 use kqps_host::{PlayerPlace, SubjectWatch, SubjectWatched, allowed_cpus};
+use kqps_kernel::interrupts::Interrupts;
 
 /// A running watch of a subject and its host.
 #[derive(Debug)]
 pub(super) struct ServerWatch {
     subject: SubjectWatch,
     host: HostWatch,
+    /// The interface that carries the queries, if it is known.
+    device: Option<String>,
+}
+
+/// What to watch.
+#[derive(Debug)]
+pub(super) struct ServerWatched {
+    /// The subject's process; `None` watches the host alone.
+    pub(super) pid: Option<u32>,
+    /// The cores that the subject is pinned to; empty for those that its threads may use.
+    pub(super) cpus: Vec<u32>,
+    /// The interface that carries the queries, if it is known.
+    pub(super) device: Option<String>,
 }
 
 impl ServerWatch {
-    /// Takes the first reading of a host, and of the subject with this process. `cpus` are the cores that the subject
-    /// is pinned to; empty for those that its threads may use.
-    pub(super) fn begin(pid: Option<u32>, cpus: &[u32]) -> Self {
+    /// Takes the first reading, which is over at `at_ns` on this host's monotonic clock; `None` takes it at once.
+    pub(super) fn begin(watched: ServerWatched, at_ns: Option<u64>, interrupts: &Interrupts) -> Self {
+        let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
-        let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus.to_vec() };
-        let host = HostWatch::begin(&pids);
+        let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
         let player = PlayerPlace::Elsewhere;
-        Self { subject: SubjectWatch::begin(&SubjectWatched { pids, unknown: None, cpus, player, ..SubjectWatched::default() }), host }
+        let subject = SubjectWatched { pids, cpus, player, ..SubjectWatched::default() };
+        let take = || {
+            let host = HostWatch::begin(&subject.pids);
+            (SubjectWatch::begin(&subject), host)
+        };
+        let (subject, host) = match at_ns {
+            Some(at_ns) => begin_at(at_ns, interrupts, take),
+            None => take(),
+        };
+        Self { subject, host, device }
     }
 
     /// Records that the last query was sent. CPU time is counted up to this call.
@@ -29,6 +51,9 @@ impl ServerWatch {
 
     /// Takes the second reading and returns the differences.
     pub(super) fn end(self) -> ServerSeen {
-        ServerSeen { subject: self.subject.end(), host: self.host.end() }
+        let subject = self.subject.end();
+        let mut host = self.host.end();
+        host.device = self.device;
+        ServerSeen { subject, host }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kqps_host::Topology;
@@ -10,11 +11,19 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
 
+use super::again::Again;
 use crate::agent::job::{Done, Job};
 use crate::materials::Wanted;
 
 /// The longest time that an agent takes to describe its host: it hashes programs.
 const DESCRIBE_MOST: Duration = Duration::from_mins(1);
+
+/// The pings by which a clock is measured over a new link, and over one by which it was measured before.
+const FIRST_PINGS: u32 = 64;
+const PINGS: u32 = 8;
+
+/// The interval at which interrupts are looked for while a host is waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A host of the run, and its agent.
 pub(super) struct Member {
@@ -25,8 +34,15 @@ pub(super) struct Member {
     ours: Identity,
     /// `None` once it was lost.
     link: Option<Link>,
+    /// The number of its newest link, from 1.
+    generation: u64,
+    /// When nothing is left of the agent of its last link.
+    gone_by: Option<Instant>,
+    again: Again,
     facts: Facts,
     offset: Offset,
+    /// The pings by which its clock is measured next.
+    pings: u32,
     /// The materials that its present agent has.
     pub(super) made: BTreeSet<Wanted>,
 }
@@ -40,15 +56,21 @@ struct Facts {
     lacking: BTreeMap<String, String>,
     /// What identifies its machine, as long as that runs.
     machine: String,
+    /// The device that has its address for queries, if it is known.
+    device: Option<String>,
 }
 
 /// Why an agent returned no result.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// The user ended the run.
     Interrupted,
-    /// The link is gone, or the agent did not answer in time.
+    /// The link is gone.
     Lost(String),
+    /// The agent did not answer in time.
+    Late,
+    /// It was lost before, and could not be reached again.
+    Unreachable(String),
     /// The agent could not do it.
     Failed {
         /// The reason as a sentence without its full stop.
@@ -60,19 +82,29 @@ pub(super) enum Fault {
 
 impl Member {
     /// Reaches a host and asks what it is. An error names the host.
-    pub(super) fn open(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Result<Self, String> {
-        let mut link = connect(host, role, server, ours)?;
+    pub(super) fn open(
+        host: &Host,
+        role: HostRole,
+        server: IpAddr,
+        ours: &Identity,
+        again: Again,
+    ) -> Result<Self, String> {
+        let mut link = connect(host, role, server, ours, &Interrupts::default())?;
         let named = |what: String| format!("{}: {what}", host.name);
         let facts = Facts::ask(&mut link, host).map_err(named)?;
-        let offset = link.offset().map_err(|error| error.to_string())?;
+        let offset = link.offset_by(FIRST_PINGS).map_err(|error| error.to_string())?;
         Ok(Self {
             host: host.clone(),
             role,
             server,
             ours: ours.clone(),
             link: Some(link),
+            generation: 1,
+            gone_by: None,
+            again,
             facts,
             offset,
+            pings: PINGS,
             made: BTreeSet::new(),
         })
     }
@@ -97,6 +129,17 @@ impl Member {
         &self.facts.machine
     }
 
+    /// The device that carries the queries there: the one that the hosts' file names, or the one with the address of
+    /// the host.
+    pub(super) fn device(&self) -> Option<&str> {
+        self.host.device.as_deref().or(self.facts.device.as_deref())
+    }
+
+    /// The number of its newest link. What was started over an older one is gone.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Its clock, as it was measured last.
     pub(super) fn offset(&self) -> Offset {
         self.offset
@@ -116,24 +159,60 @@ impl Member {
         self.link.as_ref().map_or_else(|| Some("its link was closed".into()), Link::is_lost)
     }
 
-    /// Reaches the host again if it was lost, and measures its clock.
-    pub(super) fn reach(&mut self) -> Result<(), Fault> {
-        // The old agent ends before the new one begins.
-        drop(self.link.take_if(|link| link.is_lost().is_some()));
-        let link = if let Some(link) = self.link.take() {
-            link
-        } else {
-            self.made.clear();
-            connect(&self.host, self.role, self.server, &self.ours).map_err(Fault::Lost)?
-        };
-        self.offset = self.link.insert(link).offset().map_err(|error| Fault::Lost(why(error)))?;
+    /// Reaches the host again if it was lost. The old agent has ended before the new one begins: it may still have
+    /// played, or held settings. A host that does not come back is tried for a while.
+    pub(super) fn reach(&mut self, interrupts: &Interrupts) -> Result<(), Fault> {
+        if self.lost().is_none() {
+            return Ok(());
+        }
+        self.close();
+        if let Some(gone_by) = self.gone_by {
+            pause(gone_by, interrupts)?;
+        }
+        let give_up = Instant::now() + self.again.keep_on;
+        loop {
+            match connect(&self.host, self.role, self.server, &self.ours, interrupts) {
+                Ok(link) => {
+                    self.link = Some(link);
+                    self.generation += 1;
+                    self.pings = FIRST_PINGS;
+                    return Ok(());
+                }
+                Err(_) if interrupts.is_asked() => return Err(Fault::Interrupted),
+                Err(why) if Instant::now() >= give_up => return Err(Fault::Unreachable(why)),
+                Err(_) => pause(Instant::now() + self.again.pause, interrupts)?,
+            }
+        }
+    }
+
+    /// Measures its clock. A link that is new takes more pings.
+    pub(super) fn measure(&mut self) -> Result<(), Fault> {
+        let link = self.link.as_mut().ok_or_else(closed)?;
+        self.offset = link.offset_by(self.pings).map_err(|error| Fault::Lost(why(error)))?;
+        self.pings = PINGS;
         Ok(())
+    }
+
+    /// Ends the conversation, and all that the agent started with it.
+    pub(super) fn close(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        let gone_after = self.again.gone_after(link.there().lease_s);
+        drop(link);
+        self.gone_by = Some(Instant::now() + gone_after);
+        self.made.clear();
     }
 
     /// Gives its agent a job, which it works after those before.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Ticket, Fault> {
-        let link = self.link.as_mut().ok_or_else(|| Fault::Lost("its link was closed".into()))?;
+        let link = self.link.as_mut().ok_or_else(closed)?;
         link.ask(job).map_err(|error| Fault::Lost(why(error)))
+    }
+
+    /// Asks its agent to end a job early. The result is waited for as before.
+    pub(super) fn stop(&self, ticket: &Ticket) {
+        if let Some(link) = &self.link {
+            link.ask_to_stop(ticket);
+        }
     }
 
     /// Waits for the result of a job. An agent that does not answer in time is given up.
@@ -143,10 +222,10 @@ impl Member {
         until: Instant,
         interrupts: &Interrupts,
     ) -> Result<Done, Fault> {
-        let link = self.link.as_mut().ok_or_else(|| Fault::Lost("its link was closed".into()))?;
+        let link = self.link.as_mut().ok_or_else(closed)?;
         let waited = wait(link, ticket, until, interrupts);
-        if matches!(waited, Err(Fault::Lost(_))) {
-            self.link = None;
+        if matches!(waited, Err(Fault::Lost(_) | Fault::Late)) {
+            self.close();
         }
         waited
     }
@@ -179,26 +258,31 @@ impl Member {
 impl Facts {
     fn ask(link: &mut Link, host: &Host) -> Result<Self, String> {
         let machine = link.there().boot_id.clone();
-        let ticket = link.ask(&Job::Facts).map_err(why)?;
+        let ticket = link.ask(&Job::Facts { address: host.data }).map_err(why)?;
         let done = wait(link, ticket, Instant::now() + DESCRIBE_MOST, &Interrupts::default());
         match done.map_err(Fault::into_reason)? {
-            Done::Facts { fingerprint, topology, probe } => Ok(Self {
+            Done::Facts { fingerprint, topology, probe, device } => Ok(Self {
                 fingerprint: *fingerprint,
                 topology: usable(topology, host.cores.as_deref())?,
                 lacking: probe,
                 machine,
+                device,
             }),
             _ => Err(unexpected().into_reason()),
         }
     }
 }
 
+/// The fault of an agent that did not answer in time, as the rest of a sentence about its host.
+const LATE: &str = "its agent did not answer in time";
+
 impl Fault {
     /// The reason, without output.
     pub(super) fn into_reason(self) -> String {
         match self {
             Self::Interrupted => "interrupted".into(),
-            Self::Lost(why) => why,
+            Self::Lost(why) | Self::Unreachable(why) => why,
+            Self::Late => LATE.into(),
             Self::Failed { reason, .. } => reason,
         }
     }
@@ -209,21 +293,45 @@ pub(super) fn unexpected() -> Fault {
     Fault::Failed { reason: "its agent returned the result of another job".into(), output: Vec::new() }
 }
 
-/// Starts the agent of a host. An error names the host.
-fn connect(host: &Host, role: HostRole, server: IpAddr, ours: &Identity) -> Result<Link, String> {
+fn closed() -> Fault {
+    Fault::Lost("its link was closed".into())
+}
+
+/// Waits until then, unless the user ends the run.
+fn pause(until: Instant, interrupts: &Interrupts) -> Result<(), Fault> {
+    loop {
+        if interrupts.is_asked() {
+            return Err(Fault::Interrupted);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+/// Starts the agent of a host, unless the user ends the run. An error names the host.
+fn connect(
+    host: &Host,
+    role: HostRole,
+    server: IpAddr,
+    ours: &Identity,
+    interrupts: &Interrupts,
+) -> Result<Link, String> {
     let role = match role {
         HostRole::Server => Role::Server,
         HostRole::Player => Role::Player,
     };
     let hello = HelloFacts { targets: vec![server], role, name: host.name.clone() };
-    Link::open(host, ours, &hello).map_err(|error| error.to_string())
+    Link::open_heeding(interrupts, host, ours, &hello).map_err(|error| error.to_string())
 }
 
 fn wait(link: &mut Link, ticket: Ticket, until: Instant, interrupts: &Interrupts) -> Result<Done, Fault> {
     link.wait::<Done>(ticket, until, interrupts).map_err(|error| match error {
         JobError::Failed { reason, output } => Fault::Failed { reason, output },
         JobError::Lost(error) => Fault::Lost(why(error)),
-        JobError::Late => Fault::Lost("its agent did not answer in time".into()),
+        JobError::Late => Fault::Late,
         JobError::Interrupted => Fault::Interrupted,
     })
 }

@@ -9,7 +9,7 @@ use kqps_hosts::Host;
 use kqps_observation::Cell;
 use kqps_observation::factors::SourceChoice;
 use kqps_player::plan::Part;
-use kqps_player::{Plan, Sources};
+use kqps_player::{Io, Plan, Sources, Wire};
 
 use super::share;
 use crate::play::{PlayRequest, QueryFile};
@@ -49,7 +49,7 @@ impl Shared<'_> {
         let own = share::of_each(request, hosts.len());
         let each = hosts.iter().enumerate().map(|(number, host)| {
             let setup = PlayerSetup {
-                window: share::window(PlayerSetup::of(cell).window, (number, hosts.len()), threads),
+                window: share::window(PlayerSetup::of(cell).window, (number, hosts.len())),
                 sources: SourceChoice::One,
                 ..PlayerSetup::of(cell)
             };
@@ -57,7 +57,8 @@ impl Shared<'_> {
             let beside = SubjectWatched { cpus: others, ..SubjectWatched::elsewhere() };
             let plan = setup.plan(&own, (self.targets, self.ca), &cpus[number], &beside)?;
             let part = Part { number: number as u32, of: hosts.len() as u32 };
-            let plan = Plan { part, local: Some(sources(host, senders(&cell.factors))?), ..plan };
+            let mut plan = Plan { part, local: Some(sources(host, senders(&cell.factors))?), ..plan };
+            name_device(&mut plan.wire, host.device.as_deref());
             plan.check().map_err(|error| error.to_string())?;
             Ok(PlayRequest {
                 plan,
@@ -72,6 +73,16 @@ impl Shared<'_> {
         });
         each.collect()
     }
+}
+
+/// Frames past the kernel pass the device that the hosts' file names. If it names none, the player follows the routes.
+fn name_device(wire: &mut Wire, device: Option<&str>) {
+    let named = match wire {
+        Wire::Udp(udp) if udp.io == Io::Xdp => &mut udp.device,
+        Wire::Tcp(tcp) if tcp.io == Io::Xdp => &mut tcp.device,
+        _ => return,
+    };
+    *named = device.map(str::to_owned);
 }
 
 /// The addresses that a host's queries come from.
@@ -96,7 +107,7 @@ mod tests {
     use kqps_observation::Factors;
     use kqps_observation::fingerprint::CoreFacts;
     use kqps_observation::run::Purpose;
-    use kqps_player::LoadPlan;
+    use kqps_player::{LoadPlan, UdpPlan};
 
     use super::*;
     use crate::player_hosts::{PlayerHost, PlayerHosts, players_of};
@@ -154,6 +165,22 @@ mod tests {
         let closed = planned(&[("player.window", "7")], RequestedPace::Closed, 2);
         let windows: Vec<_> = closed.iter().map(|plan| plan.load.window()).collect();
         assert_eq!(windows, [Some(4), Some(3)]);
+    }
+
+    #[test]
+    fn frames_pass_the_device_of_the_file() {
+        let device = |io, named| {
+            let udp = UdpPlan { io, sockets: 1, buffer_bytes: None, local_port: None, device: None };
+            let mut wire = Wire::Udp(udp);
+            name_device(&mut wire, named);
+            match wire {
+                Wire::Udp(udp) => udp.device,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(device(Io::Xdp, Some("eth1")).as_deref(), Some("eth1"));
+        assert_eq!(device(Io::Xdp, None), None, "the routes decide");
+        assert_eq!(device(Io::Mmsg, Some("eth1")), None, "the kernel's sockets have none");
     }
 
     #[test]

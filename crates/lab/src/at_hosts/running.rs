@@ -1,24 +1,26 @@
 //! A subject that runs on its host, and the trials that other hosts play at it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
-use kqps_host::watch::ServerSeen;
+use kqps_hosts::Host;
 use kqps_hosts::merge::{Part, merge};
-use kqps_hosts::{Host, Ticket};
-use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::factors::name;
 use kqps_observation::{Cell, StartFacts, Trial};
+use kqps_verdict::silence::silence;
 
 use super::member::{Fault, Member, unexpected};
 use super::plan::Shared;
+use super::playing::{Attempted, Gone, SHORT, Together};
 use super::timing;
-use super::trouble::{self, Decision, Trouble};
+use super::trouble::{self, Decision, Trouble, of_player, of_server};
 use super::{Members, Session, Start, side_by_side};
 use crate::agent::certificate::CertificatePem;
-use crate::agent::job::{Done, Job, Queries, StartRequest};
+use crate::agent::job::{Done, Job, StartRequest};
 use crate::materials::Wanted;
 use crate::play::PlayRequest;
 use crate::player_hosts::{Players, players_of};
@@ -31,17 +33,8 @@ const START_SLACK: Duration = Duration::from_secs(30);
 /// The time that a stop may take beyond the subject's own limit.
 const STOP_SLACK: Duration = Duration::from_secs(10);
 
-/// The longest time for a reading of counters, or another short job.
-const SHORT: Duration = Duration::from_secs(20);
-
-/// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
-const PLAY_SLACK: Duration = Duration::from_secs(30);
-
-/// The interval at which interrupts and lost hosts are looked for while players play, nanoseconds.
-const LOOK_NS: u64 = 50_000_000;
-
-/// The server's host is reached at most this often for one start.
-const REACHES_MOST: usize = 3;
+/// The interval at which a second interrupt is looked for while a subject stops.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A subject on its host. Dropping it stops the subject, and takes the settings of its cell back.
 pub(super) struct Running<'a> {
@@ -51,18 +44,16 @@ pub(super) struct Running<'a> {
     wanted: Wanted,
     /// The settings of the subject's host that the cell asks for.
     settings: BTreeMap<String, String>,
+    /// Whether its agent has set them for this start.
+    has_set: bool,
+    /// The number of the link over which the subject was started. It ended with that link.
+    generation: u64,
     addresses: Vec<SocketAddr>,
     ready_s: f64,
     /// How late a player was at most, nanoseconds. All get more time to get ready then.
     late_ns: u64,
-}
-
-/// What came of one attempt at a trial.
-struct Attempted {
-    /// Of each player: its record.
-    played: Vec<Result<Trial, Fault>>,
-    /// What the server's host saw.
-    seen: Result<Box<ServerSeen>, Fault>,
+    /// The numbers of the players that got a reply in this start.
+    heard: BTreeSet<usize>,
 }
 
 impl<'a> Running<'a> {
@@ -71,16 +62,19 @@ impl<'a> Running<'a> {
         let players =
             players_of(session.site.players.as_ref(), &start.cell.factors).map_err(NoTrial::failed)?;
         let players = players.ok_or_else(|| NoTrial::failed("the run has no hosts to play".into()))?;
-        let server_device = session.members.borrow().server.host().device.clone();
+        let server_device = session.members.borrow().server.device().map(str::to_owned);
         let mut running = Self {
             session,
             start,
             players,
             wanted: Wanted::of(start.cell.factors.dataset()),
             settings: settings(start.cell, server_device.as_deref()).map_err(NoTrial::failed)?,
+            has_set: false,
+            generation: 0,
             addresses: Vec::new(),
             ready_s: 0.0,
             late_ns: 0,
+            heard: BTreeSet::new(),
         };
         // If this fails, dropping it takes the settings back.
         running.started()?;
@@ -89,17 +83,20 @@ impl<'a> Running<'a> {
 
     fn started(&mut self) -> Result<(), NoTrial> {
         let Start { cell, definition, number, certificate, patience, interrupts, .. } = self.start;
-        let mut members = self.session.members.borrow_mut();
+        let session = self.session;
+        let mut members = session.members.borrow_mut();
         let server = &mut members.server;
         let name = server.host().name.clone();
-        let not_started = |fault: Fault| not_started(&name, fault);
-        reach_in_turn(server).map_err(not_started)?;
-        if let Some(supplies) = &*self.session.supplies.borrow() {
+        let not_started = |fault: Fault| not_started(session, &name, fault);
+        server.reach(interrupts).map_err(not_started)?;
+        self.generation = server.generation();
+        if let Some(supplies) = &*session.supplies.borrow() {
             supplies.bring(&self.wanted, server, interrupts).map_err(not_started)?;
         }
         if !self.settings.is_empty() {
             let set = Job::Set { settings: self.settings.clone() };
             server.call(&set, SHORT, interrupts).map_err(not_started)?;
+            self.has_set = true;
         }
         let certificate = certificate.map(CertificatePem::read).transpose();
         let unread =
@@ -109,19 +106,17 @@ impl<'a> Running<'a> {
             start: number,
             definition: definition.text.clone(),
             cell: cell.clone(),
-            address: self.session.server_address,
+            address: session.server_address,
             certificate: certificate.map_err(unread)?,
             within_s: share.map(|share| share.as_secs_f64()),
         };
         let within = share.unwrap_or(definition.ready.within()) + START_SLACK;
         let started = server.call(&Job::Start(Box::new(request)), within, interrupts).map_err(not_started)?;
-        let Done::Started { addresses, ready_s, version, .. } = started else {
+        let Done::Started { addresses, ready_s, version, programs, .. } = started else {
             return Err(not_started(unexpected()));
         };
         (self.addresses, self.ready_s) = (addresses, ready_s);
-        if let Some(version) = version {
-            self.session.versions.borrow_mut().insert(definition.name.clone(), version);
-        }
+        session.reports.borrow_mut().add(&definition.name, version, programs);
         Ok(())
     }
 
@@ -132,23 +127,25 @@ impl<'a> Running<'a> {
         let Members { server, players } = &mut *members;
         let players = &mut players[..self.players.hosts.len()];
         let server_name = server.host().name.clone();
-        if let Some(why) = server.lost() {
-            return Err(of_subject(&server_name, Fault::Lost(why)));
-        }
-        self.get_ready(players)?;
+        self.get_ready(server, players)?;
+        let least_s = timing::least_s(players.iter().map(|player| player.offset().uncertainty_ns));
+        let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
-        let Attempted { played, seen } = self.play_on(server, players, requests, request.duration_s);
-        if self.start.interrupts.is_asked() {
-            return Err(Trouble::Interrupted);
+        let together = Together { start: self.start, wanted: &self.wanted, late_ns: self.late_ns };
+        let Attempted { played, seen, gone } = together.play(server, players, requests, request.duration_s);
+        match gone {
+            Some(Gone::Server(why)) => return Err(of_server(&server_name, Fault::Lost(why))),
+            Some(Gone::Player(number, why)) => {
+                return Err(of_player(&players[number].host().name, Fault::Lost(why)));
+            }
+            None => {}
         }
         let late_ns = played.iter().flatten().filter_map(|trial| trial.late_start_ns).max();
         self.late_ns = self.late_ns.max(late_ns.unwrap_or(0));
         // If the subject ended, that is why players have no record.
-        let seen = seen.map_err(|fault| of_subject(&server_name, fault))?;
-        let mut parts = Vec::new();
-        for (player, played) in players.iter().zip(played) {
-            parts.push(part(player, played, request.duration_s)?);
-        }
+        let mut seen = seen.map_err(|fault| of_server(&server_name, fault))?;
+        seen.host.device = seen.host.device.take().or_else(|| server.device().map(str::to_owned));
+        let parts = self.parts(players, played, request.duration_s)?;
         let merged = merge(parts, Some(*seen));
         let mut trial = merged.map_err(|error| {
             let reason = format!("the records of the players do not make one trial: {error}");
@@ -160,18 +157,28 @@ impl<'a> Running<'a> {
         Ok(trial)
     }
 
-    /// Reaches all players, measures their clocks, and brings them the queries.
-    fn get_ready(&self, players: &mut [Member]) -> Result<(), Trouble> {
+    /// Reaches all players and brings them the queries. Then it measures the clocks of all hosts, as late as it can.
+    /// The subject is gone if its host was lost since the start, even if that was reached again for another subject.
+    fn get_ready(&self, server: &mut Member, players: &mut [Member]) -> Result<(), Trouble> {
+        let server_name = server.host().name.clone();
+        let of_server = |fault: Fault| of_server(&server_name, fault);
+        if let Some(why) = server.lost() {
+            return Err(of_server(Fault::Lost(why)));
+        }
+        if server.generation() != self.generation {
+            return Err(of_server(Fault::Lost("its agent was started again".into())));
+        }
         let supplies = self.session.supplies.borrow();
         let (supplies, wanted, interrupts) = (supplies.as_ref(), &self.wanted, self.start.interrupts);
-        let ready = side_by_side(players.iter_mut().collect(), |player| {
-            player.reach()?;
+        let ready = side_by_side(players.iter_mut().collect(), |player: &mut Member| {
+            player.reach(interrupts)?;
             supplies.map_or(Ok(()), |supplies| supplies.bring(wanted, player, interrupts))
         });
-        for (player, ready) in players.iter().zip(ready) {
-            ready.map_err(|fault| of_player(player, fault))?;
-        }
-        Ok(())
+        all_of(players, ready)?;
+        let all: Vec<&mut Member> = players.iter_mut().chain([server]).collect();
+        let mut measured = side_by_side(all, Member::measure);
+        measured.pop().unwrap_or(Ok(())).map_err(of_server)?;
+        all_of(players, measured)
     }
 
     /// What each player is asked for.
@@ -185,44 +192,44 @@ impl<'a> Running<'a> {
             .map_err(|reason| Trouble::Subject { reason, output: Vec::new() })
     }
 
-    /// Plays on all players at one moment, and watches the server's host meanwhile. Every job is waited for, whatever
-    /// came of the others, so that the agents are free for the next trial.
-    fn play_on(
-        &self,
-        server: &mut Member,
-        players: &mut [Member],
-        requests: Vec<PlayRequest>,
+    /// The players' parts of a trial, unless one of them spoils it.
+    fn parts(
+        &mut self,
+        players: &[Member],
+        mut played: Vec<Result<Trial, Fault>>,
         duration_s: f64,
-    ) -> Attempted {
-        let Start { cell, number, queries, interrupts, .. } = self.start;
-        let undisturbed = Interrupts::default();
-        let begin = Job::WatchBegin { start: Some(number), cpus: cell.subject_cpus.clone() };
-        if let Err(fault) = server.call(&begin, SHORT, &undisturbed) {
-            return Attempted { played: Vec::new(), seen: Err(fault) };
+    ) -> Result<Vec<Part>, Trouble> {
+        if let Some(worst) = trouble::worst(&played)
+            && let Err(fault) = played.swap_remove(worst)
+        {
+            return Err(of_player(&players[worst].host().name, fault));
         }
-        let settle =
-            requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
-        let worst_rtt_ns = players.iter().map(|player| player.offset().rtt_ns).max().unwrap_or(0);
-        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, self.late_ns);
-        let each = players.iter_mut().zip(requests);
-        let tickets: Vec<Result<Ticket, Fault>> = each
-            .map(|(player, request)| {
-                let at_ns = Some(timing::on_clock(start_ns, player.offset().ns));
-                let queries = Queries { wanted: self.wanted.clone(), kind: queries };
-                player.ask(&Job::Play { request: Box::new(request), queries, at_ns })
-            })
-            .collect();
-        wait_until(start_ns + (duration_s * 1e9) as u64, players, interrupts);
-        let sent = server.call(&Job::WatchSent, SHORT, &undisturbed);
-        let until = Instant::now() + settle + PLAY_SLACK;
-        let each = players.iter_mut().zip(tickets);
-        let played = each.map(|(player, ticket)| player.played(ticket?, until, interrupts)).collect();
-        let ended = server.call(&Job::WatchEnd, SHORT, &undisturbed);
-        let seen = sent.and(ended).and_then(|done| match done {
-            Done::Seen(seen) => Ok(seen),
-            _ => Err(unexpected()),
-        });
-        Attempted { played, seen }
+        let mut parts = Vec::new();
+        for (number, (player, trial)) in players.iter().zip(played.into_iter().flatten()).enumerate() {
+            self.listen(number, &player.host().name, &trial)?;
+            parts.push(part(player, trial, duration_s)?);
+        }
+        Ok(parts)
+    }
+
+    /// A player that never heard anything is at a wrong address, or behind a firewall, and its losses say nothing about
+    /// the subject. Once it got a reply, losses are those of the subject, even if they are all of its queries.
+    fn listen(&mut self, number: usize, host: &str, trial: &Trial) -> Result<(), Trouble> {
+        let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
+        if !was_tried || self.heard.contains(&number) {
+            return Ok(());
+        }
+        if let Some(why) = silence(trial) {
+            let what = format!("heard nothing: {why}");
+            return Err(Trouble::Player { host: host.to_owned(), what, output: Vec::new() });
+        }
+        self.heard.insert(number);
+        Ok(())
+    }
+
+    /// Whether its subject can still run: the link over which it was started is the present one.
+    fn is_there(&self, server: &Member) -> bool {
+        server.generation() == self.generation && server.lost().is_none()
     }
 }
 
@@ -230,18 +237,25 @@ impl RunningSubject for Running<'_> {
     fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
         let mut attempt = 1;
         loop {
-            match self.attempt(request).map_err(|trouble| trouble::after(trouble, attempt)) {
+            let played = self.attempt(request);
+            // What fails while the run ends is no fault of a host.
+            if self.start.interrupts.is_asked() {
+                return Err(NoTrial::Interrupted);
+            }
+            match played.map_err(|trouble| trouble::after(trouble, attempt)) {
                 Ok(trial) => return Ok(trial),
                 Err(Decision::Repeat) => attempt += 1,
                 Err(Decision::End(result)) => return Err(result),
+                Err(Decision::Leave(why)) => return Err(self.session.give_up(&why)),
             }
         }
     }
 
     fn cpu_s(&self) -> Option<f64> {
         let mut members = self.session.members.try_borrow_mut().ok()?;
+        let server = Some(&mut members.server).filter(|server| self.is_there(server))?;
         let job = Job::CpuTime { start: self.start.number };
-        match members.server.call(&job, SHORT, &Interrupts::default()) {
+        match server.call(&job, SHORT, &Interrupts::default()) {
             Ok(Done::CpuTime { cpu_s }) => Some(cpu_s),
             _ => None,
         }
@@ -249,25 +263,54 @@ impl RunningSubject for Running<'_> {
 }
 
 impl Drop for Running<'_> {
-    /// If the host is lost, its agent does all of this by itself.
+    /// If the host is lost, or was meanwhile, its agent did all of this by itself.
     fn drop(&mut self) {
         let Ok(mut members) = self.session.members.try_borrow_mut() else { return };
-        let Start { definition, number, patience, .. } = self.start;
-        let undisturbed = Interrupts::default();
+        let server = &mut members.server;
+        if !self.is_there(server) {
+            return;
+        }
+        let Start { definition, number, patience, interrupts, .. } = self.start;
         if !self.addresses.is_empty() {
             let share = patience.for_stop();
             let stop = Job::Stop { start: number, within_s: share.map(|share| share.as_secs_f64()) };
             let within = share.unwrap_or(definition.stop.within()) + STOP_SLACK;
-            let _ = members.server.call(&stop, within, &undisturbed);
+            let _ = once_urgent(interrupts, |urgent| server.call(&stop, within, urgent));
         }
-        if !self.settings.is_empty() {
-            let _ = members.server.call(&Job::Unset, SHORT, &undisturbed);
+        if self.has_set {
+            let _ = server.call(&Job::Unset, SHORT, &Interrupts::default());
         }
     }
 }
 
+/// Does something with interrupts that are raised once those of the user are urgent. The first of the user's ends a run
+/// in order, to which stopping a subject belongs.
+fn once_urgent<T>(interrupts: &Interrupts, act: impl FnOnce(&Interrupts) -> T) -> T {
+    let (urgent, is_done) = (Interrupts::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) && !interrupts.is_urgent() {
+                thread::sleep(LOOK);
+            }
+            if interrupts.is_urgent() {
+                urgent.ask();
+                urgent.ask();
+            }
+        });
+        let done = act(&urgent);
+        is_done.store(true, Relaxed);
+        done
+    })
+}
+
+/// The first fault of players in their order.
+fn all_of(players: &[Member], results: Vec<Result<(), Fault>>) -> Result<(), Trouble> {
+    let mut each = players.iter().zip(results);
+    each.try_for_each(|(player, result)| result.map_err(|fault| of_player(&player.host().name, fault)))
+}
+
 /// The settings of the subject's host that a cell asks for, by their names. `device` is the one that carries the
-/// queries there, as far as the hosts' file names it.
+/// queries there, if it is known.
 fn settings(cell: &Cell, device: Option<&str>) -> Result<BTreeMap<String, String>, String> {
     let mut settings = cell.factors.host_settings().clone();
     if let Some(core) = cell.factors.word(name::HOST_RECEIVE_CORE) {
@@ -279,71 +322,32 @@ fn settings(cell: &Cell, device: Option<&str>) -> Result<BTreeMap<String, String
     Ok(settings)
 }
 
-/// Reaches the server's host, again if that fails.
-fn reach_in_turn(server: &mut Member) -> Result<(), Fault> {
-    let mut reached = server.reach();
-    for _ in 1..REACHES_MOST {
-        if reached.is_ok() {
-            break;
-        }
-        reached = server.reach();
-    }
-    reached
-}
-
-/// Waits until this time of the monotonic clock, or until an interrupt, or until a player is lost.
-fn wait_until(end_ns: u64, players: &[Member], interrupts: &Interrupts) {
-    loop {
-        let now_ns = clock::now_ns();
-        if now_ns >= end_ns || interrupts.is_asked() || players.iter().any(|player| player.lost().is_some()) {
-            return;
-        }
-        clock::sleep_until_ns(end_ns.min(now_ns + LOOK_NS));
-    }
-}
-
 /// A player's part of a trial, unless it spoils the trial.
-fn part(player: &Member, played: Result<Trial, Fault>, duration_s: f64) -> Result<Part, Trouble> {
+fn part(player: &Member, mut trial: Trial, duration_s: f64) -> Result<Part, Trouble> {
     let host = player.host().name.clone();
-    let trial = played.map_err(|fault| of_player(player, fault))?;
     let late_ns = trial.late_start_ns.unwrap_or(0);
     if timing::is_late(late_ns, duration_s) {
         let what = format!("began {:.1} ms late in a trial of {duration_s} s", late_ns as f64 / 1e6);
         return Err(Trouble::Player { host, what, output: Vec::new() });
     }
+    let device = &mut trial.hosts.first.device;
+    *device = device.take().or_else(|| player.device().map(str::to_owned));
     let offset = player.offset();
     let start = StartFacts { late_ns, offset_ns: offset.ns, uncertainty_ns: offset.uncertainty_ns };
     Ok(Part { host, trial, start })
 }
 
-fn of_player(player: &Member, fault: Fault) -> Trouble {
-    let host = player.host().name.clone();
-    match fault {
-        Fault::Interrupted => Trouble::Interrupted,
-        Fault::Lost(why) => Trouble::Player { host, what: format!("was lost: {why}"), output: Vec::new() },
-        Fault::Failed { reason, output } => {
-            Trouble::Player { host, what: format!("failed: {reason}"), output }
-        }
-    }
-}
-
-fn of_subject(server: &str, fault: Fault) -> Trouble {
-    match fault {
-        Fault::Interrupted => Trouble::Interrupted,
-        Fault::Lost(why) => Trouble::Subject {
-            reason: format!("the subject's host {server} was lost: {why}"),
-            output: Vec::new(),
-        },
-        Fault::Failed { reason, output } => Trouble::Subject { reason, output },
-    }
-}
-
-fn not_started(server: &str, fault: Fault) -> NoTrial {
+/// What the fault of the subjects' host, which has this name, means for a start.
+fn not_started(session: &Session, server: &str, fault: Fault) -> NoTrial {
     match fault {
         Fault::Interrupted => NoTrial::Interrupted,
-        Fault::Lost(why) => NoTrial::failed(format!("the subject's host {server} was lost: {why}")),
+        Fault::Unreachable(why) => session.give_up(&why),
         Fault::Failed { reason, output } => {
             NoTrial::Failed { reason: format!("on {server}: {reason}"), output }
+        }
+        fault @ (Fault::Lost(_) | Fault::Late) => {
+            let why = fault.into_reason();
+            NoTrial::Lost { reason: format!("the subject's host {server} was lost: {why}") }
         }
     }
 }
@@ -353,6 +357,20 @@ mod tests {
     use kqps_observation::Factors;
 
     use super::*;
+
+    #[test]
+    fn only_the_second_interrupt_shortens_a_stop() {
+        let user = Interrupts::default();
+        user.ask();
+        once_urgent(&user, |urgent| {
+            thread::sleep(3 * LOOK);
+            assert!(!urgent.is_asked(), "a run that ends in order stops its subject in order");
+            user.ask();
+            while !urgent.is_urgent() {
+                thread::sleep(LOOK);
+            }
+        });
+    }
 
     #[test]
     fn only_settings_of_the_host_are_set_there() {

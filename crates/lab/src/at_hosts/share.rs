@@ -11,12 +11,12 @@ pub(super) fn of_each(request: &TrialRequest, of: usize) -> TrialRequest {
     TrialRequest { pace, ..*request }
 }
 
-/// The most outstanding queries of player `number` of `of` in a closed loop: its part of the window, but at least one
-/// for each of its threads. The first player has what cannot be divided.
-pub(super) fn window(window: u32, (number, of): (usize, usize), threads: u32) -> u32 {
+/// The most outstanding queries of player `number` of `of` in a closed loop: its part of the window. The first player
+/// has what cannot be divided. Cells whose window has not one query for each thread are left out.
+pub(super) fn window(window: u32, (number, of): (usize, usize)) -> u32 {
     let of = u32::try_from(of).unwrap_or(u32::MAX).max(1);
     let rest = if number == 0 { window % of } else { 0 };
-    (window / of + rest).max(threads).max(1)
+    window / of + rest
 }
 
 #[cfg(test)]
@@ -37,15 +37,14 @@ mod tests {
 
     #[test]
     fn windows_add_up_and_no_player_is_without_one() {
-        for (whole, of) in [(500, 2), (501, 2), (500, 3), (7, 4)] {
-            let windows: Vec<u32> = (0..of).map(|number| window(whole, (number, of), 1)).collect();
+        for (whole, of) in [(500, 2), (501, 2), (500, 3), (7, 4), (16, 4), (3, 3)] {
+            let windows: Vec<u32> = (0..of).map(|number| window(whole, (number, of))).collect();
+            assert!(windows.iter().all(|one| *one > 0), "{windows:?}");
             assert_eq!(windows.iter().sum::<u32>(), whole, "{windows:?}");
             assert!(
                 windows[1..].iter().all(|other| *other == windows[1] && *other <= windows[0]),
                 "{windows:?}"
             );
         }
-        assert_eq!((0..3).map(|number| window(2, (number, 3), 1)).collect::<Vec<_>>(), [2, 1, 1]);
-        assert_eq!(window(8, (1, 4), 4), 4, "each thread has one");
     }
 }

@@ -1,5 +1,8 @@
 //! What follows if a trial over several hosts fails. A function of the failure and of those before it.
 
+use kqps_observation::Trial;
+
+use super::member::Fault;
 use crate::trial_request::NoTrial;
 
 /// A trial that a player's host spoiled is repeated at most this often.
@@ -19,7 +22,14 @@ pub(super) enum Trouble {
         /// The last lines of its output.
         output: Vec<String>,
     },
-    /// The subject ended, or its host was lost, so that no further trial of this start is possible.
+    /// The subjects' host was lost, and the subject with it, which says nothing about the subject.
+    Server {
+        /// The reason, as a sentence without its full stop.
+        reason: String,
+    },
+    /// A host that was lost could not be reached again: the reason, as a sentence without its full stop.
+    Unreachable(String),
+    /// The subject ended, so that no further trial of this start is possible.
     Subject {
         /// The reason, as a sentence without its full stop.
         reason: String,
@@ -35,6 +45,8 @@ pub(super) enum Decision {
     Repeat,
     /// Give it up, with this result.
     End(NoTrial),
+    /// End the run in order, for this reason. It may go on later.
+    Leave(String),
 }
 
 /// The decision after an attempt, counted from 1.
@@ -42,6 +54,8 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
     match trouble {
         Trouble::Interrupted => Decision::End(NoTrial::Interrupted),
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
+        Trouble::Server { reason } => Decision::End(NoTrial::Lost { reason }),
+        Trouble::Unreachable(why) => Decision::Leave(why),
         Trouble::Player { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
         Trouble::Player { host, what, output } => {
             let reason =
@@ -51,9 +65,75 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
     }
 }
 
+/// What the fault of a player's host, which has this name, means for a trial.
+pub(super) fn of_player(host: &str, fault: Fault) -> Trouble {
+    let (what, output) = match fault {
+        Fault::Interrupted => return Trouble::Interrupted,
+        Fault::Unreachable(why) => return Trouble::Unreachable(why),
+        Fault::Failed { reason, output } => (format!("failed: {reason}"), output),
+        fault @ (Fault::Lost(_) | Fault::Late) => (format!("was lost: {}", fault.into_reason()), Vec::new()),
+    };
+    Trouble::Player { host: host.to_owned(), what, output }
+}
+
+/// What the fault of the subjects' host, which has this name, means for a trial.
+pub(super) fn of_server(host: &str, fault: Fault) -> Trouble {
+    match fault {
+        Fault::Interrupted => Trouble::Interrupted,
+        Fault::Unreachable(why) => Trouble::Unreachable(why),
+        Fault::Failed { reason, output } => Trouble::Subject { reason, output },
+        fault @ (Fault::Lost(_) | Fault::Late) => {
+            Trouble::Server { reason: format!("the subject's host {host} was lost: {}", fault.into_reason()) }
+        }
+    }
+}
+
+/// The player that spoiled a trial, by its index; `None` if each has a record. One that was lost comes before one that
+/// failed: the loss of a host may make others fail. One that did not answer in time comes last.
+pub(super) fn worst(played: &[Result<Trial, Fault>]) -> Option<usize> {
+    let rank = |fault: &Fault| match fault {
+        Fault::Interrupted | Fault::Unreachable(_) => 0,
+        Fault::Lost(_) => 1,
+        Fault::Failed { .. } => 2,
+        Fault::Late => 3,
+    };
+    let faults = played.iter().enumerate().filter_map(|(index, one)| Some((index, one.as_ref().err()?)));
+    faults.min_by_key(|(_, fault)| rank(fault)).map(|(index, _)| index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_faults_that_of_a_lost_host_is_named() {
+        let failed = || Err(Fault::Failed { reason: "the trial was interrupted".into(), output: Vec::new() });
+        let lost = || Err(Fault::Lost("its connection ended".into()));
+        let played = || Ok(Trial::default());
+        assert_eq!(worst(&[played(), played()]), None);
+        assert_eq!(worst(&[Err(Fault::Late), failed(), lost()]), Some(2));
+        assert_eq!(worst(&[Err(Fault::Late), played(), failed()]), Some(2));
+        assert_eq!(worst(&[played(), Err(Fault::Late)]), Some(1));
+    }
+
+    #[test]
+    fn the_loss_of_the_subjects_host_is_no_failure_of_the_subject() {
+        let lost = of_server("ns1", Fault::Lost("its connection ended".into()));
+        let Decision::End(NoTrial::Lost { reason }) = after(lost, 1) else { panic!("it is a result") };
+        assert_eq!(reason, "the subject's host ns1 was lost: its connection ended");
+        let late = after(of_server("ns1", Fault::Late), 1);
+        assert!(matches!(late, Decision::End(NoTrial::Lost { .. })));
+        let died = Fault::Failed { reason: "nsd ended with status 7".into(), output: Vec::new() };
+        assert!(matches!(after(of_server("ns1", died), 1), Decision::End(NoTrial::Failed { .. })));
+    }
+
+    #[test]
+    fn a_host_that_does_not_come_back_ends_the_run_and_fails_nothing() {
+        let gone = || Fault::Unreachable("p2 cannot be reached".into());
+        for trouble in [super::of_player("p2", gone()), of_server("p2", gone())] {
+            assert!(matches!(after(trouble, 3), Decision::Leave(why) if why == "p2 cannot be reached"));
+        }
+    }
 
     fn of_player() -> Trouble {
         Trouble::Player { host: "p2".into(), what: "began 12 ms late".into(), output: vec!["a line".into()] }

@@ -2,6 +2,7 @@
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
+use kqps_verdict::search::Preset;
 
 use crate::canary;
 use crate::materials;
@@ -41,6 +42,12 @@ const ECHO_START_S: f64 = 0.5;
 
 /// The time of a fixed rate beyond its duration: the player's begin, and a drain if queries were lost.
 const RATE_S: f64 = 0.3;
+
+/// A trial over several hosts takes this much longer: the pings before it, and the time by which its start is ahead.
+pub(super) const TOGETHER_S: f64 = 0.4;
+
+/// A trial of an echo beside searches, with the player's begin.
+const BESIDE_S: f64 = 0.4;
 
 /// A trial that is repeated for the reasons of drops, with its drain; once for a cell.
 pub(crate) const REASONS_S: f64 = 2.4;
@@ -105,6 +112,31 @@ pub(crate) fn latency_s(cell: &Cell, goal: &str, block: u32) -> f64 {
 /// The further trials of an echo in a block, beside the searches whose rates are compared with its own.
 pub(crate) fn rounds_s(goal: &str) -> f64 {
     of_goal(goal).rounds_s
+}
+
+/// How much longer one start of a cell takes in a block (from 0) if its trials are played over several hosts.
+pub(crate) fn together_s(cell: &Cell, goal: &str, block: u32) -> f64 {
+    let rounds = rounds::rounds(cell) as f64;
+    let of_load = match (cell.role, &cell.load) {
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => return TOGETHER_S,
+        (_, CellLoad::Closed(_)) => rounds,
+        (_, CellLoad::Rates { rates_qps, .. }) => rates_qps.len() as f64 * rounds,
+        (_, CellLoad::Search) => trials_of_search(goal, search_s(goal, block)),
+    };
+    let of_latency = if block == 0 { cell.factors.latency_at_percent().len() } else { 0 };
+    // One more warms the subject up.
+    (1.0 + of_load + of_latency as f64) * TOGETHER_S
+}
+
+/// The number of trials in a search for a goal that takes so many seconds.
+pub(super) fn trials_of_search(goal: &str, seconds: f64) -> f64 {
+    let trial_s = goal.parse::<Preset>().unwrap_or(Preset::Quick).goal().final_s;
+    seconds / (trial_s + RATE_S)
+}
+
+/// The number of trials of an echo in the rounds of searches that take it so many seconds.
+pub(super) fn trials_of_rounds(seconds: f64) -> f64 {
+    seconds / BESIDE_S
 }
 
 fn start_s(cell: &Cell) -> f64 {
@@ -203,6 +235,19 @@ mod tests {
         };
         assert!(of("50000", "tls") - of("1", "tls") > 50.0, "for the warm-up and the trial");
         assert!(of("50000", "tcp") - of("1", "tcp") < 6.0);
+    }
+
+    #[test]
+    fn over_hosts_each_trial_takes_longer() {
+        let rates = CellLoad::Rates { rates_qps: vec![1.0; 7], duration_s: 2.0 };
+        let trials = |cell: &Cell, goal, block| together_s(cell, goal, block) / TOGETHER_S;
+        assert!((trials(&cell(rates, &[]), "quick", 0) - 8.0).abs() < 1e-9, "with a warm-up");
+        let ceiling = Cell { role: Role::EchoCeiling, ..cell(CellLoad::Search, &[]) };
+        assert!((trials(&ceiling, "quick", 0) - 1.0).abs() < 1e-9);
+        let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50 90")]);
+        assert!(trials(&search, "quick", 0) > trials(&search, "quick", 1) + 2.0, "latency comes once");
+        let of_minutes = (RFC2544.later_s / 60.3, trials(&search, "rfc2544", 1) - 1.0);
+        assert!((of_minutes.0 - of_minutes.1).abs() < 1e-9, "its trials last a minute");
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl Conductor<'_> {
             .filter(|&cell| is_ceiling_of_any(run, cell))
             .map(|_| cost::rounds_s(&run.goal))
             .sum();
-        let all_s = block_s + later * (cost::block_s(&run.cells, &run.goal, 1) + later_s);
+        let together_s: f64 = (0..run.cells.len()).map(|cell| together_s(run, cell, 1)).sum();
+        let all_s = block_s + later * (cost::block_s(&run.cells, &run.goal, 1) + later_s + together_s);
         let share = clock.share(seconds(began), own_s, block_s, all_s);
         let now = Instant::now();
         let after = |seconds: f64| now + Duration::from_secs_f64(seconds);
@@ -42,7 +43,8 @@ impl Conductor<'_> {
     /// The cost of a cell in a block, seconds.
     fn cost_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
         let rounds_s = if is_ceiling_of_any(run, cell) { cost::rounds_s(&run.goal) } else { 0.0 };
-        cost::cell_s(&run.cells[cell], &run.goal, block) + rounds_s + self.reasons_s(run, cell, block)
+        let cell_s = cost::cell_s(&run.cells[cell], &run.goal, block) + together_s(run, cell, block);
+        cell_s + rounds_s + self.reasons_s(run, cell, block)
     }
 
     /// The cost of the trial that is repeated for the reasons of drops, seconds.
@@ -57,4 +59,9 @@ impl Conductor<'_> {
         let own_s = cost::latency_s(facts, &run.goal, block) + cost::profile_s(facts, block);
         own_s + self.reasons_s(run, cell, block)
     }
+}
+
+/// How much longer a cell takes in a block because its trials are played over several hosts, seconds.
+pub(super) fn together_s(run: &Run, cell: usize, block: u32) -> f64 {
+    if run.hosts.is_empty() { 0.0 } else { cost::together_s(&run.cells[cell], &run.goal, block) }
 }

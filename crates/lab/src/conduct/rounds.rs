@@ -13,7 +13,7 @@ use kqps_observation::store::StoreError;
 use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
-use super::{Conducted, Conductor, Event, StartKey, seconds};
+use super::{Conducted, Conductor, Event, StartKey, again, seconds};
 use crate::order;
 use crate::patience::Patience;
 use crate::trial_request::{NoTrial, Played, TrialRequest};
@@ -23,6 +23,8 @@ use member::Member;
 /// A group that is being conducted.
 struct Group<'a> {
     block: u32,
+    /// All cells of the block that are still to come, those of the group first.
+    rest: Vec<usize>,
     /// The time limits of the whole group.
     patience: Patience,
     members: Vec<Member<'a>>,
@@ -34,6 +36,18 @@ struct Group<'a> {
     newest: u64,
     /// Whether the results so far were reported.
     is_reported: bool,
+}
+
+/// How a start began.
+enum Begun {
+    /// The subject runs, and is warm.
+    Warm,
+    /// The user ended the run.
+    Interrupted,
+    /// The subject's host was lost, for this reason.
+    Lost(String),
+    /// The subject did not start: the reason, and the last lines of its output.
+    Failed(String, Vec<String>),
 }
 
 /// A server that was busy in this many trials of others continues alone. A few are forgiven, since every server
@@ -56,6 +70,7 @@ impl<'a> Conductor<'a> {
         let patience = self.patience_of_all(run, cells, block, rest);
         let mut group = Group {
             block,
+            rest: rest.to_vec(),
             patience,
             members: Vec::new(),
             alone: Vec::new(),
@@ -65,7 +80,7 @@ impl<'a> Conductor<'a> {
         };
         let wanted = self.wanted(run, cells, block)?;
         for &cell in cells.iter().filter(|cell| wanted.contains(cell)) {
-            if self.join(run, &mut group, cell, rest)? == Conducted::Interrupted {
+            if self.join(run, &mut group, cell)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
         }
@@ -117,50 +132,68 @@ impl<'a> Conductor<'a> {
         Ok(wanted)
     }
 
-    /// Starts the subject of a cell, and warms it up.
-    fn join(
-        &mut self,
-        run: &mut Run,
-        group: &mut Group<'a>,
-        cell: usize,
-        rest: &[usize],
-    ) -> Result<Conducted, StoreError> {
+    /// Starts the subject of a cell, and warms it up, if there is time and memory for it.
+    fn join(&mut self, run: &mut Run, group: &mut Group<'a>, cell: usize) -> Result<Conducted, StoreError> {
         let block = group.block;
         if let Some(why) = self.why_not(run, cell, block) {
             self.drop(run, &format!("block {}: {}", block + 1, run.cells[cell].name), why)?;
             return Ok(Conducted::Whole);
         }
-        let unit = Unit::of(run, &self.goal, cell, block);
         if let Some(why) = quiet::why_no_room(run, cell, &group.members) {
             self.leave_alone(run, group, cell, &why)?;
             return Ok(Conducted::Whole);
         }
-        let start = self.store.next_start()?.max(group.newest + 1);
-        group.newest = start;
-        (self.report)(&Event::Start { cell: &run.cells[cell], start });
-        let key = StartKey { cell, block, start };
-        let patience = self.patience(run, cell, block, rest);
-        let started = (self.start)(cell, start, patience);
-        let mut member = Member::new(key, unit, &run.cells[cell]);
-        match started {
-            Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-            // Two servers of a kind may need the same file, socket or memory.
-            Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
-                group.apart.push((cell, format!("it does not start beside the others: {reason}")));
-            }
-            Err(NoTrial::Failed { reason, output }) => {
-                self.fail(run, &mut member, Purpose::default(), (reason, output))?;
-                self.end(run, &mut member);
-            }
-            Ok(play) => {
-                member.play = Some(play);
-                if self.warm_up(run, &mut member, patience)? == Conducted::Interrupted {
-                    return Ok(Conducted::Interrupted);
+        self.begin(run, group, cell, 0)
+    }
+
+    /// Starts the subject of a cell, and warms it up. If its host is lost meanwhile, the subject is started again.
+    /// `lost` is how often in succession that was so before.
+    fn begin(
+        &mut self,
+        run: &mut Run,
+        group: &mut Group<'a>,
+        cell: usize,
+        mut lost: u32,
+    ) -> Result<Conducted, StoreError> {
+        let block = group.block;
+        loop {
+            let start = self.store.next_start()?.max(group.newest + 1);
+            group.newest = start;
+            (self.report)(&Event::Start { cell: &run.cells[cell], start });
+            let patience = self.patience(run, cell, block, &group.rest);
+            let unit = Unit::of(run, &self.goal, cell, block);
+            let mut member = Member::new(StartKey { cell, block, start }, unit, &run.cells[cell], lost);
+            let begun = match (self.start)(cell, start, patience) {
+                Err(NoTrial::Interrupted) => Begun::Interrupted,
+                Err(NoTrial::Lost { reason }) => Begun::Lost(reason),
+                // Two servers of a kind may need the same file, socket or memory.
+                Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
+                    group.apart.push((cell, format!("it does not start beside the others: {reason}")));
+                    return Ok(Conducted::Whole);
                 }
-                group.members.push(member);
-            }
+                Err(NoTrial::Failed { reason, output }) => Begun::Failed(reason, output),
+                Ok(play) => {
+                    member.play = Some(play);
+                    self.warm_up(run, &mut member, patience)?
+                }
+            };
+            let (reason, output) = match begun {
+                Begun::Interrupted => return Ok(Conducted::Interrupted),
+                Begun::Warm => {
+                    group.members.push(member);
+                    return Ok(Conducted::Whole);
+                }
+                Begun::Lost(_) if lost < again::MOST => {
+                    lost += 1;
+                    continue;
+                }
+                Begun::Lost(reason) => (again::too_often(&reason), Vec::new()),
+                Begun::Failed(reason, output) => (reason, output),
+            };
+            self.fail(run, &mut member, Purpose::default(), (reason, output))?;
+            self.end(run, &mut member);
+            return Ok(Conducted::Whole);
         }
-        Ok(Conducted::Whole)
     }
 
     /// Warms a subject up until it is warm enough or the time is over.
@@ -169,13 +202,14 @@ impl<'a> Conductor<'a> {
         run: &mut Run,
         member: &mut Member<'a>,
         patience: Patience,
-    ) -> Result<Conducted, StoreError> {
+    ) -> Result<Begun, StoreError> {
         while !(member.warmed.is_some() && patience.is_over())
             && let Some(request) = member.warm_up.next(member.warmed.as_ref())
         {
             let Some(play) = &mut member.play else { break };
             match play.play(&request) {
-                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Err(NoTrial::Interrupted) => return Ok(Begun::Interrupted),
+                Err(NoTrial::Lost { reason }) => return Ok(Begun::Lost(reason)),
                 Err(NoTrial::Failed { reason, output }) => {
                     self.fail(run, member, request.purpose, (reason, output))?;
                 }
@@ -185,7 +219,7 @@ impl<'a> Conductor<'a> {
                 }
             }
         }
-        Ok(Conducted::Whole)
+        Ok(Begun::Warm)
     }
 
     /// The member whose turn it is, and its trial. Of the members that need a trial, it is the one with the
@@ -237,6 +271,13 @@ impl<'a> Conductor<'a> {
         let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
         match play.play(request) {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+            Err(NoTrial::Lost { reason }) if member.lost >= again::MOST => {
+                self.fail(run, member, request.purpose, (again::too_often(&reason), Vec::new()))?;
+            }
+            Err(NoTrial::Lost { .. }) => {
+                let Member { key, lost, .. } = group.members.remove(at);
+                return self.begin(run, group, key.cell, lost + 1);
+            }
             Err(NoTrial::Failed { reason, output }) => {
                 self.fail(run, member, request.purpose, (reason, output))?;
             }
@@ -244,6 +285,7 @@ impl<'a> Conductor<'a> {
                 trial.beside = idle.beside(&group.members);
                 let restless = idle.restless(&trial);
                 let member = &mut group.members[at];
+                member.lost = 0;
                 let outcome = Outcome::Measured(Box::new(trial.clone()));
                 let number = self.commit(run, member.key, request.purpose, outcome)?;
                 member.unit.add(Played { number, purpose: request.purpose, trial });

@@ -21,6 +21,7 @@ use crate::study::{self, DefaultStudyInput};
 use crate::trial_request::TrialRequest;
 
 mod failing;
+mod lost;
 
 const BLOCKS: u32 = 3;
 

@@ -61,6 +61,7 @@ impl Conductor<'_> {
                 }
                 Err(NoTrial::Interrupted) => return Ok(Some(Conducted::Interrupted)),
                 Err(NoTrial::Failed { reason, output }) => (reason, output),
+                Err(NoTrial::Lost { reason }) => (reason, Vec::new()),
             };
             let start = self.store.next_start()?;
             let key = StartKey { cell, block: 0, start };

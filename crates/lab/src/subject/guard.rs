@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-/// Reads until its standard input is closed, which the kernel does when kqps ends.
-const SCRIPT: &str = "read -r _; kill -s KILL -- \"-$0\"";
+/// Reads until its standard input is closed, which the kernel does when kqps ends. A signal that ends all processes of
+/// a session must not end the guard first.
+const SCRIPT: &str = "trap '' TERM INT HUP; read -r _; kill -s KILL -- \"-$0\"";
 
 /// One guard. Dropping it ends the guard.
 #[derive(Debug)]
@@ -34,6 +35,10 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use kqps_kernel::process::{Signal, signal};
+
     use super::*;
 
     fn sleeper() -> Child {
@@ -48,12 +53,35 @@ mod tests {
         assert!(sleeper.wait().unwrap().to_string().contains("SIGKILL"));
     }
 
+    /// Whether a process ignores a signal (proc(5), `SigIgn`).
+    fn ignores(pid: u32, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+        u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal.number() - 1)) != 0
+    }
+
+    #[test]
+    fn a_signal_to_all_processes_leaves_the_guard() {
+        let mut sleeper = sleeper();
+        let mut guard = Guard::of(sleeper.id()).unwrap();
+        let begun = Instant::now();
+        for one in [Signal::Terminate, Signal::Interrupt, Signal::HangUp] {
+            while !ignores(guard.0.id(), one) {
+                assert!(begun.elapsed().as_secs() < 20, "it does not ignore {one:?}");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            signal(guard.0.id(), one).unwrap();
+        }
+        drop(guard.0.stdin.take());
+        assert!(sleeper.wait().unwrap().to_string().contains("SIGKILL"));
+    }
+
     #[test]
     fn nothing_happens_when_it_stands_down() {
         let mut sleeper = sleeper();
         drop(Guard::of(sleeper.id()).unwrap());
         assert!(sleeper.try_wait().unwrap().is_none());
-        kqps_kernel::process::signal_group(sleeper.id(), kqps_kernel::process::Signal::Kill).unwrap();
+        kqps_kernel::process::signal_group(sleeper.id(), Signal::Kill).unwrap();
         sleeper.wait().unwrap();
     }
 }

@@ -14,6 +14,7 @@ mod host;
 mod keys;
 mod lab;
 mod left;
+mod losses;
 mod network;
 mod packages;
 mod pods;
@@ -21,6 +22,7 @@ mod reach;
 mod refused;
 mod scale;
 mod slurm;
+mod sshd;
 mod study;
 mod tries;
 mod tuning;
@@ -30,7 +32,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use kqps_skips::skip;
 
-use super::Bench;
+use super::{Bench, Size};
 
 /// The name of a part, and its proof.
 type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
@@ -38,16 +40,21 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 8] = [
+const PARTS: [ProofPart; 10] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
     ("ansible", by_ansible::prove),
     ("slurm", by_slurm::prove),
     (SCALE, scale::prove),
+    ("losses", losses::prove),
     ("faults", faults::prove),
     ("tuning", tuning::prove),
+    ("try", tries::prove),
 ];
+
+/// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
+const INSTALLING: [&str; 2] = ["ansible", "slurm"];
 
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -55,7 +62,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(capability, format!("hosts of namespaces: {reason}"));
         return Ok(());
     }
-    for (name, prove) in bench.parts(&PARTS, |(name, _)| name)? {
+    let leaves_out =
+        |name: &str| bench.size == Size::Small && bench.only.is_none() && INSTALLING.contains(&name);
+    let parts = bench.parts(&PARTS, |(name, _)| name)?;
+    for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();
         bench.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
         eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());

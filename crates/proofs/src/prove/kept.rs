@@ -18,7 +18,12 @@ pub(super) fn survived(folder: &Path, before: Option<&Run>) -> Result<Run> {
     Ok(after)
 }
 
-/// The number of committed trials; 0 until the run has made its store.
+/// The number of committed trials, whether they were measured or not; 0 until the run has made its store.
 pub(super) fn committed(folder: &Path) -> usize {
-    Store::read(&folder.join(STORE)).map_or(0, |run| run.trials.len())
+    Store::count_trials(&folder.join(STORE)).map_or(0, |count| count as usize)
+}
+
+/// The number of trials that were measured.
+pub(super) fn measured(run: &Run) -> usize {
+    run.trials.iter().filter(|one| one.measured().is_some()).count()
 }

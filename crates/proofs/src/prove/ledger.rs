@@ -3,7 +3,7 @@
 //! kernel's own reasons must agree.
 
 mod injection;
-mod network;
+pub(super) mod network;
 mod reasons;
 
 use anyhow::{Context as _, Result, ensure};

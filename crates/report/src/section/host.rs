@@ -3,6 +3,7 @@
 use kqps_observation::{Fingerprint, Run};
 use kqps_verdict::search::Goal;
 
+use super::apart::Apart;
 use crate::format;
 
 pub(crate) type Fact = (String, String);
@@ -12,14 +13,11 @@ pub(crate) fn of_subjects(run: &Run) -> &Fingerprint {
     run.server_host().map_or(&run.fingerprint, |host| &host.fingerprint)
 }
 
-/// The host that subjects ran on in one line, and how many players there were on other hosts.
+/// The host that subjects ran on in one line, and how many players there were and where.
 pub(crate) fn line_of_run(run: &Run) -> String {
     let line = line(of_subjects(run));
     let Some(server) = run.server_host() else { return line };
-    let players = match run.player_hosts().count() {
-        1 => "1 player on another host".to_owned(),
-        count => format!("{count} players on hosts of their own"),
-    };
+    let players = Apart::of_run(run).line(run.player_hosts().count());
     format!("{}: {line} · {players}", server.name)
 }
 

@@ -3,6 +3,7 @@
 use kqps_observation::run::Role;
 use kqps_observation::{HostRole, PlayerPart, Run, RunTrial, Trial};
 
+use super::apart::Apart;
 use super::host;
 use crate::format;
 
@@ -10,6 +11,8 @@ use crate::format;
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub(crate) rows: Vec<HostRow>,
+    /// Where each player was, as the end of a sentence.
+    pub(crate) place: &'static str,
     /// How far apart players began, over all trials; empty if no trial had several.
     pub(crate) skew: String,
     /// The players' parts in a trial of every cell that has one.
@@ -65,7 +68,12 @@ pub(crate) fn of_run(run: &Run) -> Option<Hosts> {
         machine: host::line(&one.fingerprint),
         kqps: one.kqps.version.clone().unwrap_or_else(|| format::NONE.to_owned()),
     });
-    Some(Hosts { rows: rows.collect(), skew: skew(run), parts: parts(run) })
+    Some(Hosts {
+        rows: rows.collect(),
+        place: Apart::of_run(run).place(),
+        skew: skew(run),
+        parts: parts(run),
+    })
 }
 
 /// How far apart the players began at most.

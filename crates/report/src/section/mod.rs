@@ -2,6 +2,7 @@
 //! the templates lay out.
 
 pub(crate) mod answer;
+mod apart;
 pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;

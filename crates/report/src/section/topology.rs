@@ -34,14 +34,18 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
         [] => String::new(),
         varied => format!(" The use of {} differs between cells.", format::cpus(varied)),
     };
-    let described = format!(
-        "{} logical CPUs. Player on {}, subjects on {}.{varied}",
-        host.cores.len(),
-        format::cpus(&pinned.player),
-        format::cpus(&pinned.subject)
-    );
+    // Players on other hosts have no cores here.
+    let is_one_host = run.hosts.is_empty();
+    let who = if is_one_host {
+        format!("Player on {}, subjects", format::cpus(&pinned.player))
+    } else {
+        "Subjects".to_owned()
+    };
+    let described =
+        format!("{} logical CPUs. {who} on {}.{varied}", host.cores.len(), format::cpus(&pinned.subject));
     let (drawing, widest) = boxes("topology", "Cores of the host, and their use", &described, &nodes)?;
-    Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements: listed(&placements) })
+    let placements = listed(&placements, is_one_host);
+    Some(Topology { drawing, widest, letters: pinned.arrivals.letters(), placements })
 }
 
 /// The cores of the player and of the subject → how many cells had them. The cores of players on other hosts are not
@@ -60,8 +64,9 @@ fn placements(run: &Run) -> Placements {
 /// The most placements that are listed.
 const LISTED: usize = 24;
 
-/// The placements, the most frequent first; empty if all cells have the same one.
-fn listed(placements: &Placements) -> Vec<(String, String)> {
+/// The placements, the most frequent first; empty if all cells have the same one. The player's cores are named if it
+/// ran on this host.
+fn listed(placements: &Placements, has_player: bool) -> Vec<(String, String)> {
     if placements.len() < 2 {
         return Vec::new();
     }
@@ -73,7 +78,9 @@ fn listed(placements: &Placements) -> Vec<(String, String)> {
         .iter()
         .take(LISTED)
         .map(|((player, subject), cells)| {
-            let cores = format!("player on {}, subject on {}", format::cpus(player), format::cpus(subject));
+            let subject = format!("subject on {}", format::cpus(subject));
+            let cores =
+                if has_player { format!("player on {}, {subject}", format::cpus(player)) } else { subject };
             (in_cells(**cells), cores)
         })
         .collect();
@@ -370,6 +377,30 @@ mod tests {
         );
         run.cells.truncate(1);
         assert!(of_run(&run).unwrap().placements.is_empty(), "all cells have the same");
+    }
+
+    #[test]
+    fn players_on_other_hosts_are_not_given_cores_of_this_one() {
+        let cell = |subject: u32| kqps_observation::Cell {
+            player_cpus: vec![0],
+            subject_cpus: vec![subject],
+            ..Default::default()
+        };
+        let server = kqps_observation::RunHost {
+            name: "ns1".into(),
+            role: kqps_observation::HostRole::Server,
+            address: [192, 0, 2, 1].into(),
+            fingerprint: Fingerprint {
+                cores: (0..4).map(|cpu| core(cpu, 0, cpu, &[cpu], &[])).collect(),
+                ..Fingerprint::default()
+            },
+            kqps: kqps_observation::fingerprint::BinaryFacts::default(),
+        };
+        let run = Run { cells: vec![cell(1), cell(2)], hosts: vec![server], ..Run::default() };
+        let drawn = of_run(&run).unwrap();
+        assert!(drawn.drawing.contains("Subjects on") && !drawn.drawing.contains("Player on"), "{drawn:?}");
+        let cores: Vec<&str> = drawn.placements.iter().map(|(_, cores)| cores.as_str()).collect();
+        assert_eq!(cores, ["subject on 1", "subject on 2"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kqps_kernel::poll::PollSet;
-use kqps_kernel::process::{Signal, hand_down, signal, tie};
+use kqps_kernel::process::{Signal, hand_down, signal, tie_kqps};
 
 use super::message::{ListenerDescription, Message, QuicDescription, TaskDescription, WorkerDescription};
 use crate::error::ServeError;
@@ -66,7 +66,7 @@ impl WorkerProcess {
             quic: setup.quic.as_ref().map(of_quic),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = tie(&mut command).spawn()?;
+        let mut process = tie_kqps(&mut command).spawn()?;
         let no_pipe = || io::Error::other("no pipe to a worker process");
         let output = process.stdout.take().ok_or_else(no_pipe)?;
         let mut input = process.stdin.take().ok_or_else(no_pipe)?;

@@ -15,6 +15,9 @@ const BACKLOG: u64 = 40_000;
 /// longer than an answer.
 const WAKE_UP_US: u32 = 2;
 
+/// The name of the state in which a core polls (`drivers/cpuidle/poll_state.c`).
+const POLLING: &str = "POLL";
+
 pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece> {
     let all = [
         governor(ground),
@@ -38,14 +41,19 @@ fn governor(ground: &Ground<'_>) -> Option<Piece> {
     })
 }
 
+/// States deeper than the lightest one in which a core does not poll. That one stays on: a core that can only poll gets
+/// hot, and its sibling has less of it.
 fn idle_states(ground: &Ground<'_>) -> Option<Piece> {
     let mut cpus = ground.cores.iter().flat_map(|core| &core.threads);
-    let deep = ground.setup.idle_states.iter().filter(|state| state.latency_us > WAKE_UP_US);
+    let resting = ground.setup.idle_states.iter().filter(|state| state.name != POLLING);
+    let lightest_us = resting.map(|state| state.latency_us).min()?;
+    let most_us = lightest_us.max(WAKE_UP_US);
+    let deep = ground.setup.idle_states.iter().filter(|state| state.latency_us > most_us);
     let deep: Vec<_> = deep.collect();
     let is_on = cpus.any(|cpu| deep.iter().any(|state| !state.disabled_on.contains(cpu)));
     is_on.then(|| {
         Piece::of(
-            vec![value::idle_states(WAKE_UP_US)],
+            vec![value::idle_states(most_us)],
             "Waking from a deep idle state takes tens of microseconds, for which a query at low load waits.",
             "tuned (network-latency: force_latency)",
             "Power and heat. Other cores of the package may reach lower turbo frequencies.",

@@ -102,17 +102,21 @@ fn sending(changes: Vec<Change>) -> Option<Piece> {
     ))
 }
 
-/// A table that leaves queues without packets, unless the number of queues changes, which makes a new table.
+/// A table that leaves queues without packets. With another number of queues the driver makes a new table, unless
+/// somebody has set the present one: the kernel then keeps it.
 fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     let device = ground.device?;
-    let used: BTreeSet<u32> = device.rss.as_ref()?.queues.iter().copied().collect();
-    let queues = ground.queues();
-    let is_kept = layout.is_none_or(|layout| layout.queues as usize == queues);
-    if !is_kept || used.is_empty() || used.len() >= queues {
+    let table = &device.rss.as_ref()?.queues;
+    let used: BTreeSet<u32> = table.iter().copied().collect();
+    let now = ground.queues() as u32;
+    let queues = layout.map_or(now, |layout| layout.queues);
+    let is_drivers_own = (0_u32..).zip(table).all(|(slot, queue)| *queue == slot % now);
+    let is_made_anew = queues != now && is_drivers_own;
+    if is_made_anew || used.is_empty() || used.len() >= queues as usize {
         return None;
     }
     Some(Piece::of(
-        vec![value::rss_table(&device.name, queues as u32)],
+        vec![value::rss_table(&device.name, queues)],
         &format!("The RSS table names {} of {queues} queues; the others receive nothing.", used.len()),
         "ISC, 2015 (isc-echo): only 3 of 8 queues carried traffic",
         "Flows move to other queues once, and some packets then overtake others.",

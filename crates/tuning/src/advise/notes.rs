@@ -21,8 +21,8 @@ const CONNTRACK: &str = "Connection tracking is loaded. It costs a look-up for e
                          flows when its table is full. Exempt DNS (nft: `udp dport 53 notrack` and `udp sport 53 \
                          notrack` in raw hooks), or unload it. Shotgun and RIPE switch it off.";
 
-const BUSY_POLLING: &str = "Busy polling: tuned sets net.core.busy_read to 50, Knot DNS to 0. Measure it: \
-                            kqps host try sysctl.net.core.busy_read=50";
+const BUSY_POLLING: &str = "Busy polling: tuned sets net.core.busy_read to 50, Knot DNS to 0. It polls the device, so \
+                            measure it with the player on another host";
 
 pub(super) fn notes(ground: &Ground<'_>, ask: &Ask, layouts: &[Layout], pieces: &[Piece]) -> Vec<String> {
     let has_costs = ask.softirq_s_per_packet.is_some() && ask.server_s_per_answer.is_some();
@@ -72,18 +72,28 @@ fn the_way_here(ground: &Ground<'_>, pieces: &[Piece]) -> Option<String> {
 fn to_measure(ground: &Ground<'_>) -> Vec<String> {
     let Some(device) = ground.device else { return Vec::new() };
     let name = &device.name;
-    let mut notes = vec![BUSY_POLLING.to_owned()];
-    if device.coalesce.is_some() {
+    let mut notes = vec![format!("{BUSY_POLLING}: {}", in_a_run("sysctl.net.core.busy_read=50"))];
+    if let Some(delays) = &device.coalesce {
+        // As long as the driver adapts the delays, it ignores those that are set.
+        let fixed = if delays.adaptive_rx { ",adaptive-rx=off" } else { "" };
         notes.push(format!(
-            "Interrupt coalescing trades latency for rate: Knot DNS recommends 75 µs. Measure it: kqps host try \
-             coalesce.{name}=rx-usecs=75"
+            "Interrupt coalescing trades latency for rate: Knot DNS recommends 75 µs. Measure it with the player on \
+             another host: {}",
+            in_a_run(&format!("coalesce.{name}=rx-usecs=75{fixed}"))
         ));
     }
     if device.features.get("gro") == Some(&true) {
         notes.push(format!(
-            "Knot DNS switches GRO and TSO off; servers that read segments in one call want GRO. Measure it: kqps \
-             host try feature.{name}.gro=off"
+            "Knot DNS switches GRO and TSO off; servers that read segments in one call want GRO. Measure it with the \
+             player on another host: {}",
+            in_a_run(&format!("feature.{name}.gro=off"))
         ));
     }
     notes
+}
+
+/// The command that measures a setting of a device: without it and with it, by players on other hosts. `kqps host try`
+/// plays on this host, where no packet passes the device.
+fn in_a_run(change: &str) -> String {
+    format!("kqps run --hosts hosts.toml --subject nsd --subject 'nsd host.{change}'")
 }

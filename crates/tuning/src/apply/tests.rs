@@ -1,12 +1,15 @@
 //! Changes that are killed between any two steps, and undone.
 
+mod cards;
+mod outcomes;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use super::*;
 use crate::memory::{Killed, Memory, Steps};
-use crate::undo::undo;
+use crate::undo::{Undone, undo};
 
 const HOST: [(&str, &str); 12] = [
     ("channels.eth0", "rx=0,tx=0,combined=2"),
@@ -137,7 +140,7 @@ fn a_thousand_kills_leave_only_what_somebody_else_changed_and_say_so() {
                     .to_string()
                     .contains("stays 4711, and was 212992: somebody else has changed it")
             );
-            journal.forget(&undone.records).unwrap();
+            journal.forget(&undone.over).unwrap();
         }
         assert!(journal.records().unwrap().is_empty(), "round {round}");
     }

@@ -1,7 +1,9 @@
 //! Settings that drivers keep, by the commands of ethtool(8).
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
+use std::path::Path;
 
 use kqps_kernel::ethtool::{self, Channels, Coalesce, HashFields};
 
@@ -66,7 +68,8 @@ pub(super) fn write(device: &str, setting: &Setting, value: &str) -> io::Result<
         Setting::RssTable { .. } => {
             let slots = ethtool::spreading(device)?.ok_or(io::ErrorKind::Unsupported)?.queues.len();
             let wrong = || io::Error::other(format!("the device's table has {slots} slots"));
-            ethtool::set_spreading(device, &table(value, slots).ok_or_else(wrong)?)
+            let queues = ethtool::channels(device).ok().flatten().map(|now| now.receiving());
+            ethtool::set_spreading(device, &table_to_write(value, slots, queues).ok_or_else(wrong)?)
         }
         Setting::RssFields { flow, .. } => {
             let fields: HashFields = value.parse().map_err(io::Error::other)?;
@@ -77,10 +80,28 @@ pub(super) fn write(device: &str, setting: &Setting, value: &str) -> io::Result<
     }
 }
 
-/// What a device is; empty if it does not say.
+/// The table that means a value, which is empty if it is the driver's own: spread over all queues. If such a table is
+/// written slot by slot, the kernel takes it for one that somebody wants, and refuses fewer queues later.
+fn table_to_write(value: &str, slots: usize, queues: Option<u32>) -> Option<Vec<u32>> {
+    let table = table(value, slots)?;
+    let is_own = |queues: u32| (0_u32..).zip(&table).all(|(slot, queue)| *queue == slot % queues);
+    let is_own = queues.filter(|queues| *queues > 0).is_some_and(is_own);
+    Some(if is_own { Vec::new() } else { table })
+}
+
+/// What a device is; empty if there is none.
 pub(super) fn identity(device: &str) -> Identity {
-    let bus = ethtool::driver_info(device).ok().flatten().and_then(|info| info.bus);
-    Identity { mac: ethtool::permanent_mac(device).ok().flatten(), bus }
+    let folder = Path::new("/sys/class/net").join(device);
+    let Ok(index) = fs::read_to_string(folder.join("ifindex")) else { return Identity::default() };
+    // Some drivers without hardware answer with a word of their own.
+    let has_hardware = folder.join("device").exists();
+    let info = ethtool::driver_info(device).ok().flatten().filter(|_| has_hardware);
+    Identity {
+        device: Some(device.to_owned()),
+        mac: ethtool::permanent_mac(device).ok().flatten(),
+        bus: info.and_then(|info| info.bus),
+        index: index.trim().parse().ok(),
+    }
 }
 
 fn of_kernel(flow: Flow) -> ethtool::Flow {
@@ -92,4 +113,20 @@ fn of_kernel(flow: Flow) -> ethtool::Flow {
 
 fn number(all: &BTreeMap<String, String>, key: &str, now: u32) -> u32 {
     all.get(key).and_then(|word| word.parse().ok()).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_over_all_queues_is_the_drivers_own() {
+        assert_eq!(table_to_write("equal=4", 8, Some(4)), Some(vec![]));
+        assert_eq!(table_to_write("0,1,2,3,0,1,2,3", 8, Some(4)), Some(vec![]));
+        assert_eq!(table_to_write("equal=2", 8, Some(4)), Some(vec![0, 1, 0, 1, 0, 1, 0, 1]));
+        assert_eq!(table_to_write("equal=2", 4, None), Some(vec![0, 1, 0, 1]));
+        assert_eq!(table_to_write("0,0,1", 4, Some(4)), None);
+        // A table with fewer slots than there are queues is whole, too.
+        assert_eq!(table_to_write("equal=4", 4, Some(8)), Some(vec![]));
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::interrupts;
 use crate::plain::mask;
-use crate::setting::Setting;
-use crate::setting::value;
+use crate::setting::{Setting, components, value};
 
 /// The folder of the cores.
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -16,7 +16,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 fn path(setting: &Setting) -> io::Result<PathBuf> {
     let of_device = |device: &str| Path::new("/sys/class/net").join(device);
     Ok(match setting {
-        Setting::Sysctl(name) => Path::new("/proc/sys").join(name.replace('.', "/")),
+        Setting::Sysctl(name) => Path::new("/proc/sys").join(components(name).join("/")),
         Setting::Rps { device, queue: Some(queue) } => {
             of_device(device).join(format!("queues/rx-{queue}/rps_cpus"))
         }
@@ -33,12 +33,14 @@ fn path(setting: &Setting) -> io::Result<PathBuf> {
     })
 }
 
-/// Whether the calling thread sees the file of a setting, or the folder of its device.
-pub(super) fn exists(setting: &Setting) -> bool {
-    match (setting, setting.device()) {
-        (_, Some(device)) => Path::new("/sys/class/net").join(device).exists(),
-        _ => path(setting).is_ok_and(|path| path.exists()),
+/// Whether the calling thread sees the folder of a setting's device or, without a device, a file that its mode lets
+/// somebody write.
+pub(super) fn is_settable(setting: &Setting) -> bool {
+    if let Some(device) = setting.device() {
+        return Path::new("/sys/class/net").join(device).exists();
     }
+    let mode = path(setting).and_then(fs::metadata).map(|metadata| metadata.permissions().mode());
+    mode.is_ok_and(|mode| mode & 0o222 != 0)
 }
 
 /// Reads a setting in the form of its values.
@@ -62,7 +64,8 @@ pub(super) fn write(setting: &Setting, value: &str) -> io::Result<()> {
         Setting::IdleState { .. } => "1".to_owned(),
         _ => value.to_owned(),
     };
-    OpenOptions::new().write(true).open(path(setting)?)?.write_all(text.as_bytes())
+    // With a line feed an empty value is written too: the call would not be made for no bytes.
+    OpenOptions::new().write(true).open(path(setting)?)?.write_all(format!("{text}\n").as_bytes())
 }
 
 /// The cores of a set in the kernel's format: hexadecimal words of 32 bits, the highest first.
@@ -91,14 +94,26 @@ pub(super) fn policies() -> Vec<u32> {
     numbered(Path::new(&format!("{CPUS}/cpufreq")), "policy")
 }
 
-/// Every idle state: its core, its number, and the microseconds that leaving it takes.
-pub(super) fn idle_states() -> Vec<(u32, u32, u64)> {
+/// A state in which an idle core sleeps.
+pub(super) struct IdleState {
+    pub(super) cpu: u32,
+    pub(super) number: u32,
+    /// Microseconds that leaving it takes.
+    pub(super) latency_us: u64,
+    /// Whether the core polls in it, and does not sleep (`drivers/cpuidle/poll_state.c`).
+    pub(super) polls: bool,
+}
+
+/// Every idle state of every core.
+pub(super) fn idle_states() -> Vec<IdleState> {
     let mut found = Vec::new();
     for cpu in numbered(Path::new(CPUS), "cpu") {
         let folder = format!("{CPUS}/cpu{cpu}/cpuidle");
-        for state in numbered(Path::new(&folder), "state") {
-            let latency_us = fs::read_to_string(format!("{folder}/state{state}/latency")).ok();
-            found.extend(latency_us.and_then(|text| Some((cpu, state, text.trim().parse().ok()?))));
+        for number in numbered(Path::new(&folder), "state") {
+            let text = |file: &str| fs::read_to_string(format!("{folder}/state{number}/{file}")).ok();
+            let polls = text("name").is_some_and(|name| name.trim() == "POLL");
+            let latency_us = text("latency").and_then(|text| text.trim().parse().ok());
+            found.extend(latency_us.map(|latency_us| IdleState { cpu, number, latency_us, polls }));
         }
     }
     found

@@ -1,8 +1,9 @@
 //! Interrupts by the names of their handlers, which stay when a driver gets other numbers.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 
+use kqps_host::Topology;
 use kqps_host::setup::{Direction, HostSetup};
 
 /// The number of an interrupt that is named by its number or by its handler.
@@ -21,6 +22,38 @@ fn number_in(text: &str, handler: &str) -> Option<u32> {
         let is_its = rest.split_whitespace().next_back() == Some(handler);
         is_its.then(|| number.trim().parse().ok()).flatten()
     })
+}
+
+/// The name of the handler of a network device's interrupt that is given by its number. The number stays if it has no
+/// handler there, or one whose name others have too.
+pub(super) fn named(irq: &str) -> String {
+    let Ok(number) = irq.parse::<u32>() else { return irq.to_owned() };
+    let interrupts = Topology::read().interrupts;
+    let named = interrupts.iter().find(|one| one.irq == number).map(|one| one.name.as_str());
+    let is_alone = |name: &&str| interrupts.iter().filter(|one| one.name == **name).count() == 1;
+    named.filter(is_alone).unwrap_or(irq).to_owned()
+}
+
+/// The network device whose interrupt it is, by number or handler; `None` if it is of none.
+pub(super) fn owner(irq: &str) -> Option<String> {
+    let number = number(irq).ok()?;
+    Topology::read().interrupts.into_iter().find(|one| one.irq == number).map(|one| one.device)
+}
+
+/// Whether the kernel places the interrupts of a device's queues, and refuses other cores.
+pub(super) fn are_placed(device: &str) -> bool {
+    let setup = HostSetup::read();
+    let all = setup.device(device).into_iter().flat_map(|device| &device.interrupts);
+    let mut of_queues = all.filter(|one| one.direction != Direction::Other);
+    of_queues.any(|one| one.managed.unwrap_or_else(|| is_refused(one.irq)))
+}
+
+/// Whether the kernel refuses to place an interrupt where it is, which changes nothing. Older kernels show it in no
+/// other way.
+fn is_refused(irq: u32) -> bool {
+    let path = format!("/proc/irq/{irq}/smp_affinity_list");
+    let Ok(cores) = fs::read(&path) else { return false };
+    OpenOptions::new().write(true).open(&path).is_ok_and(|mut file| file.write_all(&cores).is_err())
 }
 
 /// The interrupts of a device's queues, each with its queue: by the names of their handlers, and by number if two have

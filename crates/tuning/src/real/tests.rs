@@ -9,6 +9,7 @@ use kqps_skips::{Capability, skip};
 use super::*;
 use crate::apply::{ApplyError, apply};
 use crate::journal::Journal;
+use crate::owner::Owner;
 use crate::receive_core::receive_core;
 use crate::undo::undo;
 
@@ -117,16 +118,86 @@ fn what_a_device_does_not_have_is_one_sentence_and_changes_nothing() {
     }
 }
 
+/// A process that has ended.
+fn ended() -> Owner {
+    let this = Owner::this_process();
+    Owner { started: this.started + 1, ..this }
+}
+
 #[test]
-fn a_namespace_that_is_gone_has_nothing_to_undo() {
+fn a_namespace_that_is_gone_with_its_owner_has_nothing_to_undo() {
     let Some((one, other)) = pair() else { return };
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::at(folder.path()).unwrap();
     let system = Real::within(one).unwrap();
-    apply(&system, &journal, &changes(&["rps.kqps0=0"]), None).unwrap();
+    apply(&system, &journal, &changes(&["rps.kqps0=0"]), Some(ended())).unwrap();
     assert_eq!(journal.records().unwrap().len(), 1);
     drop((system, other));
     let undone = undo(&Real::host(), &journal).unwrap();
     assert_eq!(undone, crate::undo::Undone::default());
+    assert!(journal.records().unwrap().is_empty());
+}
+
+#[test]
+fn settings_of_a_namespace_are_named_elsewhere_and_undone_there() {
+    let Some((one, _other)) = pair() else { return };
+    let before = files(&one);
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::at(folder.path()).unwrap();
+    let system = Real::within(one.try_clone().unwrap()).unwrap();
+    apply(&system, &journal, &changes(&["rps.kqps0=0"]), None).unwrap();
+    let undone = undo(&Real::host(), &journal).unwrap();
+    assert_eq!((undone.elsewhere.len(), undone.is_whole()), (2, false), "{undone:?}");
+    assert_eq!(undone.elsewhere[0].1, one.number().unwrap());
+    assert!(undo(&system, &journal).unwrap().is_whole());
+    assert_eq!(files(&one), before);
+}
+
+#[test]
+fn an_empty_value_is_put_back() {
+    let Some((one, _other)) = pair() else { return };
+    let system = Real::within(one).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::at(folder.path()).unwrap();
+    let setting: Setting = "sysctl.net.ipv4.ip_local_reserved_ports".parse().unwrap();
+    assert_eq!(system.read(&setting).unwrap(), "");
+    apply(&system, &journal, &changes(&["sysctl.net.ipv4.ip_local_reserved_ports=8053"]), None).unwrap();
+    assert_eq!(system.read(&setting).unwrap(), "8053");
+    let undone = undo(&system, &journal).unwrap();
+    assert!(undone.is_whole(), "{undone:?}");
+    assert_eq!(system.read(&setting).unwrap(), "");
+}
+
+#[test]
+fn a_namespace_has_what_can_be_set_there() {
+    let Some((one, _other)) = pair() else { return };
+    let system = Real::within(one).unwrap();
+    let has = |name: &str| system.has(&name.parse().unwrap());
+    assert!(has("sysctl.net.ipv4.udp_rmem_min") && has("rps.kqps0.0"));
+    // They are the host's. Newer kernels show them in every namespace, read-only.
+    assert!(!has("sysctl.net.core.rmem_default") && !has("sysctl.net.core.rmem_max"));
+    assert!(!has("governor") && !has("rps.none.0"));
+}
+
+#[test]
+fn a_device_that_is_gone_with_its_peer_has_nothing_to_undo() {
+    let Some((one, other)) = pair() else { return };
+    let system = Real::within(one).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::at(folder.path()).unwrap();
+    let identity = system.identity(&"rps.kqps0.0".parse().unwrap());
+    assert_eq!((identity.index, identity.has_hardware()), (Some(2), false));
+    assert_eq!(system.find(&identity).as_deref(), Some(DEVICE));
+    assert!(system.is_linked(DEVICE) && !system.places_interrupts(DEVICE));
+    apply(&system, &journal, &changes(&["rps.kqps0=0"]), None).unwrap();
+    drop(other);
+    // The kernel removes a namespace on another thread.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while system.find(&identity).is_some() {
+        assert!(std::time::Instant::now() < deadline, "the device outlived its peer");
+        std::thread::yield_now();
+    }
+    let undone = undo(&system, &journal).unwrap();
+    assert_eq!((undone.gone.len(), undone.is_whole()), (2, true), "{undone:?}");
     assert!(journal.records().unwrap().is_empty());
 }

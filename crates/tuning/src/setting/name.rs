@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_kernel::ethtool::short_name;
 
 use super::{Flow, NapiSetting, Setting};
 
@@ -97,7 +98,7 @@ fn read(family: &str, rest: Option<&str>) -> (Option<Setting>, &'static str) {
         "feature" => {
             let read = rest.and_then(|rest| rest.rsplit_once('.')).and_then(|(device, name)| {
                 let is_named = !name.is_empty() && is_device(device);
-                is_named.then(|| Setting::Feature { device: device.into(), name: name.into() })
+                is_named.then(|| Setting::Feature { device: device.into(), name: short_name(name).into() })
             });
             (read, "feature.DEVICE.NAME")
         }

@@ -16,8 +16,9 @@ pub const ALL: &str = "all";
 /// The word before the number of queues over which a table is spread evenly.
 const EQUAL: &str = "equal=";
 
-/// The letters of hashed fields (`ethtool -N DEVICE rx-flow-hash`): VLAN, protocol, addresses, ports, and others.
-const FIELDS: &str = "mvtsdfnr";
+/// The letters of hashed fields (`ethtool -N DEVICE rx-flow-hash`): VLAN, protocol, addresses, ports, and others. Fields
+/// without a letter follow as a number: `sdfn+0x400`.
+const FIELDS: &str = "mvtsdfnelr";
 
 /// A value that its setting does not take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,11 +109,7 @@ impl Kind {
             }
             Self::Pairs(keys) => read_pairs(keys, text),
             Self::Table => read_table(text),
-            Self::Fields => {
-                let letters: BTreeSet<char> = text.chars().collect();
-                let is_known = !letters.is_empty() && letters.iter().all(|letter| FIELDS.contains(*letter));
-                is_known.then(|| FIELDS.chars().filter(|letter| letters.contains(letter)).collect())
-            }
+            Self::Fields => read_fields(text),
             Self::Switch => ["on", "off"].contains(&text).then(|| text.to_owned()),
             Self::Number => text.parse::<u64>().ok().map(|number| number.to_string()),
             Self::Limit if text == ALL => Some(ALL.into()),
@@ -162,10 +159,36 @@ pub fn same(setting: &Setting, one: &str, other: &str) -> bool {
     one == other || read(one) == read(other)
 }
 
+/// Whether two values that were read mean the same, apart from delays of interrupts that the driver chooses by itself.
+pub fn alike(setting: &Setting, one: &str, other: &str) -> bool {
+    let chosen = |value: &str| {
+        let mut all = pairs(value);
+        for way in ["rx", "tx"] {
+            if all.get(&format!("adaptive-{way}")).is_some_and(|word| word == "on") {
+                all.remove(&format!("{way}-usecs"));
+            }
+        }
+        all
+    };
+    let are_delays = matches!(setting, Setting::Coalesce { .. });
+    same(setting, one, other) || (are_delays && chosen(one) == chosen(other))
+}
+
+/// Whether a value may be what the kernel made of another one: it leaves out cores that are offline.
+pub fn may_come_of(setting: &Setting, wanted: &str, found: &str) -> bool {
+    let (wanted, found) = match Kind::of(setting) {
+        Kind::Cores | Kind::SomeCores => (cores(wanted), cores(found)),
+        _ => return false,
+    };
+    !found.is_empty() && found.iter().all(|core| wanted.contains(core))
+}
+
 /// The table of a device as a value: `equal=8` if it is spread evenly, and the queue of each slot otherwise.
 pub fn table_word(queues: &[u32]) -> String {
-    let most = queues.iter().max().map_or(0, |most| most + 1);
-    if most > 0 && queues.iter().zip(0_u32..).all(|(queue, slot)| *queue == slot % most) {
+    let most = queues.iter().max().and_then(|most| most.checked_add(1));
+    if let Some(most) = most
+        && queues.iter().zip(0_u32..).all(|(queue, slot)| *queue == slot % most)
+    {
         return format!("{EQUAL}{most}");
     }
     queues.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
@@ -245,6 +268,20 @@ fn read_table(text: &str) -> Option<String> {
     queues.map(|queues| table_word(&queues))
 }
 
+fn read_fields(text: &str) -> Option<String> {
+    let (letters, others) = match text.split_once('+') {
+        Some((letters, others)) => (letters, u64::from_str_radix(others.strip_prefix("0x")?, 16).ok()?),
+        None => (text, 0),
+    };
+    let letters: BTreeSet<char> = letters.chars().collect();
+    let is_known = letters.iter().all(|letter| FIELDS.contains(*letter));
+    if !is_known || (letters.is_empty() && others == 0) {
+        return None;
+    }
+    let letters: String = FIELDS.chars().filter(|letter| letters.contains(letter)).collect();
+    Some(if others == 0 { letters } else { format!("{letters}+{others:#x}") })
+}
+
 /// A text with one space between its words.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -274,6 +311,8 @@ mod tests {
             ("rss.eth0", "0,1,0,1", "equal=2"),
             ("rss.eth0", "0,0,1,1", "0,0,1,1"),
             ("rss-fields.eth0.udp4", "fnsd", "sdfn"),
+            ("rss-fields.eth0.udp4", "lsd+0x0400", "sdl+0x400"),
+            ("rss.eth0", "4294967295,0", "4294967295,0"),
             ("feature.eth0.gro", "off", "off"),
             ("gro-flush.eth0", "020000", "20000"),
             ("idle-states", "2us", "2us"),
@@ -292,6 +331,8 @@ mod tests {
             ("coalesce.eth0", "adaptive-rx=1"),
             ("rss.eth0", "0"),
             ("rss-fields.eth0.udp4", "xyz"),
+            ("rss-fields.eth0.udp4", "sd+400"),
+            ("rss-fields.eth0.udp4", "+0x0"),
             ("feature.eth0.gro", "yes"),
             ("idle-states", "2"),
             ("irqbalance", "x"),
@@ -313,6 +354,22 @@ mod tests {
             "rx-usecs=75,adaptive-rx=on"
         );
         assert_eq!(completed(&setting("rps.eth0"), "0", "none"), "0");
+    }
+
+    #[test]
+    fn what_the_driver_or_the_kernel_chose_by_itself_is_ours_still() {
+        let coalesce = setting("coalesce.eth0");
+        let of = |usecs: u32, adapts: &str| {
+            format!("rx-usecs={usecs},tx-usecs=8,adaptive-rx={adapts},adaptive-tx=off")
+        };
+        assert!(alike(&coalesce, &of(3, "on"), &of(98, "on")));
+        assert!(
+            !alike(&coalesce, &of(3, "off"), &of(98, "off"))
+                && !alike(&coalesce, &of(3, "on"), &of(3, "off"))
+        );
+        let rps = setting("rps.eth0.0");
+        assert!(may_come_of(&rps, "0,1,64", "0,1") && !may_come_of(&rps, "0,1", "0,2"));
+        assert!(!may_come_of(&rps, "0", "none") && !may_come_of(&setting("sysctl.net.core.x"), "0", "0"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which settings are advised, in which order, and that a host that is set well gets none.
 
-use kqps_host::setup::{Channels, Coalesce, Conntrack, DeviceSetup, IdleState, Rings};
+use kqps_host::setup::{Channels, Coalesce, Conntrack, DeviceSetup, IdleState, Rings, Rss};
 use kqps_tuning::advise::Ask;
 
 use crate::rigs::{Rig, assignments, cores, epyc_256, four_cores, x5355};
@@ -19,7 +19,14 @@ fn untuned() -> Rig {
     device.carries_default_route = true;
     let setup = &mut rig.setup;
     setup.governor = (0..4).map(|cpu| (cpu, "powersave".to_owned())).collect();
-    setup.idle_states = vec![IdleState { state: 3, name: "C6".into(), latency_us: 133, disabled_on: vec![] }];
+    setup.idle_states = [(0, "POLL", 0), (1, "C1", 2), (3, "C6", 133)]
+        .map(|(state, name, latency_us)| IdleState {
+            state,
+            name: name.into(),
+            latency_us,
+            disabled_on: vec![],
+        })
+        .into();
     setup.sysctls = [("net.core.rmem_max", "212992"), ("net.core.netdev_max_backlog", "1000")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
@@ -155,12 +162,57 @@ fn the_device_is_the_fastest_one_that_is_up_or_the_one_that_is_named() {
 #[test]
 fn settings_that_are_to_be_measured_have_names_and_values_that_can_be_applied() {
     let advice = untuned().advice(&Ask::default());
-    let words = advice.notes.iter().filter_map(|note| note.split("kqps host try ").nth(1));
-    let words: Vec<&str> = words.collect();
+    let words = advice.notes.iter().filter_map(|note| note.split("--subject 'nsd host.").nth(1));
+    let words: Vec<&str> = words.filter_map(|word| word.strip_suffix('\'')).collect();
     assert_eq!(words.len(), 3);
     for word in words {
         word.parse::<kqps_tuning::Change>().unwrap();
     }
+    // On this host no packet of a trial passes the device.
+    assert!(advice.notes.iter().all(|note| !note.contains("host try")), "{:?}", advice.notes);
+}
+
+#[test]
+fn delays_are_fixed_where_the_driver_adapts_them() {
+    let mut rig = untuned();
+    rig.device().coalesce = Some(Coalesce { adaptive_rx: true, ..Coalesce::default() });
+    let notes = rig.advice(&Ask::default()).notes.join("\n");
+    assert!(notes.contains("coalesce.eth0=rx-usecs=75,adaptive-rx=off'"), "{notes}");
+}
+
+#[test]
+fn a_core_can_always_rest() {
+    let idle_states = |states: &[(u32, &str, u32)]| {
+        let mut rig = untuned();
+        let state = |&(state, name, latency_us): &(u32, &str, u32)| IdleState {
+            state,
+            name: name.into(),
+            latency_us,
+            disabled_on: vec![],
+        };
+        rig.setup.idle_states = states.iter().map(state).collect();
+        let all = assignments(&rig.advice(&Ask::default()));
+        all.into_iter().find(|one| one.starts_with("idle-states"))
+    };
+    assert_eq!(idle_states(&[(0, "POLL", 0), (1, "C6", 133)]), None, "only polling would be left");
+    let slow = [(0, "POLL", 0), (1, "C1E", 10), (2, "C6", 133)];
+    assert_eq!(idle_states(&slow).as_deref(), Some("idle-states=10us"));
+    let usual = [(0, "POLL", 0), (1, "C1", 1), (2, "C1E", 10)];
+    assert_eq!(idle_states(&usual).as_deref(), Some("idle-states=2us"));
+}
+
+#[test]
+fn a_table_that_somebody_set_is_spread_over_all_queues_if_their_number_changes() {
+    let table = |queues: Vec<u32>| {
+        let mut rig = untuned();
+        rig.device().queues.combined = 2;
+        rig.device().rss = Some(Rss { queues, ..Rss::default() });
+        let all = assignments(&rig.advice(&Ask::default()));
+        assert!(all.contains(&"channels.eth0=combined=4".to_owned()), "{all:?}");
+        all.into_iter().find(|one| one.starts_with("rss.eth0"))
+    };
+    assert_eq!(table(vec![0, 1, 0, 1]), None, "the driver makes a new one");
+    assert_eq!(table(vec![0, 0, 1, 1]).as_deref(), Some("rss.eth0=equal=4"));
 }
 
 #[test]

@@ -120,6 +120,19 @@ fn a_kernel_without_memory_for_packets() {
 }
 
 #[test]
+fn two_hosts_in_one_network_namespace_count_its_memory_once() {
+    let mut memory = trial(250e3, 1000);
+    memory.ledger.places.clear();
+    let host = &mut memory.hosts.first;
+    host.network.udp4.mem_errors = 400;
+    (host.boot_id, host.network_namespace) = (Some("a".into()), Some(7));
+    memory.hosts.others = vec![memory.hosts.first.clone()];
+    assert_ne!(of(&[memory.clone()]).resource, Resource::Memory, "400 of 1000 are not half");
+    memory.hosts.others[0].network_namespace = Some(8);
+    assert_eq!(of(&[memory]).resource, Resource::Memory);
+}
+
+#[test]
 fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
     let mut silent = trial(250e3, 1000);
     silent.ledger.places.clear();

@@ -96,11 +96,19 @@ fn hosts_that_are_one_machine_are_one_host() {
     let mut apart = sound();
     apart.players.others[0].cpus = vec![1];
     assert_eq!(of_trial(&apart, &surroundings()), []);
-    // Hosts whose boots have no number are taken for machines of their own.
-    for host in &mut apart.hosts.others {
-        host.boot_id = None;
-    }
-    assert_eq!(of_trial(&apart, &surroundings()), []);
+}
+
+#[test]
+fn what_is_not_known_of_a_host_does_not_make_it_another_machine() {
+    let changed = |change: fn(&mut Trial)| {
+        let mut trial = sound();
+        change(&mut trial);
+        of_trial(&trial, &surroundings()).iter().map(|one| one.code).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(|trial| trial.hosts.others[0].boot_id = None), [Code::SingleHost], "of a player");
+    assert_eq!(changed(|trial| trial.hosts.others[1].boot_id = None), [Code::SingleHost], "of the subject");
+    // The subject's host was not watched.
+    assert!(changed(|trial| drop(trial.hosts.others.pop())).contains(&Code::SingleHost));
 }
 
 #[test]

@@ -195,3 +195,58 @@ fn a_subjects_host_out_of_sight_leaves_what_the_players_saw() {
     assert_eq!(ledger.places, [by_drops(Place::PlayerSocketBuffer, 7, false)]);
     assert_eq!(ledger.unexplained, 20);
 }
+
+#[test]
+fn players_in_one_network_namespace_count_once() {
+    let mut hosts = planted();
+    let mut whole = hosts.players[0].network.clone();
+    whole.add(&hosts.players[1].network);
+    for player in &mut hosts.players {
+        (player.boot_id, player.network_namespace) = (Some("a".into()), Some(7));
+        player.network = whole.clone();
+    }
+    // Its counters were read while the other player's last replies came.
+    hosts.players[0].network.ip4.in_receives -= 5;
+    hosts.players[0].network.ip4.in_segments -= 5;
+    hosts.players[0].network.ip4.in_delivers -= 5;
+    // One machine has one backlog.
+    (hosts.players[0].softnet_dropped, hosts.players[1].softnet_dropped) = (8, 8);
+    assert_eq!(hosts.ledger().places, expected(false));
+    // Two players by two interfaces of the namespace have the counters of both.
+    hosts.players[0].device = Some("eth1".into());
+    hosts.players[1].device = Some("eth2".into());
+    assert_eq!(hosts.ledger().at(Place::NicOut), 30);
+    hosts.players[0].device = Some("eth3".into());
+    assert_eq!(hosts.ledger().at(Place::NicOut), 0);
+}
+
+/// All hosts of a story in one network namespace.
+fn in_one_namespace(story: Story) -> Hosts {
+    let network = story.one_sided().host.network;
+    let mut hosts = Hosts::of(story);
+    for host in hosts.players.iter_mut().chain([&mut hosts.server]) {
+        (host.boot_id, host.network_namespace) = (Some("one".into()), Some(7));
+        host.network = network.clone();
+    }
+    hosts.subject.network = Some(network);
+    hosts
+}
+
+#[test]
+fn in_the_subjects_own_namespace_the_ledger_is_that_of_loopback() {
+    let story =
+        Story { filter_in: 20, subject_buffer: 300, unanswered: 40, player_buffer: 800, ..Story::default() };
+    let (hosts, alone) = (in_one_namespace(story), story.one_sided().ledger());
+    let ledger = hosts.ledger();
+    assert_eq!((&ledger.places, &ledger.stages), (&alone.places, &alone.stages));
+    assert_eq!(ledger.unexplained, alone.unexplained);
+}
+
+#[test]
+fn a_namespace_that_counts_both_directions_of_some_players_shows_nothing() {
+    let mut hosts = in_one_namespace(Story { filter_in: 20, player_buffer: 7, ..Story::default() });
+    hosts.players[1].network_namespace = Some(8);
+    let ledger = hosts.ledger();
+    assert_eq!(ledger.places, [by_drops(Place::PlayerSocketBuffer, 7, false)]);
+    assert_eq!(ledger.unexplained, 20);
+}

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kqps_host::fingerprint;
+use kqps_kernel::process::{self, Signal};
 use kqps_lab::agent::{Done, Job};
 use kqps_observation::SCHEMA;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{assert_gone, folders, materials, play, start};
+use super::{GONE_WITHIN, assert_gone, facts, folders, materials, play, start};
 
 /// An agent that a test controls. A thread sends a line each second, as a controller does.
 struct Controlled {
@@ -126,7 +127,7 @@ fn it_says_who_it_is_works_jobs_and_ends_when_it_is_asked() {
     let pong = agent.answer("pong");
     assert_eq!(pong["id"], 5);
     assert!(pong["at_ns"].as_u64().unwrap() <= kqps_kernel::clock::now_ns());
-    let Done::Facts { topology, .. } = agent.done(&Job::Facts) else { panic!() };
+    let Done::Facts { topology, .. } = agent.done(&facts()) else { panic!() };
     assert!(!topology.cores.is_empty());
     agent.ask(&play("192.0.2.1:53", 1.0, 1.0, None));
     let refused = agent.answer("done");
@@ -164,4 +165,30 @@ fn an_agent_that_is_killed_leaves_no_subject_and_no_file() {
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     assert_gone(&children, &agent.cache(), since);
+}
+
+/// Whether a process blocks a signal (proc(5), `SigBlk`).
+fn blocks(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal.number() - 1)) != 0
+}
+
+#[test]
+fn a_signal_to_all_processes_leaves_the_guard() {
+    let (mut agent, _) = Controlled::new("player");
+    let children = agent.children();
+    let [guard] = children[..] else { panic!("{children:?}") };
+    let begun = Instant::now();
+    for signal in [Signal::Terminate, Signal::Interrupt, Signal::HangUp] {
+        while !blocks(guard, signal) {
+            assert!(begun.elapsed() < GONE_WITHIN, "it does not block {signal:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        process::signal(guard, signal).unwrap();
+    }
+    let since = Instant::now();
+    agent.child.kill().unwrap();
+    agent.child.wait().unwrap();
+    assert_gone(&[guard], &agent.cache(), since);
 }

@@ -21,6 +21,8 @@ pub(super) struct Member<'a> {
     pub(super) warm_up: WarmUp,
     /// The trial of its last warm-up.
     pub(super) warmed: Option<Trial>,
+    /// How often in succession its host was lost.
+    pub(super) lost: u32,
     /// The number of trials of others in which it was busy.
     pub(super) restless: u32,
     /// Whether its end was reported.
@@ -28,13 +30,15 @@ pub(super) struct Member<'a> {
 }
 
 impl Member<'_> {
-    pub(super) fn new(key: StartKey, unit: Unit, cell: &Cell) -> Self {
+    /// A member before its subject is started, whose host was lost this often in succession.
+    pub(super) fn new(key: StartKey, unit: Unit, cell: &Cell, lost: u32) -> Self {
         Self {
             key,
             unit,
             play: None,
             warm_up: WarmUp::of(cell),
             warmed: None,
+            lost,
             restless: 0,
             is_reported: false,
         }

@@ -25,6 +25,9 @@ const THERE: &str = "/run/kqps/kqps";
 /// The settings that the role applies.
 const TUNING: [(&str, &str); 2] = [("sysctl.net.ipv4.udp_rmem_min", "16384"), ("rps.data0.0", "0")];
 
+/// A setting of these, and the value that somebody else gives it.
+const CHANGED: (&str, &str) = ("sysctl.net.ipv4.udp_rmem_min", "77");
+
 /// The folder that is shipped.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/ansible");
 
@@ -46,7 +49,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     counted::begin(&lab.server().network)?;
     let file = study::write(&lab, study::Extent::of(bench))?;
     let out = lab.home.join("by-ansible");
-    let mut command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &inventory, &out))?;
+    let mut command = study::command(&lab, &bench.kqps.program, &study::words(&file, &inventory, &out))?;
     ansible.prepare(&mut command);
     let run = study::play(command, &out)?;
     let mut checked = check::run(&lab, &run, 0)?;
@@ -54,10 +57,17 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     counted::compare(&lab, &run)?;
     checked.print("by an inventory of Ansible");
 
+    // What somebody else changed meanwhile stays, and the role still takes the rest back.
+    let meddled = lab.server();
+    meddled.write(CHANGED.0, CHANGED.1.as_bytes())?;
     ansible.play(&lab, bench, &inventory, "absent")?;
     for host in &lab.hosts {
         ensure!(!host.path(Path::new(THERE)).exists(), "kqps is still on {}", host.name);
     }
+    let now = meddled.settings()?;
+    let value = now.get(CHANGED.0).map(|value| String::from_utf8_lossy(value).trim().to_owned());
+    ensure!(value.as_deref() == Some(CHANGED.1), "the value of somebody else became {value:?}");
+    meddled.write(CHANGED.0, &before[0][CHANGED.0])?;
     ensure!(left::settings(&lab)? == before, "the role did not take every setting back");
     eprintln!("{} settings of {} hosts are byte for byte as they were", TUNING.len(), lab.hosts.len());
     Ok(())
@@ -136,5 +146,59 @@ impl Ansible {
         let sums = said.lines().filter(|line| line.contains("failed="));
         sums.for_each(|line| eprintln!("{}", line.split_whitespace().collect::<Vec<_>>().join(" ")));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    const HOSTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/HOSTS.md"));
+    const PRESENT: &str = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/ansible/roles/kqps/tasks/present.yml"
+    ));
+    const ABSENT: &str = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/ansible/roles/kqps/tasks/absent.yml"
+    ));
+    const MANIFEST: &str =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/players.yaml"));
+
+    /// The capabilities of the first `setcap` of a text, without `cap_`, in capitals.
+    fn of_setcap(text: &str) -> Vec<String> {
+        let words = text.split("+ep").next().unwrap().rsplit([' ', '"']).next().unwrap();
+        words.split(',').map(|word| word.strip_prefix("cap_").unwrap().to_uppercase()).collect()
+    }
+
+    /// Those of the table of rights, which root does not stand for.
+    fn of_table() -> Vec<String> {
+        let rights = HOSTS.split("## Rights").nth(1).unwrap().split("\n## ").next().unwrap();
+        let table = rights.lines().filter(|line| line.starts_with('|'));
+        let words = table.flat_map(|line| line.split('`'));
+        let mut found: Vec<String> =
+            words.filter_map(|word| word.strip_prefix("CAP_").map(str::to_owned)).collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    #[test]
+    fn the_docs_the_role_and_the_manifest_give_the_capabilities_of_the_table() {
+        let mut of_docs = of_setcap(HOSTS);
+        of_docs.sort();
+        assert_eq!(of_docs, of_table());
+        let mut of_role = of_setcap(PRESENT);
+        of_role.sort();
+        assert_eq!(of_role, of_table());
+        for line in MANIFEST.lines().filter(|line| line.contains("add: [")) {
+            assert!(of_table().iter().all(|name| line.contains(&format!("\"{name}\""))), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_role_goes_on_where_somebody_else_has_changed_a_setting() {
+        for tasks in [PRESENT, ABSENT] {
+            let undo = tasks.split("- name: ").find(|task| task.contains("\"undo\"")).unwrap();
+            assert!(undo.contains("failed_when: kqps_undone.rc not in [0, 1]"), "{undo}");
+        }
     }
 }

@@ -21,8 +21,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         format!("srun --quiet --nodes=1 --ntasks=1 --time=60 --nodelist={}", host.name)
     })?;
     let out = lab.home.join("by-slurm");
-    let mut command = cluster.command(&lab, "timeout");
-    command.args(["--kill-after=5", "600"]).arg(&bench.kqps.program).args(study::words(&file, &hosts, &out));
+    // It ends with its host, and the host with this program.
+    let mut command = cluster.command(&lab, &bench.kqps.program);
+    command.args(study::words(&file, &hosts, &out));
     let run = study::play(command, &out)?;
     // The controller is the server's host here, and so is its clock.
     let mut checked = check::run(&lab, &run, lab.server().ahead_ns)?;
@@ -33,7 +34,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         .hosts
         .iter()
         .flat_map(super::host::LabHost::processes)
-        .filter(|process| process.words.ends_with(" agent"))
+        .filter(super::host::Process::is_agent)
         .collect();
     let took = left::ended(&agents, left::AFTER_END)?;
     eprintln!("no agent is left {:.1} s after the run", took.as_secs_f64());

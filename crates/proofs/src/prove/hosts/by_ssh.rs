@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_observation::RunTrial;
+use kqps_observation::run::Role;
 
 use super::super::{Bench, Size};
 use super::lab::Lab;
@@ -24,7 +26,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let file = study::write(&lab, study::Extent::of(bench))?;
     let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
     let out = lab.home.join("by-ssh");
-    let command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
+    let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
     let run = study::play(command, &out)?;
     let mut checked = check::run(&lab, &run, 0)?;
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
@@ -35,8 +37,43 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     refused::prove(bench, &lab, &file, &before)?;
     match bench.size {
         Size::Small => Ok(()),
-        Size::Whole => pushed(bench, &lab, &file).context("--push"),
+        Size::Whole => {
+            grouped(bench, &lab, &hosts, &before).context("subjects that are searched side by side")?;
+            pushed(bench, &lab, &file).context("--push")
+        }
     }
+}
+
+/// A search of the subject, beside which its echo runs, with the same settings of their host.
+const GROUP: &str = r#"
+name = "group"
+title = "A subject and its echo, side by side"
+question = "Do both have the settings of their host?"
+repetitions = 1
+load = { search = "quick" }
+fixed = { "host.sysctl.net.ipv4.udp_rmem_min" = "8192" }
+
+[[experiment]]
+name = "search"
+title = "A search"
+subjects = ["./counted.toml"]
+"#;
+
+/// The subject and the echo of a group hold the same settings. They must come back when the last of them ends.
+fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &left::Settings) -> Result<()> {
+    let file = lab.home.join("group.toml");
+    std::fs::write(&file, GROUP)?;
+    let out = lab.home.join("group");
+    let words = study::words(&file, hosts, &out);
+    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?;
+    let failed: Vec<&str> = run.trials.iter().filter_map(RunTrial::failure).collect();
+    ensure!(failed.is_empty(), "trials failed: {}", failed.join("; "));
+    for role in [Role::Subject, Role::EchoCeiling] {
+        let has_role = |one: &&RunTrial| run.cells[one.cell as usize].role == role;
+        let played = run.trials.iter().filter(has_role).count();
+        ensure!(played > 0, "no trial of a cell of {role:?} was played");
+    }
+    left::nowhere(lab, before, left::AFTER_END).map(drop)
 }
 
 /// Hosts without kqps get it by `--push`, if the program is static.
@@ -52,7 +89,7 @@ fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
     let out = lab.home.join("pushed");
     let mut words = study::words(file, &hosts, &out);
     words.push("--push".to_owned());
-    let run = study::play(study::bounded(lab, &bench.kqps.program, &words)?, &out)?;
+    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?;
     check::run(lab, &run, 0)?.print("by ssh with --push");
     for host in &lab.hosts {
         let cache = host.path(&host.home.join(".cache/kqps"));

@@ -11,6 +11,8 @@ use kqps_kernel::process::{self, Signal};
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
+use super::left::Remains;
+use super::sshd::Sshd;
 use crate::child::children_of;
 use crate::shell;
 
@@ -19,8 +21,8 @@ use crate::shell;
 pub(super) enum Fault {
     /// `kill -9` of the controller.
     Controller,
-    /// `kill -9` of the ssh by which it reaches a host.
-    Ssh,
+    /// `kill -9` of the program by which it reaches a host.
+    Way,
     /// `kill -9` of the agent on a host.
     Agent,
     /// `kill -9` of the sshd that holds the agent's connection.
@@ -31,13 +33,15 @@ pub(super) enum Fault {
     Subject,
     /// The control link of a host is down until its agent has given up, and then up.
     ControlLink,
+    /// The controller's own link is down for a quarter of a minute.
+    ControllerLink,
     /// The control link of a host is down for a second.
     Blink,
     /// The link for queries of a host is down for a second.
     DataLink,
-    /// The disk of a host is full when the run goes on, and then has room again.
+    /// The disk of a host gets full, and then has room again.
     DiskFull,
-    /// The kqps of the hosts is another one when the run goes on, and then the right one again.
+    /// The kqps of the hosts is replaced by another build, and the controller is killed. Later the right one is back.
     OtherVersion,
     /// The wall clock of the machine jumps by 3 s, and back a second later.
     ClockSet,
@@ -46,16 +50,17 @@ pub(super) enum Fault {
 impl Fault {
     /// Those of the small form. A clock that jumps would disturb other tests.
     pub(super) const SMALL: [Self; 6] =
-        [Self::Controller, Self::Ssh, Self::Agent, Self::Session, Self::Subject, Self::ControlLink];
+        [Self::Controller, Self::Way, Self::Agent, Self::Session, Self::Subject, Self::ControlLink];
 
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Controller,
-        Self::Ssh,
+        Self::Way,
         Self::Agent,
         Self::Session,
         Self::Listener,
         Self::Subject,
         Self::ControlLink,
+        Self::ControllerLink,
         Self::Blink,
         Self::DataLink,
         Self::DiskFull,
@@ -67,12 +72,13 @@ impl Fault {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Controller => "kill -9 of the controller",
-            Self::Ssh => "kill -9 of ssh",
+            Self::Way => "kill -9 of what reaches a host",
             Self::Agent => "kill -9 of an agent",
             Self::Session => "kill -9 of an agent's sshd",
             Self::Listener => "kill -9 of the listening sshd",
             Self::Subject => "kill -9 of the subject",
             Self::ControlLink => "a control link down for long",
+            Self::ControllerLink => "the controller's link down for long",
             Self::Blink => "a control link down for a second",
             Self::DataLink => "a link for queries down for a second",
             Self::DiskFull => "a full disk",
@@ -80,10 +86,18 @@ impl Fault {
             Self::ClockSet => "a wall clock that is set",
         }
     }
+
+    /// Whether a trial may fail by it, so that a failure is stored. A lost agent or link is no result of the subject.
+    pub(super) fn may_fail_a_trial(self) -> bool {
+        matches!(self, Self::Subject | Self::DataLink | Self::DiskFull)
+    }
 }
 
 /// How long a link is down that must not end anything, and a clock wrong.
 const MOMENT: Duration = Duration::from_secs(1);
+
+/// How long the controller is cut off: longer than an agent waits, and shorter than a controller tries again.
+pub(super) const OUTAGE: Duration = Duration::from_secs(15);
 
 /// By how much the clock is set.
 const JUMP: Duration = Duration::from_secs(3);
@@ -106,37 +120,39 @@ fn process_of(host: &LabHost, is_it: impl Fn(&Process) -> bool) -> Result<Proces
     }
 }
 
-/// Kills the agent of a host. Returns what else of kqps ran there, which must end with it.
-pub(super) fn kill_agent(host: &LabHost) -> Result<Vec<Process>> {
-    let agent = process_of(host, |process| process.words.ends_with(" agent"))?;
-    kill_with(host, &agent)
+/// The agent of a host.
+pub(super) fn agent(host: &LabHost) -> Result<Process> {
+    process_of(host, Process::is_agent)
+}
+
+/// Kills the agent of a host. Returns what must end with it.
+pub(super) fn kill_agent(host: &LabHost) -> Result<Remains> {
+    kill_with(host, &agent(host)?)
 }
 
 /// Kills the sshd that holds the agent's connection.
-pub(super) fn kill_session(host: &LabHost) -> Result<Vec<Process>> {
-    let session = process_of(host, |process| process.words.starts_with("sshd: root"))?;
+pub(super) fn kill_session(host: &LabHost) -> Result<Remains> {
+    let session = process_of(host, |process| Sshd::of(&process.words) == Some(Sshd::Session))?;
     kill_with(host, &session)
 }
 
 /// Kills the sshd that accepts connections, and waits until another one does.
-pub(super) fn kill_listener(host: &LabHost) -> Result<Vec<Process>> {
-    let is_listener =
-        |process: &Process| process.words.contains("/sshd ") && !process.words.starts_with("sshd: root");
-    let listener = process_of(host, is_listener)?;
+pub(super) fn kill_listener(host: &LabHost) -> Result<Remains> {
+    let listener = process_of(host, |process| Sshd::of(&process.words) == Some(Sshd::Listener))?;
     process::signal(listener.pid, Signal::Kill)?;
     host.accepts()?;
-    Ok(Vec::new())
+    Ok(Remains::default())
 }
 
 /// Kills the name server.
-pub(super) fn kill_subject(lab: &Lab) -> Result<Vec<Process>> {
+pub(super) fn kill_subject(lab: &Lab) -> Result<Remains> {
     let subject = process_of(lab.server(), |process| process.words.contains(" serve echo "))?;
     process::signal(subject.pid, Signal::Kill)?;
-    Ok(vec![subject])
+    Ok(Remains::of_process(subject))
 }
 
-/// Kills an ssh of the controller. Returns what of kqps ran on the host that it reached.
-pub(super) fn kill_ssh(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -> Result<Vec<Process>> {
+/// Kills a program by which the controller reaches a host. Returns what there was on that host.
+pub(super) fn kill_way(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -> Result<Remains> {
     let end = Instant::now() + APPEAR_WITHIN;
     loop {
         let mut clients = children_of(controller);
@@ -147,41 +163,39 @@ pub(super) fn kill_ssh(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -
                 .split(|byte| *byte == 0)
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
-            let is_ssh = words.first().is_some_and(|first| first == "ssh" || first.ends_with("/ssh"));
-            let reached = lab.hosts.iter().find(|host| words.contains(&host.name));
-            if let (true, Some(host)) = (is_ssh, reached) {
-                let with_it = host.strangers();
+            let is_way_to = |host: &&LabHost| words.contains(&host.name) || host.is_entered_by(&words);
+            if let Some(host) = lab.hosts.iter().find(is_way_to) {
+                let remains = Remains::of(host);
                 process::signal(client, Signal::Kill)?;
-                return Ok(with_it);
+                return Ok(remains);
             }
         }
         if Instant::now() > end {
-            bail!("the controller has no ssh");
+            bail!("the controller reaches no host");
         }
         std::thread::sleep(LOOK);
     }
 }
 
-fn kill_with(host: &LabHost, victim: &Process) -> Result<Vec<Process>> {
-    let with_it = host.strangers();
+fn kill_with(host: &LabHost, victim: &Process) -> Result<Remains> {
+    let remains = Remains::of(host);
     process::signal(victim.pid, Signal::Kill).with_context(|| format!("cannot kill `{}`", victim.words))?;
-    Ok(with_it)
+    Ok(remains)
 }
 
 /// Takes the control link of a host down for a second.
-pub(super) fn blink(lab: &Lab, host: &LabHost) -> Result<Vec<Process>> {
+pub(super) fn blink(lab: &Lab, host: &LabHost) -> Result<()> {
     lab.control.set(&host.control_port, false)?;
     std::thread::sleep(MOMENT);
-    lab.control.set(&host.control_port, true)?;
-    Ok(Vec::new())
+    lab.control.set(&host.control_port, true)
 }
 
 /// Takes the link of a host for queries down for a second.
-pub(super) fn unplug(lab: &Lab, host: &LabHost) -> Result<Vec<Process>> {
+pub(super) fn unplug(lab: &Lab, host: &LabHost) -> Result<Remains> {
     lab.data.set(&host.data_port, false)?;
     std::thread::sleep(MOMENT);
     lab.data.set(&host.data_port, true)?;
-    Ok(Vec::new())
+    Ok(Remains::default())
 }
 
 /// Fills the disk of a host. The returned file has all the room there was.
@@ -214,14 +228,14 @@ pub(super) fn install(program: &Path, at: &Path, more: &[u8]) -> Result<()> {
 }
 
 /// Sets the wall clock, and back.
-pub(super) fn set_clock() -> Result<Vec<Process>> {
+pub(super) fn set_clock() -> Result<Remains> {
     let began = Instant::now();
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let jumped = Jumped { began, real: now };
     set_date(now + JUMP)?;
     std::thread::sleep(MOMENT);
     drop(jumped);
-    Ok(Vec::new())
+    Ok(Remains::default())
 }
 
 /// A clock that was set. Dropping it sets the clock right, by the time that has passed.

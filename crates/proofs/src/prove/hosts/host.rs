@@ -15,6 +15,7 @@ use kqps_kernel::namespace::{self, NetNs};
 
 use super::keys::Keys;
 use super::network::Port;
+use super::sshd::Sshd;
 use crate::child::{Running, children_of, has_ended};
 use crate::shell;
 
@@ -154,6 +155,12 @@ impl LabHost {
         command
     }
 
+    /// Whether a command line is one of [`Self::command`] or [`Self::entered`].
+    pub(super) fn is_entered_by(&self, words: &[String]) -> bool {
+        let init = self.init.to_string();
+        words.windows(2).any(|pair| pair[0] == "--target" && pair[1] == init)
+    }
+
     /// The words that [`Self::command`] puts before a program.
     pub(super) fn entered(&self) -> String {
         format!("nsenter --target {} --mount --uts --net --pid --time --", self.init)
@@ -176,16 +183,29 @@ impl LabHost {
 
     /// Its processes that belong to kqps: all but sshd, and the pause of the first process.
     pub(super) fn strangers(&self) -> Vec<Process> {
-        let is_ours = |process: &Process| {
-            let first = process.words.split(' ').next().unwrap_or_default();
-            first.ends_with("sshd") || first == "sshd:" || process.words == "sleep 0.1"
-        };
+        let is_ours = |process: &Process| Sshd::of(&process.words).is_some() || process.words == "sleep 0.1";
         self.processes().into_iter().filter(|process| !is_ours(process)).collect()
     }
 
-    /// The values of everything that the proofs set here, byte for byte.
+    /// Writes one of the sysctls among [`Self::settings`], as somebody else would.
+    pub(super) fn write(&self, name: &str, value: &[u8]) -> Result<()> {
+        let sysctl = name.strip_prefix("sysctl.").filter(|name| SYSCTLS.contains(name));
+        let sysctl = sysctl.with_context(|| format!("{name} is no sysctl of these proofs"))?;
+        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
+        self.network.within(|| fs::write(&path, value)).with_context(|| format!("cannot write {path}"))
+    }
+
+    /// The values of everything that the proofs set here, byte for byte, and the lists of devices and mounts. A network
+    /// namespace without a process is held by a mount.
     pub(super) fn settings(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let mut found = BTreeMap::new();
+        let mounts = fs::read(format!("/proc/{}/mountinfo", self.init));
+        found.insert("mounts".to_owned(), mounts.with_context(|| format!("{} has ended", self.name))?);
+        let devices = fs::read_dir(self.path(Path::new("/sys/class/net")))?.flatten();
+        let mut devices: Vec<String> =
+            devices.map(|device| device.file_name().display().to_string()).collect();
+        devices.sort();
+        found.insert("devices".to_owned(), devices.join(" ").into_bytes());
         for name in SYSCTLS {
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
             found.insert(format!("sysctl.{name}"), self.network.within(|| fs::read(&path))?);
@@ -207,7 +227,7 @@ impl LabHost {
 }
 
 /// The sysctls of a network namespace that the proofs set.
-pub(super) const SYSCTLS: [&str; 4] =
+const SYSCTLS: [&str; 4] =
     ["net.ipv4.udp_rmem_min", "net.ipv4.udp_wmem_min", "net.ipv4.ip_default_ttl", "net.ipv4.tcp_fin_timeout"];
 
 impl Drop for LabHost {
@@ -235,6 +255,11 @@ impl Process {
     /// Whether this very process lives, and not another one of its number.
     pub(super) fn lives(&self) -> bool {
         Self::read(self.pid).is_some_and(|now| now.began == self.began)
+    }
+
+    /// Whether it is an agent of kqps.
+    pub(super) fn is_agent(&self) -> bool {
+        self.words.ends_with(" agent")
     }
 }
 

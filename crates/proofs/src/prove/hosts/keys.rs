@@ -51,7 +51,14 @@ impl Keys {
             let words: Vec<&str> = key.split_whitespace().take(2).collect();
             let _ = writeln!(known, "{address} {}", words.join(" "));
         }
-        self.write_client("ssh_config", hosts, &known)
+        self.write_client("ssh_config", hosts, &known, &self.user())
+    }
+
+    /// As [`Self::client`], with a user's key that no host accepts.
+    pub(super) fn client_of_stranger(&self, hosts: &[(String, Ipv4Addr)]) -> Result<PathBuf> {
+        self.client(hosts)?;
+        let known = fs::read_to_string(self.known_hosts("ssh_config"))?;
+        self.write_client("stranger_config", hosts, &known, &self.of_host("nobody")?)
     }
 
     /// As [`Self::client`], with known hosts that name a key which no host has.
@@ -62,11 +69,22 @@ impl Keys {
         for (_, address) in hosts {
             let _ = writeln!(known, "{address} {}", words.join(" "));
         }
-        self.write_client("wrong_config", hosts, &known)
+        self.write_client("wrong_config", hosts, &known, &self.user())
     }
 
-    fn write_client(&self, name: &str, hosts: &[(String, Ipv4Addr)], known: &str) -> Result<PathBuf> {
-        let (config, known_hosts) = (self.folder.join(name), self.folder.join(format!("{name}.known")));
+    /// The file of known hosts of a configuration.
+    fn known_hosts(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.known"))
+    }
+
+    fn write_client(
+        &self,
+        name: &str,
+        hosts: &[(String, Ipv4Addr)],
+        known: &str,
+        user: &Path,
+    ) -> Result<PathBuf> {
+        let (config, known_hosts) = (self.folder.join(name), self.known_hosts(name));
         fs::write(&known_hosts, known)?;
         let mut text = String::new();
         for (name, address) in hosts {
@@ -76,7 +94,7 @@ impl Keys {
             text,
             "Host *\n    User root\n    IdentityFile {}\n    IdentitiesOnly yes\n    UserKnownHostsFile {}\n    \
              GlobalKnownHostsFile /dev/null\n    ConnectTimeout 5\n    LogLevel ERROR\n",
-            self.user().display(),
+            user.display(),
             known_hosts.display()
         );
         fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;

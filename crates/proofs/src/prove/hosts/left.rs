@@ -1,12 +1,13 @@
-//! What must be gone when the link to a host is, or the controller: every process of kqps, every namespace, every file
-//! of an agent, and every setting's new value.
+//! What must be gone when the link to a host is, or the controller: every process of kqps, every folder of an agent,
+//! every device and mount, and every setting's new value.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use kqps_hosts::ENDED_WITHIN;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
@@ -14,8 +15,8 @@ use super::lab::Lab;
 /// An agent learns of a closed connection at once, and has this long to end all.
 pub(super) const AFTER_END: Duration = Duration::from_secs(5);
 
-/// Of a silent link it learns after 5 s, and a second later it ends in any case.
-pub(super) const AFTER_SILENCE: Duration = Duration::from_secs(8);
+/// Of a silent link it learns by its lease. It then ends in any case, and its guards may take another second.
+pub(super) const AFTER_SILENCE: Duration = ENDED_WITHIN.saturating_add(Duration::from_secs(1));
 
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -47,7 +48,7 @@ pub(super) fn on_host(
     }
 }
 
-/// As [`on_host`], of all hosts and the controller.
+/// As [`on_host`], of all hosts and the controller, which also leaves no temporary file.
 pub(super) fn nowhere(lab: &Lab, before: &Settings, within: Duration) -> Result<Duration> {
     let began = Instant::now();
     for (host, before) in lab.hosts.iter().zip(before) {
@@ -59,7 +60,54 @@ pub(super) fn nowhere(lab: &Lab, before: &Settings, within: Duration) -> Result<
         }
         std::thread::sleep(LOOK);
     }
+    let files = entries(&lab.home.join("tmp"));
+    ensure!(files.is_empty(), "the controller left temporary files: {}", files.join(", "));
     Ok(began.elapsed())
+}
+
+/// What there is of an agent that is about to be cut off from its controller, and what else ends with it.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    /// The name of its host; `None` if no agent is cut off.
+    host: Option<String>,
+    processes: Vec<Process>,
+    folders: Vec<String>,
+}
+
+impl Remains {
+    /// What there is on a host at this moment.
+    pub(super) fn of(host: &LabHost) -> Self {
+        Self { host: Some(host.name.clone()), processes: host.strangers(), folders: agents(host) }
+    }
+
+    /// A process that ends by itself.
+    pub(super) fn of_process(process: Process) -> Self {
+        Self { processes: vec![process], ..Self::default() }
+    }
+
+    /// Waits until all of it is gone, and until every setting of the host has had its value from before. The next agent
+    /// sets it again, but not within this time. Returns how long that took.
+    pub(super) fn gone(&self, lab: &Lab, before: &Settings, within: Duration) -> Result<Duration> {
+        let began = Instant::now();
+        let host = lab.hosts.iter().zip(before).find(|(host, _)| Some(&host.name) == self.host.as_ref());
+        let mut are_back = host.is_none();
+        loop {
+            let mut left: Vec<String> = self.processes.iter().filter(|one| one.lives()).map(words).collect();
+            if let Some((host, before)) = host {
+                let folders = agents(host).into_iter().filter(|folder| self.folders.contains(folder));
+                left.extend(folders.map(|folder| format!("folder {folder}")));
+                are_back = are_back || host.settings()? == *before;
+            }
+            if left.is_empty() && are_back {
+                return Ok(began.elapsed());
+            }
+            if began.elapsed() > within {
+                let settings = if are_back { "" } else { "; and no setting came back" };
+                bail!("{} s later there is left: {}{settings}", within.as_secs(), left.join("; "));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Waits until these processes have ended.
@@ -75,14 +123,8 @@ pub(super) fn ended(processes: &[Process], within: Duration) -> Result<Duration>
 }
 
 fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
-    let mut left: Vec<String> = host
-        .strangers()
-        .into_iter()
-        .map(|process| format!("process {} `{}`", process.pid, process.words))
-        .collect();
-    // The file by which agents begin one after the other stays.
-    let agents = host.path(&host.home.join(".cache/kqps/agent"));
-    left.extend(folders(&agents).into_iter().map(|name| format!("folder .cache/kqps/agent/{name}")));
+    let mut left: Vec<String> = host.strangers().iter().map(words).collect();
+    left.extend(agents(host).into_iter().map(|name| format!("folder {name}")));
     for (name, value) in host.settings()? {
         if before.get(&name) != Some(&value) {
             left.push(format!("setting {name} = {:?}", String::from_utf8_lossy(&value).trim()));
@@ -91,11 +133,21 @@ fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Str
     Ok(left)
 }
 
-/// The names of folders in a folder; none if there is no such folder.
-fn folders(folder: &Path) -> Vec<String> {
+fn words(process: &Process) -> String {
+    format!("process {} `{}`", process.pid, process.words)
+}
+
+/// The names of the folders of agents on a host. The file by which agents begin one after the other is no folder, and
+/// stays.
+fn agents(host: &LabHost) -> Vec<String> {
+    let home = host.path(&host.home.join(".cache/kqps/agent"));
+    entries(&home).into_iter().filter(|name| home.join(name).is_dir()).collect()
+}
+
+/// The names of what is in a folder; none if there is no such folder.
+fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let inner = entries.filter(|entry| entry.path().is_dir());
-    inner.map(|entry| entry.file_name().display().to_string()).collect()
+    entries.map(|entry| entry.file_name().display().to_string()).collect()
 }
 
 /// A process whose working directory is in the controller's home, as with kqps itself and the programs by which it

@@ -29,7 +29,19 @@ pub(super) struct Switch {
 /// The switch's end of a link. Taking it down is what pulling the cable is.
 pub(super) struct Port(String);
 
+impl Port {
+    /// The name of the device, in the switch's namespace.
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Switch {
+    /// Its namespace.
+    pub(super) fn namespace(&self) -> &NetNs {
+        &self.namespace
+    }
+
     pub(super) fn new() -> Result<Self> {
         let namespace = quiet_network()?;
         ip(&namespace, &["link", "add", "name", BRIDGE, "type", "bridge"])

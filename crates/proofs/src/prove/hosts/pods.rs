@@ -1,19 +1,26 @@
 //! The study by the words of `kubectl exec -i POD --`, with hosts of the lab in place of pods: a stand-in for kubectl
-//! enters them. As with kubectl, what was started there outlives the program that entered, until its input ends. No
-//! Kubernetes runs here.
+//! enters them. As with kubectl, what was started there outlives the program that entered, until its input ends or
+//! nothing comes any more; so one is killed while a run goes on. No Kubernetes runs here.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::process::tie;
 
-use super::super::Bench;
+use super::super::{Bench, Size};
 use super::lab::Lab;
-use super::{check, counted, left, study};
+use super::{check, counted, faults, left, study};
 
 const DISK: &str = "64m";
+
+/// The time within which an agent must be there.
+const UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
@@ -26,13 +33,44 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         format!("{} exec -i {} --", kubectl.display(), host.name)
     })?;
     let out = lab.home.join("by-kubectl");
-    let command = study::bounded(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
+    let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
     let run = study::play(command, &out)?;
     let mut checked = check::run(&lab, &run, 0)?;
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
     counted::compare(&lab, &run)?;
     checked.print("by a stand-in for kubectl");
-    left::nowhere(&lab, &before, left::AFTER_END).map(drop)
+    left::nowhere(&lab, &before, left::AFTER_END)?;
+    outlived(&lab, &before, &kubectl, &kqps)?;
+    if bench.size == Size::Small {
+        return Ok(());
+    }
+    faults::kill_way(bench, &lab, left::AFTER_SILENCE, |host| {
+        format!("{} exec -i {} --", kubectl.display(), host.name)
+    })
+}
+
+/// Kills the stand-in behind which an agent runs. The agent outlives it, and ends with its input, which the controller
+/// then closes.
+fn outlived(lab: &Lab, before: &left::Settings, kubectl: &Path, kqps: &str) -> Result<()> {
+    let (host, before) = lab.hosts.iter().zip(before).next_back().context("the lab has no host")?;
+    let mut command = Command::new(kubectl);
+    command.args(["exec", "-i", &host.name, "--", kqps, "agent"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut entered = tie(&mut command).spawn().context("cannot start the stand-in for kubectl")?;
+    let input = entered.stdin.take();
+    let begun = Instant::now();
+    let agent = loop {
+        if let Some(agent) = host.strangers().into_iter().find(|process| process.words.ends_with(" agent")) {
+            break agent;
+        }
+        ensure!(begun.elapsed() < UP_WITHIN, "no agent runs on {}", host.name);
+        sleep(Duration::from_millis(5));
+    };
+    entered.kill()?;
+    entered.wait()?;
+    ensure!(agent.lives(), "the agent ended with the stand-in, so what follows shows nothing");
+    drop(input);
+    left::on_host(host, before, left::AFTER_END).map(drop)
 }
 
 /// A program that reads `exec -i POD -- COMMAND…` and runs the command on the host of that name.
@@ -57,28 +95,47 @@ mod tests {
     const MANIFEST: &str =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/players.yaml"));
 
+    /// What both jobs must say, line by line.
+    const OF_EACH: [&str; 11] = [
+        "kind: Job",
+        "backoffLimit: 0",
+        "restartPolicy: Never",
+        "hostNetwork: true",
+        "shareProcessNamespace: true",
+        "requiredDuringSchedulingIgnoredDuringExecution:",
+        "topologyKey: kubernetes.io/hostname",
+        "automountServiceAccountToken: false",
+        "allowPrivilegeEscalation: false",
+        "drop: [\"ALL\"]",
+        "command: [\"sleep\", \"14400\"]",
+    ];
+
     #[test]
-    fn the_manifest_holds_its_pods_to_the_rules_of_measuring() {
-        let lines: Vec<&str> =
-            MANIFEST.lines().map(|line| line.trim_start_matches([' ', '-']).trim()).collect();
-        for wanted in [
-            "kind: Job",
-            "completionMode: Indexed",
-            "backoffLimit: 0",
-            "restartPolicy: Never",
-            "hostNetwork: true",
-            "requiredDuringSchedulingIgnoredDuringExecution:",
-            "topologyKey: kubernetes.io/hostname",
-            "automountServiceAccountToken: false",
-        ] {
+    fn each_job_of_the_manifest_holds_its_pods_to_the_rules_of_measuring() {
+        let documents: Vec<&str> = MANIFEST.split("\n---\n").collect();
+        let [server, players] = documents[..] else { panic!("{} documents", documents.len()) };
+        assert!(server.contains("component: server") && players.contains("component: player"));
+        of_job(server);
+        of_job(players);
+        let lines: Vec<&str> = players.lines().map(str::trim).collect();
+        for wanted in ["completionMode: Indexed", "completions: 2", "parallelism: 2"] {
             assert!(lines.contains(&wanted), "{wanted}");
         }
-        assert!(lines.iter().any(|line| line.starts_with("activeDeadlineSeconds: ")));
+    }
+
+    fn of_job(document: &str) {
+        let lines: Vec<&str> =
+            document.lines().map(|line| line.trim_start_matches([' ', '-']).trim()).collect();
+        for wanted in OF_EACH {
+            assert!(lines.contains(&wanted), "{wanted}");
+        }
+        // The pods end no later than their command.
+        assert!(lines.contains(&"activeDeadlineSeconds: 14400"));
         // Guaranteed: requests are limits, and whole cores.
         let of = |what: &str| lines.iter().filter(|line| line.starts_with(what)).collect::<Vec<_>>();
         for what in ["cpu: ", "memory: "] {
             let values = of(what);
-            assert!(values.len() >= 2 && values.iter().all(|value| *value == values[0]), "{values:?}");
+            assert!(values.len() == 2 && values[0] == values[1], "{values:?}");
         }
     }
 }

@@ -1,12 +1,15 @@
-//! Hosts that cannot be used: each is one clear sentence with the host's name, in bounded time, and no host is left
-//! half-prepared.
+//! Hosts that cannot be used, and settings that they cannot have: each is one clear sentence with the host's name and
+//! the cause, in bounded time, and no host is left half-prepared.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_observation::RunTrial;
+use kqps_observation::run::Role;
 
-use super::super::Bench;
+use super::super::{Bench, kept};
 use super::host::LabHost;
 use super::lab::Lab;
 use super::left::{self, Settings};
@@ -30,30 +33,107 @@ struct Case {
 
 /// Tries every case.
 pub(super) fn prove(bench: &Bench, lab: &Lab, file: &Path, before: &Settings) -> Result<()> {
-    let cases = cases(bench, lab)?;
-    for case in &cases {
-        let out = lab.home.join(format!("refused-{}", case.what.replace(' ', "-")));
-        let mut command = study::bounded(lab, &bench.kqps.program, &study::words(file, &case.hosts, &out))?;
-        let began = Instant::now();
-        let output = command.stdin(std::process::Stdio::null()).output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        let code = output.status.code();
-        ensure!(
-            code.is_some_and(|code| !matches!(code, 0 | 3 | 101 | 124 | 137)),
-            "{}: it ended with {}: {}",
-            case.what,
-            output.status,
-            said.trim()
-        );
-        ensure!(!said.contains("panicked"), "{}: {said}", case.what);
-        for word in case.says {
-            ensure!(said.contains(word), "{}: the message does not say {word:?}: {}", case.what, said.trim());
-        }
-        ensure!(began.elapsed() < REFUSED_WITHIN, "{}: it took {:?}", case.what, began.elapsed());
+    for case in &cases(bench, lab)? {
+        is_refused(bench, lab, file, case).with_context(|| case.what)?;
         left::nowhere(lab, before, left::AFTER_END)?;
-        let sentence = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        eprintln!("{}: {:.1} s: {}", case.what, began.elapsed().as_secs_f64(), sentence.trim());
     }
+    for case in &SETTINGS {
+        is_not_set(bench, lab, case).with_context(|| case.what)?;
+        left::nowhere(lab, before, left::AFTER_END)?;
+    }
+    Ok(())
+}
+
+fn is_refused(bench: &Bench, lab: &Lab, file: &Path, case: &Case) -> Result<()> {
+    let out = lab.home.join(format!("refused-{}", case.what.replace(' ', "-")));
+    let began = Instant::now();
+    let words = study::words(file, &case.hosts, &out);
+    let (status, said) = study::ended(&mut study::command(lab, &bench.kqps.program, &words)?)?;
+    let took = began.elapsed();
+    ensure!(status.code().is_some_and(|code| !matches!(code, 0 | 3 | 101)), "it ended with {status}: {said}");
+    ensure!(took < REFUSED_WITHIN, "it took {took:?}");
+    let sentence = only_error(&said)?;
+    for word in case.says {
+        ensure!(sentence.contains(word), "the sentence does not say {word:?}: {sentence}");
+    }
+    eprintln!("{}: {:.1} s: {sentence}", case.what, took.as_secs_f64());
+    Ok(())
+}
+
+/// The sentence of the one error that was printed.
+fn only_error(said: &str) -> Result<&str> {
+    let mut errors = said.lines().filter_map(|line| line.strip_prefix("kqps: "));
+    let sentence = errors.next().with_context(|| format!("no error is printed: {said}"))?;
+    ensure!(errors.next().is_none(), "more than one error is printed: {said}");
+    Ok(sentence)
+}
+
+/// A setting that the server's host does not get, and why.
+struct Unset {
+    what: &'static str,
+    setting: &'static str,
+    /// Words before the agent's, which run there.
+    by: &'static str,
+    says: &'static [&'static str],
+}
+
+const SETTINGS: [Unset; 2] = [
+    Unset {
+        what: "a setting that the device does not have",
+        setting: "\"host.rings.data0\" = \"512\"",
+        by: "",
+        says: &["server", "rings.data0"],
+    },
+    Unset {
+        what: "not enough rights",
+        setting: "\"host.rps.data0\" = \"0\"",
+        // Root has no capability then. It may still write sysctls, and not which cores receive.
+        by: " setpriv --inh-caps=-all --bounding-set=-all",
+        says: &["server", "rps.data0", "permission denied"],
+    },
+];
+
+/// A study of one start, with a setting that can be made and one that cannot.
+const STUDY: &str = r#"
+name = "settings"
+title = "A setting that cannot be made"
+question = "Is the other one taken back?"
+repetitions = 1
+load = { rates_qps = [1000], seconds = 0.3 }
+fixed = { "host.sysctl.net.ipv4.udp_rmem_min" = "8192", SETTING }
+
+[[experiment]]
+name = "players"
+title = "Players"
+subjects = ["./counted.toml"]
+[experiment.factors]
+"hosts.players" = [1]
+"#;
+
+fn is_not_set(bench: &Bench, lab: &Lab, case: &Unset) -> Result<()> {
+    let file = lab.home.join("settings.toml");
+    fs::write(&file, STUDY.replace("SETTING", case.setting))?;
+    let kqps = bench.kqps.program.display().to_string();
+    let hosts = study::write_hosts(bench, lab, "settings-hosts.toml", &kqps, |host| {
+        let by = if host.name == lab.server().name { case.by } else { "" };
+        format!("{}{by}", lab.ssh(&host.name))
+    })?;
+    let out = lab.home.join(format!("unset-{}", case.what.replace(' ', "-")));
+    let words = study::words(&file, &hosts, &out);
+    let (status, said) = study::ended(&mut study::command(lab, &bench.kqps.program, &words)?)?;
+    ensure!(status.code().is_some_and(|code| code != 101), "it ended with {status}: {said}");
+    let run = kept::survived(&out, None).with_context(|| said.clone())?;
+    let of_subject = |one: &&RunTrial| run.cells[one.cell as usize].role == Role::Subject;
+    let trials = || run.trials.iter().filter(of_subject);
+    ensure!(trials().all(|one| one.measured().is_none()), "a trial was measured without the setting");
+    let why =
+        trials().find_map(RunTrial::failure).or_else(|| run.skipped.values().next().map(String::as_str));
+    let why = why.with_context(|| format!("nothing says why: {said}"))?;
+    ensure!(!why.contains('\n'), "the reason is not one sentence: {why}");
+    for word in case.says {
+        ensure!(why.contains(word), "the reason does not say {word:?}: {why}");
+    }
+    eprintln!("{}: {why}", case.what);
     Ok(())
 }
 
@@ -67,37 +147,43 @@ fn cases(bench: &Bench, lab: &Lab) -> Result<Vec<Case>> {
     };
     let config = lab.config.display();
     let wrong = lab.keys.client_of_wrong_keys(&lab.addresses())?;
+    let stranger = lab.keys.client_of_stranger(&lab.addresses())?;
     let unreachable = format!("ssh -F {config} -oConnectTimeout=3 {NOBODY}");
     Ok(vec![
         Case {
             what: "a name that nobody knows",
             hosts: by("unknown.toml", &kqps, &bad(format!("ssh -F {config} no-such-host.invalid")))?,
-            says: &[BAD],
+            says: &[BAD, "no host has the name"],
         },
         Case {
             what: "an address without a host",
             hosts: by("nobody.toml", &kqps, &bad(unreachable))?,
-            says: &[BAD],
+            says: &[BAD, "cannot be reached", NOBODY],
         },
         Case {
             what: "a host key that is not the known one",
             hosts: by("wrong-key.toml", &kqps, &bad(format!("ssh -F {} {BAD}", wrong.display())))?,
-            says: &[BAD],
+            says: &[BAD, "has another host key"],
+        },
+        Case {
+            what: "a user's key that the host does not accept",
+            hosts: by("stranger.toml", &kqps, &bad(format!("ssh -F {} {BAD}", stranger.display())))?,
+            says: &[BAD, "refuses the login"],
         },
         Case {
             what: "a program that is not there",
             hosts: by("no-kqps.toml", "/no/such/kqps", &|host| lab.ssh(&host.name))?,
-            says: &["/no/such/kqps"],
+            says: &[BAD, "has no program `/no/such/kqps`"],
         },
         Case {
             what: "a program that is not kqps",
             hosts: by("not-kqps.toml", "/bin/false", &|host| lab.ssh(&host.name))?,
-            says: &[],
+            says: &[BAD, "did not answer"],
         },
         Case {
             what: "a way that does not exist",
             hosts: by("no-way.toml", &kqps, &bad("no-such-program-anywhere".to_owned()))?,
-            says: &[BAD, "no-such-program-anywhere"],
+            says: &[BAD, "cannot start `no-such-program-anywhere` here"],
         },
     ])
 }

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use kqps_hosts::merge::{Part, merge};
 use kqps_kernel::namespace;
 use kqps_observation::accounts::Accounts;
 use kqps_observation::histogram::LONGEST_US;
 use kqps_observation::{Histogram, Run, StartFacts, Trial};
+use kqps_skips::{Capability, skip};
 
-use super::super::{Bench, kept};
+use super::super::{Bench, Size, kept};
 use super::network::{ip, quiet_network};
 use crate::child::Running;
 
@@ -22,7 +23,7 @@ use crate::child::Running;
 const TRIAL: &str = "500ms";
 const TRIAL_S: f64 = 0.5;
 
-/// The longest time for merging the records of all players.
+/// The longest time for reading and merging the records of all players.
 const MERGE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The most memory of the controller, KiB.
@@ -50,13 +51,21 @@ io = ["mmsg"]
 "#;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let agent = match agent(bench) {
+        Ok(agent) => agent,
+        Err(reason) if bench.size == Size::Small => {
+            skip(Capability::Programs, format_args!("{reason:#}"));
+            return Ok(());
+        }
+        Err(reason) => return Err(reason),
+    };
     let players = bench.choose(40, 200);
     let folder = bench.folder.path().canonicalize()?.join("scale");
     fs::create_dir_all(folder.join("starts"))?;
     let record = record(bench)?;
     fs::write(folder.join("record.json"), serde_json::to_string(&record)?)?;
     merged(&record, players)?;
-    let (run, memory_kib) = play(bench, &folder, players)?;
+    let (run, memory_kib) = play(bench, &agent, &folder, players)?;
     ensure!(memory_kib <= MEMORY_MOST_KIB, "the controller took {memory_kib} KiB");
     let skews = starts(&run, &folder, players)?;
     eprintln!(
@@ -75,6 +84,13 @@ fn ahead_s(player: usize) -> i64 {
     let step = 1_000 * player as i64;
     // Every third clock is behind, and by less than any machine has been up.
     if player.is_multiple_of(3) { -(player as i64 % 5) } else { step }
+}
+
+/// The address of the server, from the benchmarking network (RFC 2544, appendix C.2.2).
+const SERVER: &str = "198.18.0.1";
+
+fn address(player: usize) -> String {
+    format!("198.18.1.{}", player + 1)
 }
 
 fn name(player: usize) -> String {
@@ -112,16 +128,16 @@ fn record(bench: &Bench) -> Result<Trial> {
     Ok(trial)
 }
 
-/// Merges as many copies of a record.
+/// Reads as many copies of a record as come from players, and merges them.
 fn merged(record: &Trial, players: usize) -> Result<()> {
-    let part = |player: usize| Part {
-        host: name(player),
-        trial: record.clone(),
-        start: StartFacts { late_ns: 0, offset_ns: 0, uncertainty_ns: 1_000 },
+    let line = serde_json::to_string(record)?;
+    let (lines, bytes) = (vec![line.as_str(); players], line.len());
+    let part = |(player, line): (usize, &str)| -> Result<Part> {
+        let start = StartFacts { late_ns: 0, offset_ns: 0, uncertainty_ns: 1_000 };
+        Ok(Part { host: name(player), trial: serde_json::from_str(line)?, start })
     };
-    let parts: Vec<Part> = (0..players).map(part).collect();
-    let bytes = serde_json::to_string(record)?.len();
     let began = Instant::now();
+    let parts = lines.into_iter().enumerate().map(part).collect::<Result<Vec<Part>>>()?;
     let trial = merge(parts, None)?;
     let took = began.elapsed();
     ensure!(
@@ -131,9 +147,9 @@ fn merged(record: &Trial, players: usize) -> Result<()> {
         record.accounts.correct,
         trial.accounts.correct
     );
-    ensure!(took < MERGE_WITHIN, "merging {players} records took {:.2} s", took.as_secs_f64());
+    ensure!(took < MERGE_WITHIN, "reading and merging {players} records took {:.2} s", took.as_secs_f64());
     eprintln!(
-        "{players} records of {:.0} kB each were merged in {:.3} s",
+        "{players} records of {:.0} kB each were read and merged in {:.3} s",
         bytes as f64 / 1e3,
         took.as_secs_f64()
     );
@@ -141,13 +157,15 @@ fn merged(record: &Trial, players: usize) -> Result<()> {
 }
 
 /// Plays a study with silent players. Returns the run, and the most memory that the controller had, KiB.
-fn play(bench: &Bench, folder: &Path, players: usize) -> Result<(Run, u64)> {
+fn play(bench: &Bench, agent: &Path, folder: &Path, players: usize) -> Result<(Run, u64)> {
     let network = quiet_network()?;
-    // Every address of the network for benchmarks is here.
-    ip(&network, &["address", "add", "198.18.0.1/15", "dev", "lo"])?;
-    let agent = agent(bench)?;
+    let addresses = folder.join("addresses");
+    let line = |address: &String| format!("address add {address}/32 dev lo\n");
+    let all: Vec<String> = [SERVER.to_owned()].into_iter().chain((0..players).map(address)).collect();
+    fs::write(&addresses, all.iter().map(line).collect::<String>())?;
+    ip(&network, &["-batch", &addresses.display().to_string()])?;
     fs::write(folder.join("scale.toml"), STUDY.replace("{seconds}", &format!("{TRIAL_S:.1}")))?;
-    fs::write(folder.join("hosts.toml"), hosts(bench, &agent, players))?;
+    fs::write(folder.join("hosts.toml"), hosts(bench, agent, players))?;
     let out = folder.join("run");
     let mut command = std::process::Command::new(&bench.kqps.program);
     command.args(["run", "--seed", "7", "--records", "200", "--hosts"]).arg(folder.join("hosts.toml"));
@@ -167,19 +185,43 @@ fn play(bench: &Bench, folder: &Path, players: usize) -> Result<(Run, u64)> {
     Ok((kept::survived(&out, None)?, most_kib))
 }
 
-/// The silent agent, built beside the program.
+/// The silent agent, built beside the program. An error if there is none, or if it is older than what it is built of.
+/// The program itself may be newer: it is no part of the agent.
 fn agent(bench: &Bench) -> Result<PathBuf> {
+    const BUILD: &str =
+        "build it: cargo build --package kqps-proofs --example agent, with --release for a release build";
     let agent = bench.kqps.program.with_file_name("examples/agent");
-    ensure!(
-        agent.is_file(),
-        "build it first: cargo build --package kqps-proofs --example agent, with --release for a release build"
-    );
+    let built = fs::metadata(&agent).and_then(|facts| facts.modified());
+    let built = built.with_context(|| format!("there is no agent {}; {BUILD}", agent.display()))?;
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for part in ["proofs/examples", "hosts/src", "host/src", "kernel/src", "lab/src", "observation/src"] {
+        if let Some(newer) = newer_than(built, &crates.join(part))? {
+            bail!("{} is older than {}; {BUILD}", agent.display(), newer.display());
+        }
+    }
     Ok(agent)
+}
+
+/// A source below a folder that was changed after this time; `None` if there is none, or no such folder.
+fn newer_than(time: SystemTime, folder: &Path) -> Result<Option<PathBuf>> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if fs::metadata(&path)?.modified()? > time {
+                return Ok(Some(path));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn hosts(bench: &Bench, agent: &Path, players: usize) -> String {
     let mut text = format!(
-        "[server]\nname = \"server\"\nreach = \"env\"\nkqps = \"{}\"\ndata = \"198.18.0.1\"\n",
+        "[server]\nname = \"server\"\nreach = \"env\"\nkqps = \"{}\"\ndata = \"{SERVER}\"\n",
         bench.kqps.program.display()
     );
     for player in 0..players {
@@ -187,9 +229,9 @@ fn hosts(bench: &Bench, agent: &Path, players: usize) -> String {
         let _ = write!(
             text,
             "\n[[player]]\nname = \"{name}\"\nreach = \"env KQPS_PROOF_HOST={name} unshare --time --monotonic={ahead} \
-             --boottime={ahead} --fork --kill-child\"\nkqps = \"{}\"\ndata = \"198.18.1.{}\"\n",
+             --boottime={ahead} --fork --kill-child\"\nkqps = \"{}\"\ndata = \"{}\"\n",
             agent.display(),
-            player + 1
+            address(player)
         );
     }
     text
@@ -251,4 +293,23 @@ fn noted(folder: &Path, player: usize) -> Result<Vec<i64>> {
     let ahead_ns = ahead_s(player) * 1_000_000_000;
     let starts = starts.with_context(|| format!("{name} noted what is no start"))?;
     Ok(starts.into_iter().map(|began_ns| began_ns - ahead_ns).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_was_changed_later_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let source = inner.join("source.rs");
+        fs::write(&source, "").unwrap();
+        let changed = fs::metadata(&source).unwrap().modified().unwrap();
+        let found = |time| newer_than(time, folder.path()).unwrap();
+        assert_eq!(found(changed), None);
+        assert_eq!(found(changed - Duration::from_secs(1)), Some(source.clone()));
+        assert_eq!(newer_than(changed, &folder.path().join("none")).unwrap(), None);
+    }
 }

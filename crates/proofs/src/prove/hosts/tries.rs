@@ -6,13 +6,15 @@ use std::fs;
 use anyhow::{Context as _, Result, ensure};
 
 use super::super::Bench;
-use super::host::LabHost;
+use super::lab::Lab;
 
-/// How many tries: half of them of each kind.
-const TRIES: u32 = 20;
+/// Room for the run's folders in a home.
+const DISK: &str = "64m";
 
-/// How long one may take.
-const BUDGET: &str = "1m";
+/// How many tries of each kind in the small and in the whole form, and how long one may take in each.
+const TRIES: (u32, u32) = (1, 20);
+const SMALL: &[&str] = &["--blocks", "6", "--duration", "600ms"];
+const WHOLE: &[&str] = &["--budget", "1m"];
 
 /// What `try` returns if a setting is better, and if not.
 const BETTER: i32 = 0;
@@ -21,22 +23,48 @@ const NOT_BETTER: i32 = 3;
 const IMPROVEMENT: &str = "sysctl.net.ipv4.udp_rmem_min=16384";
 const PLACEBO: &str = "sysctl.net.ipv4.udp_wmem_min=16384";
 
-/// `$0` is this file, `$1` the program, `$2` where to listen and `$3` the cores.
+/// The server. `$1` is the program, `$2` where to listen and `$3` the cores.
 const SERVER: &str = r#"#!/bin/sh
 work=3us
 [ "$(cat /proc/sys/net/ipv4/udp_rmem_min)" -ge 16384 ] && work=0s
 exec "$1" serve echo --listen "$2" --io mmsg --cpus "$3" --work "$work"
 "#;
 
-pub(super) fn prove(bench: &Bench, host: &LabHost) -> Result<()> {
-    let server = bench.folder.path().canonicalize()?.join("planted.sh");
+/// The subject that the server is. `FILE` is where it lies.
+const SUBJECT: &str = r#"
+name = "planted"
+title = "An echo that works less if a sysctl is larger"
+programs = ["sh"]
+io = "mmsg"
+
+[start]
+command = ["sh", "FILE", "{kqps}", "{endpoint}", "{cpus}"]
+
+[ready]
+kind = "reply"
+within_s = 30
+
+[stop]
+signal = "TERM"
+within_s = 5
+"#;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let lab = Lab::new(bench, DISK)?;
+    let host = lab.server();
+    let folder = bench.folder.path().canonicalize()?;
+    let (server, subject) = (folder.join("planted.sh"), folder.join("planted.toml"));
     fs::write(&server, SERVER)?;
-    let words = format!("sh {} {} {{endpoint}} {{cpus}}", server.display(), bench.kqps.program.display());
+    fs::write(&subject, SUBJECT.replace("FILE", &server.display().to_string()))?;
+    // The server is at the end of a veth pair, in a network of its own with settings of its own.
+    let subject = format!("{} path=veth", subject.display());
     let before = host.settings()?;
-    for number in 1..=TRIES {
+    let tries = 2 * bench.choose(TRIES.0, TRIES.1);
+    for number in 1..=tries {
         let (setting, wanted) = if number % 2 == 1 { (IMPROVEMENT, BETTER) } else { (PLACEBO, NOT_BETTER) };
         let mut command = host.command(&bench.kqps.program);
-        command.args(["host", "try", setting, "--command", &words, "--budget", BUDGET]);
+        command.args(["host", "try", setting, "--subject", &subject, "--seed", &number.to_string()]);
+        command.args(bench.choose(SMALL, WHOLE)).arg("--out").arg(folder.join(format!("try-{number}")));
         let output = command.output().context("cannot start kqps")?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(
@@ -48,6 +76,6 @@ pub(super) fn prove(bench: &Bench, host: &LabHost) -> Result<()> {
         ensure!(host.settings()? == before, "try {number} left a setting behind");
         eprintln!("try {number}: {setting}: {}", said.lines().next().unwrap_or_default());
     }
-    eprintln!("{TRIES} of {TRIES} tries: an improvement is found, and a placebo refused");
+    eprintln!("{tries} of {tries} tries over veth: an improvement is found, and a placebo refused");
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(super) fn drop_one_in_a_hundred(at: &NetNs, hook: Hook, port: &str) -> Resul
 }
 
 /// The number of datagrams that the filter has dropped so far.
-pub(super) fn dropped(at: &NetNs) -> Result<u64> {
+pub(in crate::prove) fn dropped(at: &NetNs) -> Result<u64> {
     let mut nft = nft()?;
     let listed = shell::read(namespace::enter(nft.args(["-j", "list", "ruleset"]), at)?)?;
     let listed: Value = serde_json::from_str(&listed)?;

@@ -1,0 +1,49 @@
+//! How a host is reached again that was lost.
+
+use std::time::Duration;
+
+/// Times of reaching a host again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    /// The longest lease of an agent that is believed: the time without a line after which it ends.
+    pub(super) lease_most: Duration,
+    /// The time from the end of that lease within which everything of the agent has ended.
+    pub(super) end: Duration,
+    /// The time for which a host is tried before the run ends.
+    pub(super) keep_on: Duration,
+    /// The pause between two attempts.
+    pub(super) pause: Duration,
+}
+
+impl Default for Again {
+    /// An agent has ended everything 2 s after its lease, and a busy host may take a second more. Most hosts that come
+    /// back are back within a minute.
+    fn default() -> Self {
+        Self {
+            lease_most: Duration::from_mins(1),
+            end: Duration::from_secs(3),
+            keep_on: Duration::from_mins(1),
+            pause: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Again {
+    /// The time from the end of a link after which nothing of its agent is left, whose lease was this many seconds. The
+    /// agent may have heard the controller's last line just before that.
+    pub(super) fn gone_after(&self, lease_s: u64) -> Duration {
+        Duration::from_secs(lease_s).min(self.lease_most) + self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_agent_has_its_lease_and_its_end_whatever_it_says() {
+        let again = Again::default();
+        assert_eq!(again.gone_after(3), Duration::from_secs(6));
+        assert_eq!(again.gone_after(u64::MAX), Duration::from_secs(63));
+    }
+}

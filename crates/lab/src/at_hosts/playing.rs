@@ -1,0 +1,148 @@
+//! One attempt at a trial: all players play at one moment, while the subjects' host is watched. If one of these hosts
+//! is lost meanwhile, the others stop at once.
+
+use std::time::{Duration, Instant};
+
+use kqps_host::watch::ServerSeen;
+use kqps_hosts::Ticket;
+use kqps_kernel::clock;
+use kqps_kernel::interrupts::Interrupts;
+use kqps_observation::Trial;
+
+use super::member::{Fault, Member, unexpected};
+use super::{Start, side_by_side, timing};
+use crate::agent::job::{Done, Job, Queries};
+use crate::materials::Wanted;
+use crate::play::PlayRequest;
+
+/// The longest time for a reading of counters, or another short job.
+pub(super) const SHORT: Duration = Duration::from_secs(20);
+
+/// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
+const PLAY_SLACK: Duration = Duration::from_secs(30);
+
+/// The interval at which interrupts and lost hosts are looked for while players play, nanoseconds.
+const LOOK_NS: u64 = 50_000_000;
+
+/// What all players of a trial play.
+pub(super) struct Together<'a> {
+    pub(super) start: Start<'a>,
+    /// The queries.
+    pub(super) wanted: &'a Wanted,
+    /// How late a player was at most so far, nanoseconds.
+    pub(super) late_ns: u64,
+}
+
+/// What came of one attempt at a trial.
+pub(super) struct Attempted {
+    /// Of each player: its record.
+    pub(super) played: Vec<Result<Trial, Fault>>,
+    /// What the subjects' host saw.
+    pub(super) seen: Result<Box<ServerSeen>, Fault>,
+    /// The host that was lost while players played, so that the others were stopped.
+    pub(super) gone: Option<Gone>,
+}
+
+/// A host that was lost during a trial, and why.
+#[derive(Debug)]
+pub(super) enum Gone {
+    /// That of the subjects.
+    Server(String),
+    /// That of a player, by its number.
+    Player(usize, String),
+}
+
+impl Together<'_> {
+    /// Plays `requests` on the players in their order, for as many seconds. Every job is waited for, whatever came of
+    /// the others, so that the agents are free for the next trial.
+    pub(super) fn play(
+        &self,
+        server: &mut Member,
+        players: &mut [Member],
+        requests: Vec<PlayRequest>,
+        duration_s: f64,
+    ) -> Attempted {
+        let Start { cell, number, queries, interrupts, .. } = self.start;
+        let settle =
+            requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
+        let all = players.iter().chain([&*server]);
+        let worst_rtt_ns = all.map(|member| member.offset().rtt_ns).max().unwrap_or(0);
+        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, self.late_ns);
+        let end_ns = start_ns + (duration_s * 1e9) as u64;
+        let begin = Job::WatchBegin {
+            start: Some(number),
+            cpus: cell.subject_cpus.clone(),
+            device: server.device().map(str::to_owned),
+            at_ns: Some(timing::on_clock(timing::watch_ns(start_ns), server.offset().ns)),
+        };
+        let begun = server.ask(&begin);
+        let each = players.iter_mut().zip(requests);
+        let tickets: Vec<Result<Ticket, Fault>> = each
+            .map(|(player, request)| {
+                let at_ns = Some(timing::on_clock(start_ns, player.offset().ns));
+                let queries = Queries { wanted: self.wanted.clone(), kind: queries };
+                player.ask(&Job::Play { request: Box::new(request), queries, at_ns })
+            })
+            .collect();
+        let unasked = unasked(&begun, &tickets);
+        let gone = unasked.or_else(|| wait_until(end_ns, server, players, interrupts));
+        if gone.is_some() || interrupts.is_asked() {
+            stop_all((&*server, &begun), players.iter().zip(&tickets));
+        }
+        let left = Duration::from_nanos(end_ns.saturating_sub(clock::now_ns()));
+        let until = Instant::now() + left + settle + PLAY_SLACK;
+        let undisturbed = Interrupts::default();
+        let sent = begun
+            .and_then(|begun| server.wait(begun, until, interrupts))
+            .and_then(|_| server.call(&Job::WatchSent, SHORT, &undisturbed));
+        let each: Vec<(&mut Member, Result<Ticket, Fault>)> = players.iter_mut().zip(tickets).collect();
+        let played = side_by_side(each, |(player, ticket)| player.played(ticket?, until, interrupts));
+        let ended = sent.and_then(|_| server.call(&Job::WatchEnd, SHORT, &undisturbed));
+        let seen = ended.and_then(|done| match done {
+            Done::Seen(seen) => Ok(seen),
+            _ => Err(unexpected()),
+        });
+        Attempted { played, seen, gone }
+    }
+}
+
+/// The first host that could not be asked for its part of a trial.
+fn unasked(begun: &Result<Ticket, Fault>, tickets: &[Result<Ticket, Fault>]) -> Option<Gone> {
+    let why = |ticket: &Result<Ticket, Fault>| Some(ticket.as_ref().err()?.clone().into_reason());
+    let of_player =
+        |(number, ticket): (usize, &Result<Ticket, Fault>)| Some(Gone::Player(number, why(ticket)?));
+    why(begun).map(Gone::Server).or_else(|| tickets.iter().enumerate().find_map(of_player))
+}
+
+/// Asks all hosts to end their part of a trial, before any of them is waited for.
+fn stop_all<'m>(
+    (server, begun): (&Member, &Result<Ticket, Fault>),
+    players: impl Iterator<Item = (&'m Member, &'m Result<Ticket, Fault>)>,
+) {
+    for (player, ticket) in players {
+        if let Ok(ticket) = ticket {
+            player.stop(ticket);
+        }
+    }
+    if let Ok(begun) = begun {
+        server.stop(begun);
+    }
+}
+
+/// Waits until this time of the monotonic clock, or until an interrupt, or until a host is lost, which it returns.
+fn wait_until(end_ns: u64, server: &Member, players: &[Member], interrupts: &Interrupts) -> Option<Gone> {
+    loop {
+        let now_ns = clock::now_ns();
+        if now_ns >= end_ns || interrupts.is_asked() {
+            return None;
+        }
+        if let Some(why) = server.lost() {
+            return Some(Gone::Server(why));
+        }
+        let lost = |(number, player): (usize, &Member)| Some(Gone::Player(number, player.lost()?));
+        if let Some(gone) = players.iter().enumerate().find_map(lost) {
+            return Some(gone);
+        }
+        clock::sleep_until_ns(end_ns.min(now_ns + LOOK_NS));
+    }
+}

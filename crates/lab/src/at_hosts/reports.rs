@@ -1,0 +1,102 @@
+//! What subjects reported when they were started on another host: the versions of their programs, and the programs
+//! themselves. The record of a run is completed by it.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::fingerprint::BinaryFacts;
+use kqps_observation::{Cell, HostRole, RunHost};
+
+/// What was reported so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reports {
+    /// Subject → the version that its program reported on its host.
+    versions: BTreeMap<String, String>,
+    /// Name of a program on the subjects' host → its path, version and hash.
+    programs: BTreeMap<String, BinaryFacts>,
+}
+
+/// What a completion changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Completed {
+    /// The numbers of the cells, from 0.
+    pub(crate) cells: Vec<usize>,
+    /// Whether it changed the hosts.
+    pub(crate) has_hosts: bool,
+}
+
+impl Reports {
+    /// Adds what one start reported.
+    pub(super) fn add(
+        &mut self,
+        subject: &str,
+        version: Option<String>,
+        programs: BTreeMap<String, BinaryFacts>,
+    ) {
+        if let Some(version) = version {
+            self.versions.insert(subject.to_owned(), version);
+        }
+        self.programs.extend(programs);
+    }
+
+    /// Completes the cells and the hosts of a run. A version that is known already stays.
+    pub(crate) fn complete(&self, cells: &mut [Cell], hosts: &mut [RunHost]) -> Completed {
+        let mut completed = Completed::default();
+        for (number, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.version.is_none()) {
+            cell.version = self.versions.get(&cell.subject).cloned();
+            if cell.version.is_some() {
+                completed.cells.push(number);
+            }
+        }
+        for host in hosts.iter_mut().filter(|host| host.role == HostRole::Server) {
+            let known = &mut host.fingerprint.binaries;
+            for (name, program) in &self.programs {
+                // A program that was replaced meanwhile is the one of the trials that follow.
+                if known.get(name) != Some(program) {
+                    known.insert(name.clone(), program.clone());
+                    completed.has_hosts = true;
+                }
+            }
+        }
+        completed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::Fingerprint;
+
+    use super::*;
+
+    fn host(name: &str, role: HostRole) -> RunHost {
+        let (fingerprint, kqps) = (Fingerprint::default(), BinaryFacts::default());
+        RunHost { name: name.into(), role, address: [192, 0, 2, 1].into(), fingerprint, kqps }
+    }
+
+    fn program(hash: &str) -> BinaryFacts {
+        BinaryFacts { path: "/usr/sbin/nsd".into(), version: Some("4.8".into()), blake3: Some(hash.into()) }
+    }
+
+    #[test]
+    fn versions_and_programs_are_in_the_record_once() {
+        let cell = |subject: &str, version: Option<&str>| Cell {
+            subject: subject.into(),
+            version: version.map(str::to_owned),
+            ..Cell::default()
+        };
+        let mut cells = [cell("nsd", None), cell("echo", Some("1")), cell("knot", None), cell("nsd", None)];
+        let mut hosts = [host("ns1", HostRole::Server), host("p1", HostRole::Player)];
+        let mut reports = Reports::default();
+        assert_eq!(reports.complete(&mut cells, &mut hosts), Completed::default());
+        reports.add("nsd", Some("4.8".into()), [("nsd".to_owned(), program("ab"))].into());
+        reports.add("echo", Some("2".into()), BTreeMap::new());
+        let expected = Completed { cells: vec![0, 3], has_hosts: true };
+        assert_eq!(reports.complete(&mut cells, &mut hosts), expected);
+        let versions = cells.each_ref().map(|cell| cell.version.as_deref());
+        assert_eq!(versions, [Some("4.8"), Some("1"), None, Some("4.8")]);
+        assert_eq!(hosts[0].fingerprint.binaries["nsd"], program("ab"));
+        assert!(hosts[1].fingerprint.binaries.is_empty(), "a player runs no subject");
+        assert_eq!(reports.complete(&mut cells, &mut hosts), Completed::default(), "nothing is new");
+        reports.add("nsd", Some("4.9".into()), [("nsd".to_owned(), program("cd"))].into());
+        assert_eq!(reports.complete(&mut cells, &mut hosts), Completed { cells: vec![], has_hosts: true });
+    }
+}
