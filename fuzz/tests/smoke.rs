@@ -70,6 +70,11 @@ fn answer() {
 }
 
 #[test]
+fn cache() {
+    pass("cache", kqps_fuzz::cache);
+}
+
+#[test]
 fn capture() {
     pass_for(ROUNDS_OF_SLOW, "capture", kqps_fuzz::capture);
 }
@@ -147,6 +152,11 @@ fn front_framing() {
 #[test]
 fn front_reply() {
     pass("front_reply", kqps_fuzz::front_reply);
+}
+
+#[test]
+fn upstream_reply() {
+    pass("upstream_reply", kqps_fuzz::upstream_reply);
 }
 
 #[test]

@@ -4,10 +4,12 @@ use kqps_server::report::BackEndReport;
 use mio::{Registry, Token};
 
 use super::choose::name_hash;
+use super::cookies::Cookies;
 use super::datagrams::Datagrams;
 use super::health::{Checks, Health};
 use super::ids::Ids;
 use super::policy::{self, Target};
+use super::queries::Client;
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{FrontSettings, SendContext};
@@ -24,6 +26,8 @@ pub(super) struct BackEnd {
     pub(super) streams: Vec<StreamLink>,
     /// `None` if the back end is reached over connections only.
     pub(super) datagrams: Option<Datagrams>,
+    /// Its cookies, if datagrams of others may look like its own.
+    pub(super) cookies: Option<Cookies>,
     /// When it last answered, in nanoseconds.
     pub(super) heard_ns: u64,
     /// When it was checked because it had been silent for half of the permitted time, in nanoseconds.
@@ -72,12 +76,13 @@ impl BackEnd {
         let (connections, datagrams) = match back_end.target {
             Target::Udp(address) => {
                 let token = |socket| token(Source::Datagrams, number, socket);
-                let (sockets, bytes) = (settings.sockets, settings.buffer_bytes);
-                (1, Some(Datagrams::open(address, sockets, settings.batch, bytes, registry, token)?))
+                (1, Some(Datagrams::open(address, settings, registry, token)?))
             }
             Target::Tcp(_) | Target::Unix(_) => (settings.connections, None),
         };
         let link = |link| -> Token { token(Source::Stream, number, link) };
+        let has_cookies = settings.cautious && datagrams.is_some();
+        let cookies = has_cookies.then(Cookies::new).transpose()?;
         Ok(Self {
             name: back_end.name.clone(),
             target: back_end.target.clone(),
@@ -87,6 +92,7 @@ impl BackEnd {
             health: Health::new(),
             streams: (0..connections).map(|number| StreamLink::new(link(number))).collect(),
             datagrams,
+            cookies,
             heard_ns: 0,
             suspected_ns: None,
             checked_ns: None,
@@ -127,6 +133,13 @@ impl BackEnd {
         }
         let socket = self.datagrams.as_ref()?.current(bytes)?;
         Some((self.streams.len() + socket) as u16)
+    }
+
+    /// The cookies for a query of this client on this link, if it carries any.
+    #[inline]
+    pub(super) fn cookies_for(&self, link: u16, client: Client) -> Option<&Cookies> {
+        let has_some = usize::from(link) >= self.streams.len() && matches!(client, Client::Inner(_));
+        self.cookies.as_ref().filter(|_| has_some)
     }
 
     /// Gives a query an ID on a link and queues it there. Returns the ID and the length of the queue.
@@ -215,6 +228,9 @@ impl BackEnd {
     /// Opens connections that are due. Returns whether any opened at once.
     pub(super) fn open(&mut self, registry: &Registry, now_ns: u64) -> bool {
         let mut is_new = false;
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.renew(registry);
+        }
         for (number, stream) in self.streams.iter_mut().enumerate() {
             match stream.open(&self.target, registry, now_ns) {
                 Ok(is_open) => {

@@ -12,16 +12,24 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use std::os::fd::AsRawFd as _;
 
+use super::FrontSettings;
 use super::ids::{IDS_MOST, Ids};
 
 /// The space for the queries of a batch, in bytes.
 const QUERIES_BYTES: usize = 256 * 1024;
+
+/// The number of queries after which a socket is replaced, if its port must change. The kernel picks the new port at
+/// random (net/ipv4/udp.c, `udp_lib_get_port`).
+const QUERIES_OF_PORT: u32 = 1024;
 
 /// One of the sockets. It is connected to the back end, so the kernel delivers only packets from there.
 pub(super) struct Socket {
     pub(super) socket: UdpSocket,
     pub(super) ids: Ids,
     pub(super) is_readable: bool,
+    token: Token,
+    /// Queries that were sent from its port.
+    sent: u32,
 }
 
 /// The sockets to one back end, and the batch that is being filled.
@@ -33,6 +41,8 @@ pub(super) struct Datagrams {
     queued: usize,
     queued_ns: u64,
     longest: Longest,
+    /// The address, and the size of buffers, of new sockets; `None` if ports stay.
+    renewed: Option<(SocketAddr, usize)>,
 }
 
 /// The outcome of sending a batch.
@@ -45,13 +55,10 @@ pub(super) struct Flushed {
 }
 
 impl Datagrams {
-    /// Opens this number of sockets, at least 1, for batches of at most `batch` queries. `token` returns the token
-    /// of each socket.
+    /// Opens as many sockets as the settings say, for batches of that size. `token` returns the token of each socket.
     pub(super) fn open(
         mut address: SocketAddr,
-        sockets: usize,
-        batch: usize,
-        buffer_bytes: usize,
+        settings: &FrontSettings,
         registry: &Registry,
         token: impl Fn(usize) -> Token,
     ) -> io::Result<Self> {
@@ -60,16 +67,34 @@ impl Datagrams {
         if let IpAddr::V4(ip) = address.ip().to_canonical() {
             address.set_ip(ip.into());
         }
-        let sockets = (0..sockets)
+        let buffer_bytes = settings.buffer_bytes;
+        let sockets = (0..settings.sockets)
             .map(|number| -> io::Result<Socket> {
-                let socket = connected(address, buffer_bytes)?;
-                registry.register(&mut SourceFd(&socket.as_raw_fd()), token(number), Interest::READABLE)?;
-                Ok(Socket { socket, ids: Ids::new(), is_readable: false })
+                let token = token(number);
+                let socket = registered(address, buffer_bytes, registry, token)?;
+                Ok(Socket { socket, ids: Ids::new(), is_readable: false, token, sent: 0 })
             })
             .collect::<io::Result<_>>()?;
-        let mut batch = Runs::new(batch, QUERIES_BYTES);
+        let mut batch = Runs::new(settings.batch, QUERIES_BYTES);
         batch.turn_to(address.into(), None);
-        Ok(Self { sockets, current: 0, batch, queued: 0, queued_ns: 0, longest: Longest::ANY })
+        let renewed = settings.cautious.then_some((address, buffer_bytes));
+        Ok(Self { sockets, current: 0, batch, queued: 0, queued_ns: 0, longest: Longest::ANY, renewed })
+    }
+
+    /// Replaces sockets whose ports served long enough and on which no query is outstanding. A socket stays if the
+    /// system has no other.
+    pub(super) fn renew(&mut self, registry: &Registry) {
+        let Some((address, buffer_bytes)) = self.renewed else { return };
+        let filled = (self.queued > 0).then_some(self.current);
+        for (number, socket) in self.sockets.iter_mut().enumerate() {
+            if socket.sent < QUERIES_OF_PORT || socket.ids.used() > 0 || Some(number) == filled {
+                continue;
+            }
+            socket.sent = 0;
+            if let Ok(renewed) = registered(address, buffer_bytes, registry, socket.token) {
+                (socket.socket, socket.is_readable) = (renewed, false);
+            }
+        }
     }
 
     /// The socket whose batch is being filled, if it takes another query of this length.
@@ -87,6 +112,7 @@ impl Datagrams {
             self.queued_ns = now_ns;
         }
         self.queued += 1;
+        self.sockets[self.current].sent += 1;
         let room = &mut self.batch.room()[..query.len()];
         room.copy_from_slice(query);
         room[..2].copy_from_slice(&id.to_be_bytes());
@@ -113,7 +139,11 @@ impl Datagrams {
                 flushed.no_listener |= error.kind() == ErrorKind::ConnectionRefused;
             }
         });
-        self.current = (self.current + 1) % self.sockets.len();
+        let (current, count) = (self.current, self.sockets.len());
+        let mut others = (1..=count).map(|step| (current + step) % count);
+        // A socket that is due for another port rests, so that its queries end.
+        let rests = |number: usize| self.renewed.is_some() && self.sockets[number].sent >= QUERIES_OF_PORT;
+        self.current = others.find(|&number| !rests(number)).unwrap_or((current + 1) % count);
         flushed
     }
 
@@ -132,6 +162,18 @@ impl Datagrams {
             socket.ids = Ids::new();
         }
     }
+}
+
+/// A socket that is connected to the address, with its token at the poller.
+fn registered(
+    address: SocketAddr,
+    buffer_bytes: usize,
+    registry: &Registry,
+    token: Token,
+) -> io::Result<UdpSocket> {
+    let socket = connected(address, buffer_bytes)?;
+    registry.register(&mut SourceFd(&socket.as_raw_fd()), token, Interest::READABLE)?;
+    Ok(socket)
 }
 
 fn connected(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {

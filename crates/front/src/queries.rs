@@ -25,6 +25,8 @@ pub(super) enum Client {
     },
     /// A client on a connection.
     Tcp(Caller),
+    /// Another server of this process, by its number for the query.
+    Inner(u32),
     /// The front itself, which checks a back end.
     Check,
 }

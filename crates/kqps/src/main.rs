@@ -21,6 +21,7 @@ mod help;
 mod host;
 mod load;
 mod man;
+mod plan;
 mod play;
 mod probe;
 mod report;
@@ -72,6 +73,7 @@ enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Plan(plan::Args),
     Host(host::Args),
     Agent(agent::Args),
     Gen(r#gen::Args),
@@ -130,6 +132,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Agent(args)) => agent::run(&args),
         Some(Command::Gen(args)) => r#gen::run(args),

@@ -87,7 +87,7 @@ pub(crate) struct Args {
 
     /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
     ///
-    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front and echo. Settings may
+    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, kqps-cache, front and echo. Settings may
     /// follow, as in 'echo io=uring workers=2'.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study", help_heading = "What is measured")]
     subject: Vec<String>,
@@ -127,6 +127,12 @@ pub(crate) struct Args {
     /// run.
     #[arg(long, help_heading = "Several hosts")]
     push: bool,
+    /// Show where the servers' time goes: in which functions, and waiting for which locks
+    ///
+    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps
+    /// probe` says which rights this needs; without them kqps reads /proc, which shows less.
+    #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
+    profile: bool,
 
     /// Do not install missing name servers
     ///
@@ -286,6 +292,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         queries,
         ca,
         player,
+        profile: args.profile,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kqps_message::header::id;
 use kqps_quic::{
-    Admission, Client, ClientEvent, Congestion, EarlyData, End, Reply, Responder, SEGMENTS_MOST, Server,
-    ServerEvent,
+    Admission, Client, ClientEvent, Congestion, EarlyData, End, QueryKey, Reply, Responder, SEGMENTS_MOST,
+    Server, ServerEvent,
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::client::server_name;
@@ -32,7 +32,7 @@ struct Echo {
 impl Responder for Echo {
     type Many = Infallible;
 
-    fn answer(&mut self, query: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+    fn answer(&mut self, query: &[u8], _: IpAddr, _: QueryKey, reply: &mut Vec<u8>) -> Reply<Infallible> {
         self.queries += 1;
         reply.extend_from_slice(query);
         reply[2] |= 0x80;

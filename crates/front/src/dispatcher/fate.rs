@@ -72,6 +72,7 @@ impl Dispatcher {
                 let bytes = reply::refuse(query, rcode, &mut room);
                 self.clients.reply(caller, &room[..bytes], |_| {});
             }
+            Client::Inner(number) => self.answers.failed(number),
             Client::Check => {}
         }
     }
@@ -81,6 +82,7 @@ impl Dispatcher {
         match client {
             Client::Udp { .. } => self.counts.drop(cause),
             Client::Tcp(caller) => self.clients.drop(caller, cause),
+            Client::Inner(number) => self.answers.dropped(number, cause),
             Client::Check => {}
         }
     }

@@ -7,6 +7,7 @@ use mio::event::Event;
 use super::Dispatcher;
 use crate::back_end::{BackEnd, Trouble};
 use crate::counts::Bad;
+use crate::guard::{self, Trust};
 use crate::queries::Client;
 use crate::reply;
 use crate::reply_queue::Receiver;
@@ -145,12 +146,26 @@ impl Dispatcher {
         if !reply::is_reply_to(&query.bytes, query.asked, message) {
             return Bad::Mismatched.count_in(&mut back_end.counts);
         }
+        let by_datagram = usize::from(link) >= back_end.streams.len();
+        let trust = if by_datagram && matches!(query.client, Client::Inner(_)) {
+            guard::judge(query, back_end.cookies.as_mut(), message)
+        } else {
+            Trust::Whole
+        };
+        // Without a connection the query waits for a better answer.
+        if trust == Trust::Forged || trust == Trust::Doubted && !back_end.has_connection() {
+            return Bad::Mismatched.count_in(&mut back_end.counts);
+        }
         back_end.free(link, id);
         back_end.heard_ns = self.now_ns;
         if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
             stream.heard_ns = self.now_ns;
         }
         back_end.counts.answered += 1;
+        if trust == Trust::Doubted {
+            back_end.counts.doubted += 1;
+            return self.ask_whole(place, None);
+        }
         if reply::may_be_unfit(message) && self.tries_again(number, place, link, message) {
             return;
         }
@@ -165,6 +180,7 @@ impl Dispatcher {
                 let restore = |reply: &mut [u8]| query.asked.restore(&query.bytes, reply);
                 self.clients.reply(caller, message, restore);
             }
+            Client::Inner(number) => self.answers.replied(number, message),
             Client::Check => self.hear_check(number, query.sent_ns, message),
         }
         self.queries.take_back(place);

@@ -1,6 +1,7 @@
 //! Answers that are of no use to their client. One kind is SERVFAIL, since another back end may answer better. The
 //! other is a truncated answer to a TCP client, which cannot ask for the whole answer in another way. Such a client
-//! never gets a part: a resolver may take it for an answer without records.
+//! never gets a part: a resolver may take it for an answer without records. Nor does another server of this process,
+//! which also gets no answer by datagrams that may be forged.
 
 use kqps_message::Header;
 
@@ -27,22 +28,28 @@ impl Dispatcher {
             return self.policy.retry_servfail && is_first && self.ask_another(number, place);
         }
         let is_cut = Header::of(message).is_some_and(Header::is_truncated);
-        if !is_cut || !matches!(client, Client::Tcp(_)) {
+        if !is_cut || !matches!(client, Client::Tcp(_) | Client::Inner(_)) {
             return false;
         }
         back_end.counts.cut_short += 1;
         // The back end's own connection may take the query by now.
         let (came_by_one, has_one) = (usize::from(link) < back_end.streams.len(), back_end.has_connection());
-        self.queries.take_back(place);
-        if wants_whole {
-            self.give_up(place);
-        } else {
-            self.queries.get_mut(place).wants_whole = true;
-            self.consider(place, (came_by_one || !has_one).then_some(number as u16));
-            self.retain_with_room();
-            self.dispatch(place);
-        }
+        self.ask_whole(place, (came_by_one || !has_one).then_some(number as u16));
         true
+    }
+
+    /// Sends a query once more that got a truncated or doubtful answer: to a back end with a connection if there is
+    /// one, and not to `but_not`. The second such answer is the last.
+    #[cold]
+    pub(crate) fn ask_whole(&mut self, place: u16, but_not: Option<u16>) {
+        self.queries.take_back(place);
+        if self.queries.get(place).wants_whole {
+            return self.give_up(place);
+        }
+        self.queries.get_mut(place).wants_whole = true;
+        self.consider(place, but_not);
+        self.retain_with_room();
+        self.dispatch(place);
     }
 
     /// Sends the query to another back end, if one has room. Returns whether one had.

@@ -30,7 +30,8 @@ impl ServerWatch {
         let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
-        let subject = SubjectWatched { pids, unknown: None, cpus, player: PlayerPlace::Elsewhere };
+        let player = PlayerPlace::Elsewhere;
+        let subject = SubjectWatched { pids, cpus, player, ..SubjectWatched::default() };
         let take = || {
             let host = HostWatch::begin(&subject.pids);
             (SubjectWatch::begin(&subject), host)

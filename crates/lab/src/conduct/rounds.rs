@@ -325,8 +325,8 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Stores a failure. If the trial for the reasons of its drops failed, a subject still has its figure;
-    /// after any other failure its start is over.
+    /// Stores a failure. If a trial failed that only explains others, a subject still has its figure; after any
+    /// other failure its start is over.
     fn fail(
         &mut self,
         run: &mut Run,
@@ -335,8 +335,8 @@ impl<'a> Conductor<'a> {
         (reason, output): (String, Vec<String>),
     ) -> Result<(), StoreError> {
         member.play = None;
-        if purpose.is_for_reasons() {
-            member.unit.leave_reasons();
+        if purpose.is_extra() {
+            member.unit.leave_extras();
         } else {
             member.unit.fail(reason.clone());
         }

@@ -12,7 +12,7 @@ use kqps_kernel::errno::{EAGAIN, EBUSY, ENETDOWN};
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::Peer;
 use kqps_kernel::xdp::XdpSocket;
-use kqps_kernel::{Address, Wait};
+use kqps_kernel::{Address, LocalAddress, Wait};
 use kqps_stack::{Protocol, parse, udp};
 
 use super::{BUFFER_BYTES, TURNS};
@@ -59,6 +59,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             send(socket, counts)?;
         }
         let frames = turn(socket, *mtu, answer, counts);
+        answer.end_turn();
         send(socket, counts)?;
         let was_idle = std::mem::replace(&mut is_idle, frames == 0);
         // A wait for the queue would itself send frames that wait, and not say which ones the device refuses.
@@ -81,8 +82,9 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             ordinary.wait(0)?;
             &ordinary
         };
-        for (_, endpoint) in endpoints.iter().enumerate().filter(|(index, _)| set.is_ready(*index)) {
-            *by_kernel += at_socket(endpoint, answer, counts)?;
+        for (index, endpoint) in endpoints.iter().enumerate().filter(|(index, _)| set.is_ready(*index)) {
+            *by_kernel += at_socket(index, endpoint, answer, counts)?;
+            answer.end_turn();
         }
     }
     end(socket, counts)
@@ -112,7 +114,8 @@ fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &m
 }
 
 /// Turns the frame of a query into that of its reply. Returns the length of the frame. No reply is longer than a packet
-/// of the link: the service truncates it to the room that it has.
+/// of the link: the service truncates it to the room that it has. A reply that comes later leaves by the socket of an
+/// endpoint, which names the address that the query was sent to.
 #[inline]
 fn reply(frame: &mut [u8], length: usize, mtu: usize, answer: &mut impl Answer) -> Result<usize, Cause> {
     let parsed = parse(&frame[..length]).filter(|parsed| parsed.protocol() == Protocol::Udp);
@@ -120,7 +123,8 @@ fn reply(frame: &mut [u8], length: usize, mtu: usize, answer: &mut impl Answer) 
     let (place, source) = (parsed.payload_range(), Address::from(parsed.ends.from));
     let link = if parsed.ends.path.vlan.is_some() { TAGGED_BYTES } else { LINK_BYTES };
     let end = frame.len().min(link + mtu).max(place.end);
-    let query = Query::by_udp(&mut frame[place.start..end], place.len(), &source);
+    let local = LocalAddress { ip: parsed.ends.to.ip(), interface: 0 };
+    let query = Query::by_udp(&mut frame[place.start..end], place.len(), &source).at(0, Some(local));
     let bytes = answer.answer(query).one()?;
     udp::reply(frame, length, bytes).ok_or(Cause::BadFrame)
 }
@@ -138,13 +142,19 @@ fn send(socket: &mut XdpSocket, counts: &mut Counts) -> io::Result<()> {
 
 /// Answers what came by the kernel to an ordinary socket. Returns how many datagrams it read.
 #[cold]
-fn at_socket(endpoint: &Endpoint, answer: &mut impl Answer, counts: &mut Counts) -> io::Result<u64> {
+fn at_socket(
+    number: usize,
+    endpoint: &Endpoint,
+    answer: &mut impl Answer,
+    counts: &mut Counts,
+) -> io::Result<u64> {
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
     for read in 0..TURNS as u64 {
         let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { return Ok(read) };
         counts.received += 1;
-        match answer.answer(Query::by_udp(&mut buffer, bytes, &peer.address)).one() {
+        let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(number, peer.asked);
+        match answer.answer(query).one() {
             Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
             Err(cause) => counts.drop(cause),
         }

@@ -1,0 +1,9 @@
+//! What a cache answers after a reply, at the boundary of bytes: each rule of an RFC by an example.
+
+mod edns;
+mod failures;
+mod kept;
+mod model;
+mod negative;
+mod support;
+mod ttl;

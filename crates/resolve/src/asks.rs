@@ -1,0 +1,113 @@
+//! The questions that are under way at servers, each once, with all clients that wait for its answer.
+
+use std::collections::HashMap;
+
+use crate::asked::Asked;
+use crate::handoff::Asker;
+
+/// A question that is under way.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// The question ([`crate::key`]).
+    pub(crate) key: Box<[u8]>,
+    /// The name of the zone whose servers are asked.
+    pub(crate) zone: Box<[u8]>,
+    /// The clients that wait; none if the answer is asked for before its TTL runs out.
+    pub(crate) waiters: Vec<Waiter>,
+}
+
+/// A client that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) asker: Asker,
+    pub(crate) asked: Asked,
+    /// Its query.
+    pub(crate) query: Box<[u8]>,
+    /// The longest reply in bytes.
+    pub(crate) limit_bytes: usize,
+}
+
+/// The questions, by number and by key.
+pub(crate) struct Asks {
+    all: Vec<Option<Ask>>,
+    free: Vec<u32>,
+    /// The hash has a random key, so that nobody can choose names that collide.
+    by_key: HashMap<Box<[u8]>, u32>,
+    waiting: usize,
+    waiting_most: usize,
+}
+
+impl Asks {
+    /// A table in which `waiting_most` clients may wait.
+    pub(crate) fn new(waiting_most: usize) -> Self {
+        let (all, free, by_key) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { all, free, by_key, waiting: 0, waiting_most }
+    }
+
+    /// Whether another client may wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting < self.waiting_most
+    }
+
+    /// The question with this key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Adds a question, which must not be there. Returns its number.
+    pub(crate) fn add(&mut self, key: &[u8], zone: &[u8]) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            (self.all.len() - 1) as u32
+        });
+        let key: Box<[u8]> = key.into();
+        self.by_key.insert(key.clone(), number);
+        self.all[number as usize] = Some(Ask { key, zone: zone.into(), waiters: Vec::new() });
+        number
+    }
+
+    /// Adds a client to a question that is there.
+    pub(crate) fn wait(&mut self, number: u32, waiter: Waiter) {
+        if let Some(ask) = &mut self.all[number as usize] {
+            ask.waiters.push(waiter);
+            self.waiting += 1;
+        }
+    }
+
+    /// Removes a question.
+    pub(crate) fn remove(&mut self, number: u32) -> Option<Ask> {
+        let ask = self.all.get_mut(number as usize)?.take()?;
+        self.by_key.remove(&ask.key);
+        self.waiting -= ask.waiters.len();
+        self.free.push(number);
+        Some(ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter() -> Waiter {
+        let query = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+        let asked = Asked::of(query).unwrap();
+        Waiter { asker: Asker::Nobody, asked, query: query[..].into(), limit_bytes: 512 }
+    }
+
+    #[test]
+    fn a_question_is_there_once_with_all_that_wait() {
+        let mut asks = Asks::new(3);
+        let one = asks.add(b"one", b"\0");
+        let two = asks.add(b"two", b"\0");
+        assert_eq!((asks.find(b"one"), asks.find(b"two"), asks.find(b"three")), (Some(one), Some(two), None));
+        for number in [one, one, two] {
+            assert!(asks.has_room());
+            asks.wait(number, waiter());
+        }
+        assert!(!asks.has_room());
+        let ask = asks.remove(one).unwrap();
+        assert_eq!((&*ask.key, &*ask.zone, ask.waiters.len()), (&b"one"[..], &b"\0"[..], 2));
+        assert!(asks.has_room() && asks.find(b"one").is_none() && asks.remove(one).is_none());
+        assert_eq!(asks.add(b"three", b"\0"), one, "the number is free again");
+    }
+}

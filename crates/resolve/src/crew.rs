@@ -1,0 +1,127 @@
+//! The caches and resolvers of a server, from their start to their last count.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use kqps_kernel::affinity::pin_thread;
+use kqps_server::counts::{Counts, Rcodes};
+use kqps_server::error::ServeError;
+use kqps_server::later::Mailbox;
+use kqps_server::report::Ended;
+use kqps_server::sockets::{Endpoint, WorkerSockets};
+
+use crate::answer::{CacheAnswer, Common};
+use crate::overview::{Duty, Overview};
+use crate::replies::Replies;
+use crate::resolver::{Parts, Resolver};
+use crate::resolvers::Resolvers;
+use crate::settings::CacheSettings;
+use crate::store::{Store, seed};
+
+/// The caches and resolvers of a server. Dropping it stops them.
+pub(crate) struct Crew {
+    stores: Vec<Arc<Store>>,
+    common: Common,
+    pub(crate) overview: Arc<Overview>,
+    /// The number of threads of connections so far.
+    connections: AtomicUsize,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<io::Result<(Counts, Rcodes)>>>,
+}
+
+impl Crew {
+    /// Starts a resolver for each worker, on its core. Returns when all have sockets.
+    pub(crate) fn start(
+        settings: &CacheSettings,
+        workers: &[WorkerSockets],
+        with_segments: bool,
+    ) -> Result<Self, ServeError> {
+        let stores = Store::of_all(&settings.kept, settings.sharing, workers.len())?;
+        let resolvers = Resolvers::new(workers.len(), settings.waiting, settings.sharing, seed()?);
+        let overview = Arc::new(Overview::new(stores.clone()));
+        let (zones, resolvers) = (Arc::new(settings.zones.clone()), Arc::new(resolvers));
+        let common = Common { resolvers, zones, payload_bytes: settings.payload_bytes };
+        let (connections, stop) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let mut crew = Self { stores, common, overview, connections, stop, threads: Vec::new() };
+        let upstream = Arc::new(settings.upstream.clone());
+        let endpoints: Arc<[Vec<Endpoint>]> = workers.iter().map(|worker| worker.endpoints.clone()).collect();
+        let (ready, readiness) = mpsc::channel();
+        for (number, worker) in workers.iter().enumerate() {
+            let parts = Parts {
+                number,
+                settings: upstream.clone(),
+                resolvers: crew.common.resolvers.clone(),
+                store: crew.store(number),
+                zones: crew.common.zones.clone(),
+                overview: crew.overview.clone(),
+                waiting: settings.waiting,
+            };
+            let (cpu, stop, ready, endpoints) =
+                (worker.cpu, crew.stop.clone(), ready.clone(), endpoints.clone());
+            let made = move || {
+                cpu.map_or(Ok(()), pin_thread)?;
+                Resolver::new(parts, Replies::new(&endpoints, number, with_segments)?)
+            };
+            let thread = std::thread::Builder::new().name(format!("resolver {number}")).spawn(move || {
+                let resolver = made();
+                let (resolver, outcome) = match resolver {
+                    Ok(resolver) => (Some(resolver), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                // If nothing receives this, the start has failed.
+                let _ = ready.send(outcome);
+                resolver.map_or_else(|| Ok((Counts::default(), Rcodes::default())), |one| one.run(&stop))
+            })?;
+            crew.threads.push(thread);
+        }
+        drop(ready);
+        for _ in workers {
+            readiness.recv().map_err(io::Error::other)??;
+        }
+        Ok(crew)
+    }
+
+    /// The cache of a worker.
+    fn store(&self, worker: usize) -> Arc<Store> {
+        self.stores[worker % self.stores.len()].clone()
+    }
+
+    /// Answers the datagrams of a worker.
+    pub(crate) fn for_worker(&self, number: usize) -> CacheAnswer {
+        let tally = self.overview.tally(Duty::Datagrams);
+        CacheAnswer::new(self.store(number), self.common.clone(), number, None, tally)
+    }
+
+    /// Answers the queries of a thread of connections. Such threads use the caches of workers in turn.
+    pub(crate) fn for_connections(&self) -> io::Result<CacheAnswer> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed) % self.common.resolvers.inboxes.len();
+        let (tally, mailbox) = (self.overview.tally(Duty::Connections), Arc::new(Mailbox::new()?));
+        Ok(CacheAnswer::new(self.store(number), self.common.clone(), number, Some(mailbox), tally))
+    }
+
+    /// Stops the resolvers, after all threads that ask them, and adds their counts and those of the cache.
+    pub(crate) fn stop(&mut self, ended: &mut Ended) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.common.resolvers.inboxes.iter().for_each(|inbox| inbox.wake());
+        for thread in self.threads.drain(..) {
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("a resolver panicked")));
+            match outcome {
+                Ok((counts, rcodes)) => ended.report.add_later(&counts, rcodes.report()),
+                Err(error) => {
+                    ended.failed.get_or_insert(error.into());
+                }
+            }
+        }
+        ended.report.cache = Some(self.overview.cache());
+        ended.report.back_ends = self.overview.back_ends();
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // The resolvers have stopped already, unless starting the server failed.
+        self.stop(&mut Ended::default());
+    }
+}
