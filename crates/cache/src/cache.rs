@@ -75,10 +75,10 @@ impl Cache {
         purpose: Purpose,
     ) -> Answered {
         let now_s = now_s as u32;
-        let counts_of_before = self.counts;
+        let kept_counts = (purpose != Purpose::Client).then_some(self.counts);
         let answered = self.find_answer(key, query, message, limit_bytes, now_s, purpose);
-        if purpose != Purpose::Client {
-            self.counts = counts_of_before;
+        if let Some(counts) = kept_counts {
+            self.counts = counts;
         }
         answered
     }

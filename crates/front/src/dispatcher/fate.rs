@@ -27,10 +27,9 @@ impl Dispatcher {
     /// one; otherwise its client gets SERVFAIL. A query that changes something is not sent twice.
     pub(crate) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
-        let Query { tries, client, at, wants_whole, ref bytes, .. } = *self.queries.get(place);
-        // A try that brought a truncated answer does not count as lost.
-        let lost = tries - u8::from(wants_whole);
-        if client == Client::Check || lost > 1 || !Asked::is_harmless(bytes) {
+        let query = self.queries.get(place);
+        let Query { client, at, ref bytes, .. } = *query;
+        if client == Client::Check || query.lost() > 1 || !Asked::is_harmless(bytes) {
             return self.give_up(place);
         }
         let has_other = self.consider(place, Some(at.back_end));
