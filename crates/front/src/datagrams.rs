@@ -70,10 +70,8 @@ pub(super) struct Flushed {
 }
 
 impl Socket {
-    fn open(address: SocketAddr, buffer_bytes: usize, registry: &Registry, token: Token) -> io::Result<Self> {
-        let socket = connected(address, buffer_bytes)?;
-        registry.register(&mut SourceFd(&socket.as_raw_fd()), token, Interest::READABLE)?;
-        Ok(Self { socket, ids: Ids::new(), is_readable: false, sent: 0, since_ns: None, rests: false })
+    fn new(socket: UdpSocket, ids: Ids) -> Self {
+        Self { socket, ids, is_readable: false, sent: 0, since_ns: None, rests: false }
     }
 }
 
@@ -91,8 +89,10 @@ impl Datagrams {
             address.set_ip(ip.into());
         }
         let (buffer_bytes, wanted) = (settings.buffer_bytes, settings.sockets);
-        let open =
-            |index| Socket::open(address, buffer_bytes, registry, token(Source::Datagrams, number, index));
+        let open = |index| {
+            let token = token(Source::Datagrams, number, index);
+            Ok(Socket::new(registered(address, buffer_bytes, registry, token)?, Ids::new()))
+        };
         let sockets = (0..wanted).map(open).collect::<io::Result<_>>()?;
         let [mut batch, mut again] =
             [(settings.batch, QUERIES_BYTES), (1, AGAIN_BYTES)].map(|(count, bytes)| Runs::new(count, bytes));
@@ -124,10 +124,14 @@ impl Datagrams {
                 return;
             }
             let token = token(Source::Datagrams, self.number, index);
-            let Ok(fresh) = Socket::open(address, buffer_bytes, registry, token) else { return };
-            match self.sockets.get_mut(index) {
-                Some(socket) => *socket = fresh,
-                None => self.sockets.push(fresh),
+            let Ok(fresh) = registered(address, buffer_bytes, registry, token) else { return };
+            if index == self.sockets.len() {
+                self.sockets.push(Socket::new(fresh, Ids::new()));
+            } else {
+                let before = self.sockets.swap_remove(index);
+                self.sockets.push(Socket::new(fresh, before.ids));
+                let last = self.sockets.len() - 1;
+                self.sockets.swap(index, last);
             }
         }
     }
@@ -215,7 +219,18 @@ impl Datagrams {
     }
 }
 
-/// A socket that is connected to the address.
+/// A socket that is connected to the address, with its token at the poller.
+fn registered(
+    address: SocketAddr,
+    buffer_bytes: usize,
+    registry: &Registry,
+    token: Token,
+) -> io::Result<UdpSocket> {
+    let socket = connected(address, buffer_bytes)?;
+    registry.register(&mut SourceFd(&socket.as_raw_fd()), token, Interest::READABLE)?;
+    Ok(socket)
+}
+
 fn connected(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

@@ -39,10 +39,9 @@ impl Dispatcher {
         if self.parked.is_empty() {
             return;
         }
-        let (resumed, others) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.back_end == number);
+        let all = std::mem::take(&mut self.parked).into_iter();
+        let (resumed, others): (Vec<Parked>, _) = all.partition(|parked| parked.back_end == number);
         self.parked = others;
-        let resumed: Vec<Parked> = resumed;
         for Parked { place, .. } in resumed {
             self.consider(place, None);
             if !self.has_connected_candidate() {
@@ -56,10 +55,9 @@ impl Dispatcher {
     /// Fails the queries that have waited for a connection for too long.
     pub(super) fn fail_parked(&mut self) {
         let now_ns = self.now_ns;
-        let (late, others) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until_ns <= now_ns);
+        let all = std::mem::take(&mut self.parked).into_iter();
+        let (late, others): (Vec<Parked>, _) = all.partition(|parked| parked.until_ns <= now_ns);
         self.parked = others;
-        let late: Vec<Parked> = late;
         late.into_iter().for_each(|parked| self.give_up(parked.place));
     }
 

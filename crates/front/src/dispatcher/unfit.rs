@@ -7,8 +7,7 @@ use kqps_message::Header;
 
 use super::Dispatcher;
 use crate::asked::Asked;
-use crate::back_end::BackEnd;
-use crate::back_end::Way;
+use crate::back_end::{BackEnd, Way};
 use crate::queries::Client;
 use crate::reply;
 
