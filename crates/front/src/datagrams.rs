@@ -89,7 +89,7 @@ impl Datagrams {
             address.set_ip(ip.into());
         }
         let (buffer_bytes, wanted) = (settings.buffer_bytes, settings.sockets);
-        let open = |index| {
+        let open = |index| -> io::Result<Socket> {
             let token = token(Source::Datagrams, number, index);
             Ok(Socket::new(registered(address, buffer_bytes, registry, token)?, Ids::new()))
         };

@@ -1,10 +1,12 @@
 //! The caches and resolvers of a server, from their start to their last count.
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use kqps_cache::Shared;
 use kqps_kernel::affinity::pin_thread;
 use kqps_server::counts::{Counts, Rcodes};
 use kqps_server::error::ServeError;
@@ -18,17 +20,29 @@ use crate::replies::Replies;
 use crate::resolver::{Parts, Resolver};
 use crate::resolvers::Resolvers;
 use crate::settings::CacheSettings;
-use crate::store::{Store, seed};
+use crate::store::{self, seed};
 
 /// The caches and resolvers of a server. Dropping it stops them.
 pub(crate) struct Crew {
-    stores: Vec<Arc<Store>>,
+    caches: Vec<Arc<Shared>>,
     common: Common,
     pub(crate) overview: Arc<Overview>,
     /// The number of threads of connections so far.
     connections: AtomicUsize,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<(Counts, Rcodes)>>>,
+    /// Receives a byte from each resolver when it has ended.
+    news: PipeReader,
+}
+
+/// Reports the end of a thread, also if it panics.
+struct Farewell(PipeWriter);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // While everything stops, nothing receives this.
+        let _ = self.0.write_all(b"e");
+    }
 }
 
 impl Crew {
@@ -38,13 +52,14 @@ impl Crew {
         workers: &[WorkerSockets],
         with_segments: bool,
     ) -> Result<Self, ServeError> {
-        let stores = Store::of_all(&settings.kept, settings.sharing, workers.len())?;
+        let caches = store::caches(&settings.kept, settings.sharing, workers.len())?;
         let resolvers = Resolvers::new(workers.len(), settings.waiting, settings.sharing, seed()?);
-        let overview = Arc::new(Overview::new(stores.clone()));
+        let overview = Arc::new(Overview::new(caches.clone()));
         let (zones, resolvers) = (Arc::new(settings.zones.clone()), Arc::new(resolvers));
         let common = Common { resolvers, zones, payload_bytes: settings.payload_bytes };
         let (connections, stop) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
-        let mut crew = Self { stores, common, overview, connections, stop, threads: Vec::new() };
+        let (news, ends) = io::pipe()?;
+        let mut crew = Self { caches, common, overview, connections, stop, threads: Vec::new(), news };
         let upstream = Arc::new(settings.upstream.clone());
         let endpoints: Arc<[Vec<Endpoint>]> = workers.iter().map(|worker| worker.endpoints.clone()).collect();
         let (ready, readiness) = mpsc::channel();
@@ -53,11 +68,13 @@ impl Crew {
                 number,
                 settings: upstream.clone(),
                 resolvers: crew.common.resolvers.clone(),
-                store: crew.store(number),
+                cache: crew.cache(number),
                 zones: crew.common.zones.clone(),
                 overview: crew.overview.clone(),
                 waiting: settings.waiting,
+                has_stale: settings.kept.stale.is_some(),
             };
+            let farewell = Farewell(ends.try_clone()?);
             let (cpu, stop, ready, endpoints) =
                 (worker.cpu, crew.stop.clone(), ready.clone(), endpoints.clone());
             let made = move || {
@@ -65,6 +82,7 @@ impl Crew {
                 Resolver::new(parts, Replies::new(&endpoints, number, with_segments)?)
             };
             let thread = std::thread::Builder::new().name(format!("resolver {number}")).spawn(move || {
+                let _farewell = farewell;
                 let resolver = made();
                 let (resolver, outcome) = match resolver {
                     Ok(resolver) => (Some(resolver), Ok(())),
@@ -84,21 +102,26 @@ impl Crew {
     }
 
     /// The cache of a worker.
-    fn store(&self, worker: usize) -> Arc<Store> {
-        self.stores[worker % self.stores.len()].clone()
+    fn cache(&self, worker: usize) -> Arc<Shared> {
+        self.caches[worker % self.caches.len()].clone()
+    }
+
+    /// The descriptor that becomes readable when a resolver has ended. Until it is stopped, none does without an error.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.news.as_raw_fd()
     }
 
     /// Answers the datagrams of a worker.
     pub(crate) fn for_worker(&self, number: usize) -> CacheAnswer {
         let tally = self.overview.tally(Duty::Datagrams);
-        CacheAnswer::new(self.store(number), self.common.clone(), number, None, tally)
+        CacheAnswer::new(self.cache(number), self.common.clone(), number, None, tally)
     }
 
     /// Answers the queries of a thread of connections. Such threads use the caches of workers in turn.
     pub(crate) fn for_connections(&self) -> io::Result<CacheAnswer> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) % self.common.resolvers.inboxes.len();
         let (tally, mailbox) = (self.overview.tally(Duty::Connections), Arc::new(Mailbox::new()?));
-        Ok(CacheAnswer::new(self.store(number), self.common.clone(), number, Some(mailbox), tally))
+        Ok(CacheAnswer::new(self.cache(number), self.common.clone(), number, Some(mailbox), tally))
     }
 
     /// Stops the resolvers, after all threads that ask them, and adds their counts and those of the cache.
@@ -123,5 +146,29 @@ impl Drop for Crew {
     fn drop(&mut self) {
         // The resolvers have stopped already, unless starting the server failed.
         self.stop(&mut Ended::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_kernel::poll::PollSet;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_thread_is_noticed_whatever_ends_it() {
+        let (news, ends) = io::pipe().unwrap();
+        let mut set = PollSet::new([&news]);
+        let farewell = Farewell(ends.try_clone().unwrap());
+        let (end, may_end) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _farewell = farewell;
+            may_end.recv().unwrap();
+        });
+        assert!(!set.wait(0).unwrap(), "it goes on");
+        // Without a sender the thread panics.
+        drop(end);
+        assert!(thread.join().is_err());
+        assert!(set.wait(0).unwrap());
     }
 }

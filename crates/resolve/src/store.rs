@@ -35,7 +35,8 @@ pub(crate) fn caches(
         return Ok(vec![Arc::new(Shared::new(settings, seed()?))]);
     }
     let each = Settings { memory_bytes: settings.memory_bytes / workers as u64, ..settings.clone() };
-    (0..workers).map(|_| Ok(Arc::new(Shared::for_one(&each, seed()?)))).collect()
+    let own = |_: usize| -> std::io::Result<Arc<Shared>> { Ok(Arc::new(Shared::for_one(&each, seed()?))) };
+    (0..workers).map(own).collect()
 }
 
 /// An unpredictable seed for a cache's hashes.
