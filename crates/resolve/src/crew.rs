@@ -1,6 +1,6 @@
 //! The caches and resolvers of a server, from their start to their last count.
 
-use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -30,18 +30,19 @@ pub(crate) struct Crew {
     /// The number of threads of connections so far.
     connections: AtomicUsize,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<io::Result<(Counts, Rcodes)>>>,
-    /// Receives a byte from each resolver when it has ended.
+    /// The threads of the resolvers; `None` for one whose end was taken.
+    threads: Vec<Option<JoinHandle<io::Result<(Counts, Rcodes)>>>>,
+    /// Receives the number of each resolver when it has ended.
     news: PipeReader,
 }
 
-/// Reports the end of a thread, also if it panics.
-struct Farewell(PipeWriter);
+/// Reports the end of the thread with this number, also if it panics.
+struct Farewell(u32, PipeWriter);
 
 impl Drop for Farewell {
     fn drop(&mut self) {
         // While everything stops, nothing receives this.
-        let _ = self.0.write_all(b"e");
+        let _ = self.1.write_all(&self.0.to_ne_bytes());
     }
 }
 
@@ -74,7 +75,7 @@ impl Crew {
                 waiting: settings.waiting,
                 has_stale: settings.kept.stale.is_some(),
             };
-            let farewell = Farewell(ends.try_clone()?);
+            let farewell = Farewell(number as u32, ends.try_clone()?);
             let (cpu, stop, ready, endpoints) =
                 (worker.cpu, crew.stop.clone(), ready.clone(), endpoints.clone());
             let made = move || {
@@ -92,7 +93,7 @@ impl Crew {
                 let _ = ready.send(outcome);
                 resolver.map_or_else(|| Ok((Counts::default(), Rcodes::default())), |one| one.run(&stop))
             })?;
-            crew.threads.push(thread);
+            crew.threads.push(Some(thread));
         }
         drop(ready);
         for _ in workers {
@@ -109,6 +110,20 @@ impl Crew {
     /// The descriptor that becomes readable when a resolver has ended. Until it is stopped, none does without an error.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.news.as_raw_fd()
+    }
+
+    /// Why a resolver has ended. Call it when [`Self::descriptor`] is readable.
+    pub(crate) fn ended(&mut self) -> io::Error {
+        let mut number = [0; 4];
+        if let Err(error) = self.news.read_exact(&mut number) {
+            return error;
+        }
+        let thread = self.threads.get_mut(u32::from_ne_bytes(number) as usize).and_then(Option::take);
+        match thread.map(JoinHandle::join) {
+            Some(Ok(Err(error))) => error,
+            Some(Err(_)) => io::Error::other("a resolver panicked"),
+            Some(Ok(Ok(_))) | None => io::Error::other("a resolver has ended"),
+        }
     }
 
     /// Answers the datagrams of a worker.
@@ -128,7 +143,7 @@ impl Crew {
     pub(crate) fn stop(&mut self, ended: &mut Ended) {
         self.stop.store(true, Ordering::Relaxed);
         self.common.resolvers.inboxes.iter().for_each(|inbox| inbox.wake());
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).flatten() {
             let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("a resolver panicked")));
             match outcome {
                 Ok((counts, rcodes)) => ended.report.add_later(&counts, rcodes.report()),
@@ -157,9 +172,9 @@ mod tests {
 
     #[test]
     fn the_end_of_a_thread_is_noticed_whatever_ends_it() {
-        let (news, ends) = io::pipe().unwrap();
+        let (mut news, ends) = io::pipe().unwrap();
         let mut set = PollSet::new([&news]);
-        let farewell = Farewell(ends.try_clone().unwrap());
+        let farewell = Farewell(7, ends.try_clone().unwrap());
         let (end, may_end) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             let _farewell = farewell;
@@ -170,5 +185,8 @@ mod tests {
         drop(end);
         assert!(thread.join().is_err());
         assert!(set.wait(0).unwrap());
+        let mut number = [0; 4];
+        news.read_exact(&mut number).unwrap();
+        assert_eq!(u32::from_ne_bytes(number), 7);
     }
 }

@@ -1,6 +1,5 @@
 //! The caching forwarder as a service: what it needs of the server, and how it starts and stops.
 
-use std::io;
 use std::os::fd::RawFd;
 
 use kqps_front::status::StatusServers;
@@ -95,9 +94,9 @@ impl RunningService for RunningCache {
     }
 
     /// A resolver has ended. Its worker could answer no question any more that is not in the cache, so the server ends
-    /// with the error of the resolver, which stopping finds.
+    /// with the error of the resolver.
     fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
-        Err(io::Error::other("a resolver has ended").into())
+        Err(self.crew.ended().into())
     }
 
     fn stop(&mut self) -> Ended {
