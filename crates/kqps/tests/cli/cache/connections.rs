@@ -84,7 +84,7 @@ fn a_client_that_reads_nothing_gets_no_more_than_fits() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let (report, counts) = stop(server);
     assert!(report.tcp.as_ref().unwrap().dropped["client-slow"] > 0, "{report:?}");
-    assert_eq!((counts.kept, counts.coalesced), (1, u64::from(QUERIES) - 1), "{report:?}");
+    assert!(counts.kept == 1 && counts.coalesced >= u64::from(QUERIES) - 1, "{report:?}");
     drop(stream);
 }
 
