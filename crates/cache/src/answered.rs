@@ -8,8 +8,8 @@ pub enum Purpose {
     /// A client that waited gets the answer that just came. The look-up changes and counts nothing, so that the policy
     /// sees one use however many clients waited.
     Waiter,
-    /// As [`Self::Waiter`], but an answer whose TTL has ended is taken as well, since no new one came in time (RFC 8767,
-    /// section 5).
+    /// As [`Self::Waiter`], but an answer whose TTL has ended is taken as well, since no new one came in time (RFC
+    /// 8767, section 5).
     Late,
 }
 

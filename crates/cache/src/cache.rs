@@ -230,9 +230,9 @@ impl Cache {
     }
 
     /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries
-    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as long
-    /// after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server answers: an
-    /// outage is no property of the question, and must not go on for clients when it is over.
+    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as
+    /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
+    /// answers: an outage is no property of the question, and must not go on for clients when it is over.
     pub fn failed(&mut self, question: &Question<'_>, failure: Failure, now_s: u64) {
         if let Some(key) = Key::of(question, &self.hasher) {
             self.failed_key(&key, failure, now_s);

@@ -26,8 +26,8 @@ pub struct Settings {
     pub failure_s: u32,
     /// How stale answers are used; with `None` they are not.
     pub stale: Option<Stale>,
-    /// The part of its TTL, 0 to 1, that is left when a hit asks for the answer to be fetched anew, or the last second of
-    /// a TTL of 2 s or more if that is longer. `None` for never.
+    /// The part of its TTL, 0 to 1, that is left when a hit asks for the answer to be fetched anew, or the last second
+    /// of a TTL of 2 s or more if that is longer. `None` for never.
     pub prefetch_share: Option<f64>,
 }
 

@@ -86,8 +86,8 @@ impl Cookies {
         if is_bad { Said::Refused } else { Said::Right }
     }
 
-    /// Reads the cookie of a reply that came by a connection, whose sender is the back end without doubt. If it has none,
-    /// the back end has cookies no longer, and its datagrams need none.
+    /// Reads the cookie of a reply that came by a connection, whose sender is the back end without doubt. If it has
+    /// none, the back end has cookies no longer, and its datagrams need none.
     pub(super) fn confirm(&mut self, reply: &[u8]) {
         let opt = edns::find(reply).ok().flatten();
         if opt.and_then(|opt| option(opt.data)).is_none() {

@@ -71,7 +71,8 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// How often it was sent without an answer. Tries that brought a truncated answer, or a better cookie, do not count.
+    /// How often it was sent without an answer. Tries that brought a truncated answer, or a better cookie, do not
+    /// count.
     pub(super) fn lost(&self) -> u8 {
         self.tries.saturating_sub(u8::from(self.wants_whole) + u8::from(self.had_bad_cookie))
     }

@@ -81,8 +81,8 @@ impl Batch {
         self.jobs.extend(moved);
     }
 
-    /// Takes each query, with its bytes. The batch is empty afterwards. It keeps memory for a few times as many queries:
-    /// a flood leaves none behind once it is over.
+    /// Takes each query, with its bytes. The batch is empty afterwards. It keeps memory for a few times as many
+    /// queries: a flood leaves none behind once it is over.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(Job, &[u8])) {
         let (jobs, bytes) = (self.jobs.len(), self.bytes.len());
         for job in self.jobs.drain(..) {

@@ -217,8 +217,8 @@ impl Resolver {
         self.answers = answers;
     }
 
-    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it. A chain
-    /// of aliases may go on instead.
+    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it. A
+    /// chain of aliases may go on instead.
     fn end(&mut self, number: u32, outcome: Outcome<'_>) {
         let reply = match outcome {
             Outcome::Dropped(cause) => return self.abandon(number, cause),
@@ -267,8 +267,8 @@ impl Resolver {
         }
     }
 
-    /// Replies to a client, from the cache if it has the answer now, and otherwise with the answer that is not kept, which
-    /// is that of a zone. Without an answer the client gets a stale one or SERVFAIL.
+    /// Replies to a client, from the cache if it has the answer now, and otherwise with the answer that is not kept,
+    /// which is that of a zone. Without an answer the client gets a stale one or SERVFAIL.
     fn reply(&mut self, waiter: &Waiter, answer: Option<(&[u8], &[u8])>) {
         let found = self.find(waiter, Purpose::Waiter);
         let Self { buffer, passed, .. } = self;

@@ -6,8 +6,8 @@ use kqps_cache::{Settings, Shared};
 
 use crate::settings::Sharing;
 
-/// The least memory of a cache in bytes. A smaller one holds few answers, and exceeds a part of little memory by what it
-/// needs in any case.
+/// The least memory of a cache in bytes. A smaller one holds few answers, and exceeds a part of little memory by what
+/// it needs in any case.
 const MEMORY_LEAST: u64 = 1 << 20;
 
 /// The number of caches of this many workers.

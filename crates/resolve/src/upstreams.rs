@@ -101,9 +101,9 @@ fn labels(name: &[u8]) -> usize {
 }
 
 impl Zones {
-    /// The number of the zone whose servers are asked about a name in wire form and in lower case; `None` if none are. It
-    /// is the number of the rule in the policy. A DS record stands above the zone whose name it has, so it is asked of
-    /// the servers of the zone above (RFC 4035, section 4.2).
+    /// The number of the zone whose servers are asked about a name in wire form and in lower case; `None` if none are.
+    /// It is the number of the rule in the policy. A DS record stands above the zone whose name it has, so it is asked
+    /// of the servers of the zone above (RFC 4035, section 4.2).
     pub(crate) fn of(&self, name: &[u8], rtype: u16) -> Option<usize> {
         let is_above = |zone: &Zone| rtype != rtype::DS || zone.name != name || name == [0];
         self.0.iter().position(|zone| is_under(name, &zone.name) && is_above(zone))

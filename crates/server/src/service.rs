@@ -132,8 +132,8 @@ pub trait RunningService {
         None
     }
 
-    /// Takes the outcome of a reload; `None` if nothing changed. An error ends the server. Call it when [`Self::news`] is
-    /// readable.
+    /// Takes the outcome of a reload; `None` if nothing changed. An error ends the server. Call it when [`Self::news`]
+    /// is readable.
     fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
         Ok(None)
     }

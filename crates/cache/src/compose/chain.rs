@@ -9,9 +9,9 @@ use crate::compose::sections::{Sections, is_at_or_below};
 use crate::compose::writer::Writer;
 use crate::key::Question;
 
-/// The last name of the chain of aliases in a reply, if the reply says nothing about that name: neither data of the type
-/// nor that there are none. `zone` is the name of the zone that the server answers for; records outside of it do not
-/// count. `None` if the reply has no alias, is complete, or cannot be read.
+/// The last name of the chain of aliases in a reply, if the reply says nothing about that name: neither data of the
+/// type nor that there are none. `zone` is the name of the zone that the server answers for; records outside of it do
+/// not count. `None` if the reply has no alias, is complete, or cannot be read.
 pub fn unfinished(question: &Question<'_>, reply: &[u8], zone: &[u8]) -> Option<Vec<u8>> {
     let header = Header::of(reply)?;
     if edns::rcode(header, reply) != rcode::NOERROR {
@@ -27,10 +27,10 @@ pub fn unfinished(question: &Question<'_>, reply: &[u8], zone: &[u8]) -> Option<
     (aliases.has_some() && !has_data && !is_denied).then(|| aliases.last().to_vec())
 }
 
-/// Joins replies, each with the zone of its server, into the reply to `question`. The answers of all follow one another;
-/// the rcode and the authority records are those of the last reply, and AD is set if all have it. Records outside of
-/// their server's zone are left out, so that the whole may be put in as the reply of a server for all names. `None` if a
-/// reply cannot be read, or if the whole is longer than a message.
+/// Joins replies, each with the zone of its server, into the reply to `question`. The answers of all follow one
+/// another; the rcode and the authority records are those of the last reply, and AD is set if all have it. Records
+/// outside of their server's zone are left out, so that the whole may be put in as the reply of a server for all names.
+/// `None` if a reply cannot be read, or if the whole is longer than a message.
 pub fn join(question: &Question<'_>, parts: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     let mut writer = Writer::new(question.name);
     let (mut answers, mut authorities, mut rcode, mut authentic) = (0_u16, 0_u16, 0, AD);

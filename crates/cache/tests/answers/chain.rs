@@ -42,8 +42,9 @@ fn joined_answers_have_what_is_of_their_servers_and_answer_the_question() {
     let name = wire("alias.example.");
     let parts = [reply("alias.example. A", ALIAS), reply("www.other.test. A", DATA)];
     let zones = [wire("example."), wire("other.test.")];
+    let of_first = (&parts[0][..], &zones[0][..]);
     let whole =
-        join(&question(&name), &[(&parts[0], &zones[0]), (&parts[1], &zones[1])]).expect("it can be read");
+        join(&question(&name), &[of_first, (&parts[1][..], &zones[1][..])]).expect("it can be read");
     let mut server = Server::new(&Settings::default());
     assert_eq!(server.put_of(".", "alias.example. A", &PLAIN, &whole), Put::Kept { ttl_s: 30 });
     let expected = "NOERROR
@@ -52,7 +53,7 @@ fn joined_answers_have_what_is_of_their_servers_and_answer_the_question() {
         an end.other.test. 90 A 192.0.2.1";
     check(&mut server, "alias.example. A", &PLAIN, expected);
     let cut = &parts[1][..parts[1].len() - 1];
-    assert_eq!(join(&question(&name), &[(&parts[0], &zones[0]), (cut, &zones[1])]), None);
+    assert_eq!(join(&question(&name), &[of_first, (cut, &zones[1][..])]), None);
 }
 
 #[test]
@@ -60,7 +61,8 @@ fn a_denial_at_the_end_is_that_of_the_whole() {
     let name = wire("alias.example.");
     let first = reply("alias.example. A", "NOERROR\nan alias.example. 60 IN CNAME gone.test.");
     let last = reply("gone.test. A", "NXDOMAIN\nns test. 20 IN SOA ns.test. host.test. 1 2 3 4 20");
-    let whole = join(&question(&name), &[(&first, &wire("example.")), (&last, &wire("test."))]).unwrap();
+    let (one, other) = (wire("example."), wire("test."));
+    let whole = join(&question(&name), &[(&first[..], &one[..]), (&last[..], &other[..])]).unwrap();
     let mut server = Server::new(&Settings::default());
     server.put_of(".", "alias.example. A", &PLAIN, &whole);
     let expected = "NXDOMAIN

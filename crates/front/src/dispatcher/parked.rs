@@ -1,6 +1,6 @@
 //! Queries of another server of this process that got a truncated or doubtful answer while the back end's connection is
-//! not open. They wait until it is open or cannot be opened, within their timeout: without the wait such an answer would
-//! be a failure, although the next moment brings the whole one.
+//! not open. They wait until it is open or cannot be opened, within their timeout: without the wait such an answer
+//! would be a failure, although the next moment brings the whole one.
 
 use kqps_server::counts::Cause;
 

@@ -63,8 +63,8 @@ pub(super) struct Args {
 
     /// How long a client waits for an answer that is not in the cache
     ///
-    /// If there are several servers for the name, the first has half of this time to answer, and another one the rest. If
-    /// there is one, it has all of the time, and is sent the question again after half of it.
+    /// If there are several servers for the name, the first has half of this time to answer, and another one the rest.
+    /// If there is one, it has all of the time, and is sent the question again after half of it.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
           help_heading = "Servers")]
     timeout: Duration,

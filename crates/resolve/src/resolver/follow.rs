@@ -1,5 +1,5 @@
-//! Chains of aliases that lead from one zone to another. A server answers for its own zone alone, so the last name of an
-//! unfinished chain is asked of the servers of its zone, and clients get both (RFC 1034, section 5.2.2).
+//! Chains of aliases that lead from one zone to another. A server answers for its own zone alone, so the last name of
+//! an unfinished chain is asked of the servers of its zone, and clients get both (RFC 1034, section 5.2.2).
 
 use kqps_cache::{Answered as Found, Form, Purpose, Question, join, unfinished};
 use kqps_message::question::QUESTION_TAIL_BYTES;
@@ -37,7 +37,7 @@ impl Resolver {
         }
         let Ask { key, zone, chain, .. } = ask;
         let question = key::question(key);
-        if let Some(chain) = chain {
+        if let Some(chain) = &*chain {
             // What was asked for on the way answers its own question, too.
             let target = Question { name: &chain.name, ..question };
             parts.cache.put(&target, message, &parts.zones.get(*zone).name, *now_s);
@@ -50,8 +50,8 @@ impl Resolver {
                 Some(found) => (&found[..], ROOT),
                 None => (message, &of_zone.name[..]),
             };
-            let joined = match chain {
-                Some(chain) => match join(&question, &[(&chain.so_far, ROOT), last]) {
+            let joined = match &*chain {
+                Some(chain) => match join(&question, &[(&chain.so_far[..], ROOT), last]) {
                     Some(joined) => Some(joined),
                     None => return Step::Broken,
                 },

@@ -34,8 +34,8 @@ use crate::later::{Origin, Place};
 /// No more replies are made in a round that has made this many bytes of them.
 const OUTPUT_MOST: usize = 65_536;
 
-/// A reply that comes later is dropped if this many bytes of replies wait already: those that the peer does not take, and
-/// those behind an earlier one that is missing.
+/// A reply that comes later is dropped if this many bytes of replies wait already: those that the peer does not take,
+/// and those behind an earlier one that is missing.
 const LATE_MOST: usize = 1 << 20;
 
 /// Rounds of reading, answering and writing in one turn.
