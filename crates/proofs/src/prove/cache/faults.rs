@@ -20,7 +20,7 @@ const REPETITIONS: u64 = 20;
 /// Clients that ask the same names at the same time.
 const CLIENTS: u16 = 8;
 const SMALL_NAMES: u16 = 50;
-const WHOLE_NAMES: u16 = 500;
+const WHOLE_NAMES: u16 = 200;
 
 const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
@@ -73,7 +73,7 @@ fn spoiled(fault: Fault, number: u64, asked: &[u8], by: By<'_>) -> Vec<Vec<u8>> 
             vec![right]
         }
         (Fault::Servfail, _) => vec![empty(asked, 2)],
-        (Fault::WrongIds, _) => vec![[&[!asked[0], asked[1]], &right[2..]].concat()],
+        (Fault::WrongIds, _) => vec![[&[!asked[0], asked[1]][..], &right[2..]].concat()],
         (Fault::Garbage, By::Udp(..)) => vec![vec![number as u8; 40]],
         (Fault::Truncated, By::Udp(..)) => {
             let mut cut = empty(asked, 0);
