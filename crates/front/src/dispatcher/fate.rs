@@ -38,6 +38,11 @@ impl Dispatcher {
             // again.
             self.consider(place, None);
         }
+        // By datagrams it would get a part of the answer once more.
+        let wants_whole = self.queries.get(place).wants_whole;
+        if wants_whole && !self.has_connected_candidate() && self.park(place, usize::from(at.back_end)) {
+            return;
+        }
         self.dispatch(place);
     }
 
