@@ -108,7 +108,8 @@ impl Shared {
         }
     }
 
-    /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted.
+    /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted, nor
+    /// are queries that cannot be read.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for shard in &self.shards {

@@ -116,6 +116,15 @@ impl Datagrams {
             let is_old = socket.sent > 0 && now_ns.saturating_sub(since_ns) >= TIME_OF_PORT_NS;
             socket.rests |= (is_old || socket.sent >= QUERIES_OF_PORT) && Some(index) != filled;
         }
+        self.open_others(address, buffer_bytes, registry);
+        if filled.is_none() && self.sockets[self.current].rests {
+            let active = self.sockets.iter().position(|socket| !socket.rests);
+            self.current = active.unwrap_or(self.current);
+        }
+    }
+
+    /// Opens sockets until as many as are wanted get queries.
+    fn open_others(&mut self, address: SocketAddr, buffer_bytes: usize, registry: &Registry) {
         let active = self.sockets.iter().filter(|socket| !socket.rests).count();
         for _ in active..self.wanted {
             let is_done = |socket: &Socket| socket.rests && socket.ids.used() == 0;

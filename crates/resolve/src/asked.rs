@@ -184,7 +184,7 @@ mod tests {
     fn what_is_kept_of_a_query_is_short_and_reads_the_same() {
         let option = [&[0, 12, 0xea, 0x60][..], &[0; 60_000]].concat();
         let opt = [&OPT[..9], &(option.len() as u16).to_be_bytes(), &option].concat();
-        for (flags, rest, bytes) in [([RD, CD | AD], &opt[..], 26 + 11), ([RD, 0], b"", 26)] {
+        for (flags, rest, bytes) in [([RD, CD | AD], &opt[..], 26 + 11), ([RD, 0], &b""[..], 26)] {
             let query = query(flags, rest);
             let (asked, mut short) = (Asked::of(&query).unwrap(), b"before".to_vec());
             asked.write_short(&query, &mut short);

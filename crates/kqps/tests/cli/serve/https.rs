@@ -122,7 +122,8 @@ fn answers_that_come_later_go_to_their_requests() {
     let stub = format!("https.test={}", behind.addresses[0]);
     let listen = ["--listen", "127.0.0.1:0", "--listen", "https://127.0.0.1:0"];
     let server = Running::start_as("cache", &[&listen[..], &["--stub", &stub]].concat());
-    // The first three have to be asked for, the fourth may have to wait with the first, and the last is answered at once.
+    // The first three have to be asked for, the fourth may have to wait with the first, and the last is answered at
+    // once.
     let asked_for = [
         ("www.https.test", 0, 1),
         ("none.https.test", 3, 0),
