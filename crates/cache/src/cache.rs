@@ -11,7 +11,7 @@ use crate::compose::{Composed, compose};
 use crate::counts::Counts;
 use crate::key::{Key, Kind, Question};
 use crate::query::{Query, Ttl, Written};
-use crate::settings::{FAILURE_S_MOST, Rules, SHARE_BITS, Settings};
+use crate::settings::{FAILURE_S_MOST, Rules, Settings};
 use crate::store::Store;
 
 /// What is kept of answers, for one worker. [`crate::Shared`] is for all workers.

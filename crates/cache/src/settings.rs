@@ -9,7 +9,7 @@ pub(crate) const FAILURE_S_MOST: u32 = 300;
 const TTL_S_MOST: u32 = i32::MAX as u32;
 
 /// Shares are kept as parts of 2^16.
-pub(crate) const SHARE_BITS: u32 = 16;
+const SHARE_BITS: u32 = 16;
 
 /// How much a cache keeps, and for how long.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! A cache before servers that the proof plays: it keeps no forged answer, gives every query a fate without asking too
-//! often, and holds its memory.
+//! often, holds its memory, and says what other resolvers say.
 
+mod differential;
 mod faults;
 mod memory;
 mod message;
@@ -19,8 +20,12 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
 /// Proves the parts one after the other.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let parts: [ProofPart; 3] =
-        [("poisoning", poisoning::prove), ("faults", faults::prove), ("memory", memory::prove)];
+    let parts: [ProofPart; 4] = [
+        ("differential", differential::prove),
+        ("poisoning", poisoning::prove),
+        ("faults", faults::prove),
+        ("memory", memory::prove),
+    ];
     for (name, prove) in bench.parts(&parts, |(name, _)| name)? {
         let began = Instant::now();
         prove(bench).with_context(|| (*name).to_owned())?;
