@@ -163,8 +163,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let arguments = ["-d", "-c", "{folder}/unbound.conf"];
     let (_unbound, unbound) = other(bench, "unbound", &arguments, "unbound.conf", |port| {
         format!(
-            "server:\n  directory: \"{folder}\"\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  use-syslog: no\n  \
-             interface: 127.0.0.1@{port}\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  \
+            "server:\n  directory: \"{folder}\"\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  \
+             use-syslog: no\n  interface: 127.0.0.1@{port}\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  \
              local-zone: \"test.\" nodefault\nremote-control:\n  control-enable: no\nforward-zone:\n  name: \".\"\n  \
              forward-addr: 127.0.0.1@{behind}\n"
         )
@@ -173,8 +173,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (_recursor, recursor) = other(bench, "pdns_recursor", &arguments, "recursor.conf", |port| {
         format!(
             "local-address=127.0.0.1\nlocal-port={port}\nforward-zones-recurse=.=127.0.0.1:{behind}\ndnssec=off\n\
-             hint-file=no\nsecurity-poll-suffix=\nsocket-dir=.\nwrite-pid=no\ndaemon=no\ndisable-syslog=yes\nquiet=yes\n\
-             setuid=\nsetgid=\n"
+             hint-file=no\nsecurity-poll-suffix=\nsocket-dir=.\nwrite-pid=no\ndaemon=no\ndisable-syslog=yes\n\
+             quiet=yes\nsetuid=\nsetgid=\n"
         )
     })?;
     let cache = Cache::start(bench, &[server.address.to_string()], &[])?;
