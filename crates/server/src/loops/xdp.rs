@@ -61,7 +61,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             // It may be up again, and then takes the replies of this turn.
             send(socket, counts)?;
         }
-        let frames = turn(socket, (*mtu, &addresses), answer, counts);
+        let frames = turn(socket, (*mtu, &addresses[..]), answer, counts);
         answer.end_turn();
         send(socket, counts)?;
         let was_idle = std::mem::replace(&mut is_idle, frames == 0);
@@ -315,8 +315,8 @@ mod tests {
 
     #[test]
     fn a_reply_that_comes_later_leaves_by_a_socket_of_its_family() {
-        let own: Vec<SocketAddr> =
-            ["0.0.0.0:53", "[2001:db8::1]:53", "[::]:53", "192.0.2.9:53"].map(|text| text.parse().unwrap()).into();
+        let own: [SocketAddr; 4] =
+            ["0.0.0.0:53", "[2001:db8::1]:53", "[::]:53", "192.0.2.9:53"].map(|text| text.parse().unwrap());
         for (to, endpoint) in
             [("192.0.2.2:53", 0), ("192.0.2.9:53", 3), ("[2001:db8::1]:53", 1), ("[2001:db8::2]:53", 2)]
         {
@@ -324,7 +324,7 @@ mod tests {
             let ends = ends([from, to], None);
             let (mut frame, length) = framed(&ends, &[9; 100]);
             let mut later = Later(None);
-            assert_eq!(reply(&mut frame, length, (1500, &own), &mut later), Err(Cause::Later));
+            assert_eq!(reply(&mut frame, length, (1500, &own[..]), &mut later), Err(Cause::Later));
             let local = Some(LocalAddress { ip: ends.to.ip(), interface: 0 });
             assert_eq!(later.0, Some(Origin::Datagrams { endpoint, local }));
         }
