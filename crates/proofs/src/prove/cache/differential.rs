@@ -165,7 +165,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         format!(
             "server:\n  directory: \"{folder}\"\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  \
              use-syslog: no\n  interface: 127.0.0.1@{port}\n  do-not-query-localhost: no\n  \
-             module-config: \"iterator\"\n  local-zone: \"test.\" nodefault\nremote-control:\n  control-enable: no\nforward-zone:\n  name: \".\"\n  \
+             module-config: \"iterator\"\n  local-zone: \"test.\" nodefault\nremote-control:\n  \
+             control-enable: no\nforward-zone:\n  name: \".\"\n  \
              forward-addr: 127.0.0.1@{behind}\n"
         )
     })?;
