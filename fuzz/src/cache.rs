@@ -1,6 +1,6 @@
 //! The target for the cache: any bytes as a query, and as the reply that is put in for its question.
 
-use kqps_cache::{Answered, Cache, Put, Question, Settings, Stale};
+use kqps_cache::{Answered, Cache, Failure, Put, Question, Settings, Stale};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{HEADER_BYTES, Header, canonical, edns, name, question, record};
 
@@ -37,7 +37,7 @@ pub fn cache(bytes: &[u8]) {
     } else {
         assert_eq!(answer(&mut cache, query, &asked, 65_535, NOW_S), None, "nothing was kept");
     }
-    cache.failed(&asked, NOW_S + 100_000);
+    cache.failed(&asked, Failure::Unusable, NOW_S + 100_000);
     answer(&mut cache, query, &asked, 512, NOW_S + 100_000);
     let own = own_query(&asked);
     assert!(answer(&mut cache, &own, &asked, 512, NOW_S + 100_001).is_some(), "a failure is an answer");

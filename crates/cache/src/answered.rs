@@ -1,4 +1,26 @@
-//! What became of a query and of a reply.
+//! What a look-up is for, and what became of a query and of a reply.
+
+/// What a look-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A client asks. The look-up counts as a use of the entry, and may ask for the answer to be fetched anew.
+    Client,
+    /// A client that waited gets the answer that just came. The look-up changes and counts nothing, so that the policy
+    /// sees one use however many clients waited.
+    Waiter,
+    /// As [`Self::Waiter`], but an answer whose TTL has ended is taken as well, since no new one came in time (RFC
+    /// 8767, section 5).
+    Late,
+}
+
+/// How a question failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A server answered, and its answer is of no use.
+    Unusable,
+    /// No server answered: all of them are down, or were silent.
+    Silent,
+}
 
 /// What the cache had for a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +55,8 @@ pub enum Put {
         /// For this many seconds.
         ttl_s: u32,
     },
-    /// The cache has what it had before.
+    /// The cache does not keep the reply. It has what it had before, unless the reply is too big to keep
+    /// ([`Why::TooBig`]): what was known of the question is removed then, since it is out of date.
     NotKept(Why),
 }
 

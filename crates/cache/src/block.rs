@@ -70,6 +70,11 @@ impl Usage {
         Self(self.0 | Self::PREFETCHED)
     }
 
+    /// The usage as if no hit had asked for the answer to be fetched anew.
+    pub(crate) fn not_prefetched(self) -> Self {
+        Self(self.0 & !Self::PREFETCHED)
+    }
+
     /// The usage with another frequency, at most 3.
     pub(crate) fn with_frequency(self, frequency: u8) -> Self {
         Self(self.0 & !FREQUENCY_MOST | frequency)

@@ -5,13 +5,13 @@ use std::fmt;
 use kqps_message::rcode;
 use siphasher::sip::SipHasher13;
 
-use crate::answered::{Answered, Put, Why};
+use crate::answered::{Answered, Failure, Purpose, Put, Why};
 use crate::block::{Content, outcome};
 use crate::compose::{Composed, compose};
 use crate::counts::Counts;
 use crate::key::{Key, Kind, Question};
 use crate::query::{Query, Ttl, Written};
-use crate::settings::{FAILURE_S_MOST, Rules, SHARE_BITS, Settings};
+use crate::settings::{FAILURE_S_MOST, Rules, Settings};
 use crate::store::Store;
 
 /// What is kept of answers, for one worker. [`crate::Shared`] is for all workers.
@@ -54,43 +54,69 @@ impl Cache {
             self.counts.misses += 1;
             return Answered::Miss;
         };
-        self.answer_key(&key, message, query_bytes, limit_bytes, now_s)
+        match Query::of(message, query_bytes, &key) {
+            Some(query) => self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client),
+            None => {
+                self.counts.misses += 1;
+                Answered::Miss
+            }
+        }
     }
 
-    /// Like [`Self::answer`], for the key of a question.
+    /// Like [`Self::answer`], for the key of a question and a query that was read.
     #[inline]
     pub(crate) fn answer_key(
         &mut self,
         key: &Key,
+        query: Query,
         message: &mut [u8],
-        query_bytes: usize,
         limit_bytes: usize,
         now_s: u64,
+        purpose: Purpose,
     ) -> Answered {
-        let Some(query) = Query::of(message, query_bytes, key) else {
-            self.counts.misses += 1;
-            return Answered::Miss;
-        };
         let now_s = now_s as u32;
+        let kept_counts = (purpose != Purpose::Client).then_some(self.counts);
+        let answered = self.find_answer(key, query, message, limit_bytes, now_s, purpose);
+        if let Some(counts) = kept_counts {
+            self.counts = counts;
+        }
+        answered
+    }
+
+    #[inline]
+    fn find_answer(
+        &mut self,
+        key: &Key,
+        query: Query,
+        message: &mut [u8],
+        limit_bytes: usize,
+        now_s: u32,
+        purpose: Purpose,
+    ) -> Answered {
         let mut stale = None;
         for kind in [Kind::Data, Kind::NameError] {
             let Some(address) = self.store.find(key, kind) else { continue };
             if self.store.block(address).is_fresh(now_s) {
-                return self.hit(query, message, limit_bytes, address, now_s);
+                return self.hit(query, message, limit_bytes, (address, now_s), purpose);
             }
             stale = stale.or(Some(address));
         }
         let failure = self.store.find(key, Kind::Failure);
-        if failure.is_none_or(|address| !self.store.block(address).is_fresh(now_s)) {
+        let has_failed = failure.is_some_and(|address| self.store.block(address).is_fresh(now_s));
+        if !has_failed && purpose != Purpose::Late {
             self.counts.misses += 1;
             return Answered::Miss;
         }
         if let Some(address) = stale
-            && let Some(written) = self.stale(query, message, limit_bytes, address, now_s)
+            && let Some(written) = self.stale(query, message, limit_bytes, (address, now_s), purpose)
         {
             self.counts.stale += 1;
             self.counts.truncated += u64::from(written.is_truncated);
             return Answered::Stale { bytes: written.bytes };
+        }
+        if !has_failed {
+            self.counts.misses += 1;
+            return Answered::Miss;
         }
         self.counts.failed += 1;
         Answered::Failed { bytes: query.refuse(message, rcode::SERVFAIL).bytes }
@@ -102,23 +128,35 @@ impl Cache {
         query: Query,
         message: &mut [u8],
         limit_bytes: usize,
-        address: usize,
-        now_s: u32,
+        (address, now_s): (usize, u32),
+        purpose: Purpose,
     ) -> Answered {
         let block = self.store.block(address);
         let (age_s, ttl_s, usage) = (block.age_s(now_s), block.ttl_s(), block.usage());
         let written = query.answer(message, limit_bytes, block, Ttl::After(age_s));
-        let left = u64::from(ttl_s - age_s) << SHARE_BITS;
-        let is_late = left <= u64::from(ttl_s) * u64::from(self.rules.prefetch_share);
-        let prefetch = is_late && !usage.is_prefetched();
+        self.counts.hits += 1;
+        self.counts.truncated += u64::from(written.is_truncated);
+        if purpose != Purpose::Client {
+            return Answered::Hit { bytes: written.bytes, prefetch: false };
+        }
+        let prefetch = self.rules.is_late(ttl_s, ttl_s - age_s) && !usage.is_prefetched();
         let used = if prefetch { usage.hit().prefetched() } else { usage.hit() };
         if used != usage {
             self.store.set_usage(address, used);
         }
-        self.counts.hits += 1;
         self.counts.prefetches += u64::from(prefetch);
-        self.counts.truncated += u64::from(written.is_truncated);
         Answered::Hit { bytes: written.bytes, prefetch }
+    }
+
+    /// Notes that the answer to a question is not fetched anew although a hit asked for it, so that a later hit asks
+    /// again.
+    pub(crate) fn forget_prefetch(&mut self, key: &Key) {
+        for kind in [Kind::Data, Kind::NameError] {
+            if let Some(address) = self.store.find(key, kind) {
+                let usage = self.store.block(address).usage();
+                self.store.set_usage(address, usage.not_prefetched());
+            }
+        }
     }
 
     /// Answers from a block whose TTL has ended, if that is allowed and not too long ago.
@@ -127,8 +165,8 @@ impl Cache {
         query: Query,
         message: &mut [u8],
         limit_bytes: usize,
-        address: usize,
-        now_s: u32,
+        (address, now_s): (usize, u32),
+        purpose: Purpose,
     ) -> Option<Written> {
         let stale = self.rules.stale?;
         let block = self.store.block(address);
@@ -137,7 +175,9 @@ impl Cache {
         }
         let used = block.usage().hit();
         let written = query.answer(message, limit_bytes, block, Ttl::All(stale.answer_ttl_s));
-        self.store.set_usage(address, used);
+        if purpose == Purpose::Client {
+            self.store.set_usage(address, used);
+        }
         Some(written)
     }
 
@@ -190,16 +230,17 @@ impl Cache {
     }
 
     /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries
-    /// are answered SERVFAIL, or stale if that is allowed. If it fails again within as long after that, the time
-    /// doubles, up to 300 s (RFC 9520, section 3.2).
-    pub fn failed(&mut self, question: &Question<'_>, now_s: u64) {
+    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as
+    /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
+    /// answers: an outage is no property of the question, and must not go on for clients when it is over.
+    pub fn failed(&mut self, question: &Question<'_>, failure: Failure, now_s: u64) {
         if let Some(key) = Key::of(question, &self.hasher) {
-            self.failed_key(&key, now_s);
+            self.failed_key(&key, failure, now_s);
         }
     }
 
     /// Like [`Self::failed`], for the key of a question.
-    pub(crate) fn failed_key(&mut self, key: &Key, now_s: u64) {
+    pub(crate) fn failed_key(&mut self, key: &Key, failure: Failure, now_s: u64) {
         let stored_s = now_s as u32;
         let mut ttl_s = self.rules.failure_s;
         if let Some(address) = self.store.find(key, Kind::Failure) {
@@ -207,7 +248,7 @@ impl Cache {
             if block.is_fresh(stored_s) {
                 return;
             }
-            if block.is_within(block.ttl_s(), stored_s) {
+            if failure == Failure::Unusable && block.is_within(block.ttl_s(), stored_s) {
                 ttl_s = block.ttl_s().saturating_mul(2).min(FAILURE_S_MOST);
             }
         }

@@ -2,6 +2,7 @@
 //! behind the question. What a server adds beyond that is dropped here, so that it is in no answer.
 
 mod aliases;
+mod chain;
 mod sections;
 mod suffixes;
 mod writer;
@@ -15,6 +16,7 @@ use crate::answered::Why;
 use crate::key::{Key, Kind};
 use crate::settings::Rules;
 use aliases::Aliases;
+pub use chain::{join, unfinished};
 use sections::{Sections, Seen, covered, is_at_or_below};
 use writer::Writer;
 
@@ -46,7 +48,7 @@ pub(crate) struct Composed {
 pub(crate) fn compose(key: &Key, reply: &[u8], zone: &[u8], rules: &Rules) -> Result<Composed, Why> {
     let (rcode, is_authentic) = check(key, reply)?;
     let sections = Sections::read(reply, key.class, zone).ok_or(Why::Malformed)?;
-    let aliases = Aliases::follow(key, &sections).ok_or(Why::Malformed)?;
+    let aliases = Aliases::follow(&key.question(), &sections).ok_or(Why::Malformed)?;
     let answers: Vec<&Seen<'_>> = sections
         .answers
         .iter()

@@ -51,9 +51,9 @@ impl Kind {
     }
 }
 
-/// A question in the form in which entries are found.
+/// A question in the form in which entries are found: its name in lower case, with a hash.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub struct Key {
     name: [u8; NAME_BYTES_MAX],
     name_bytes: u8,
     name_hash: u64,
@@ -83,9 +83,21 @@ impl Key {
         Some(Self { name, name_bytes: length as u8, name_hash, rtype, class, flags })
     }
 
-    /// The name in lower case.
-    pub(crate) fn name(&self) -> &[u8] {
+    /// The name in wire form and in lower case.
+    #[inline]
+    pub fn name(&self) -> &[u8] {
         &self.name[..usize::from(self.name_bytes)]
+    }
+
+    /// The question, with its name in lower case.
+    pub(crate) fn question(&self) -> Question<'_> {
+        Question {
+            name: self.name(),
+            rtype: self.rtype,
+            class: self.class,
+            dnssec_ok: self.dnssec_ok(),
+            checking_disabled: self.flags & CHECKING_DISABLED != 0,
+        }
     }
 
     /// The hash of the name alone. The entries of all questions about a name are in one shard.

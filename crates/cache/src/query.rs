@@ -11,6 +11,15 @@ use crate::key::Key;
 /// The length of an OPT record without options, in bytes.
 pub(crate) const OPT_BYTES: usize = 11;
 
+/// What a server has read of a query, so that the cache does not read it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The position just after the question, which follows the header.
+    pub question_end: usize,
+    /// The DO flag of the query's OPT record of version 0; `None` without EDNS.
+    pub dnssec_ok: Option<bool>,
+}
+
 /// What of a query its reply depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
@@ -67,6 +76,13 @@ impl Query {
         }
         let sees_authentic = key.dnssec_ok() || query[3] & AD != 0;
         Some(Self { end, opt: opt.map(|opt| opt.ttl_s & DO != 0), sees_authentic })
+    }
+
+    /// The query at the beginning of a buffer, of which the server has read this.
+    #[inline]
+    pub(crate) fn read(message: &[u8], form: Form) -> Self {
+        let sees_authentic = form.dnssec_ok == Some(true) || message[3] & AD != 0;
+        Self { end: form.question_end, opt: form.dnssec_ok, sees_authentic }
     }
 
     /// Writes the reply that is kept in a block. If it is longer than the limit or the buffer, it is truncated to

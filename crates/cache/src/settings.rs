@@ -9,7 +9,7 @@ pub(crate) const FAILURE_S_MOST: u32 = 300;
 const TTL_S_MOST: u32 = i32::MAX as u32;
 
 /// Shares are kept as parts of 2^16.
-pub(crate) const SHARE_BITS: u32 = 16;
+const SHARE_BITS: u32 = 16;
 
 /// How much a cache keeps, and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +22,12 @@ pub struct Settings {
     /// The longest TTL of a negative answer in seconds (RFC 2308, section 5, recommends one to three hours).
     pub negative_ttl_most: u32,
     /// The time for which a first failure is cached, in seconds: 1 to 300, and other values count as the nearest of
-    /// these. Failures that go on double it up to 300 s (RFC 9520, section 3.2).
+    /// these. Unusable answers that go on double it up to 300 s (RFC 9520, section 3.2).
     pub failure_s: u32,
     /// How stale answers are used; with `None` they are not.
     pub stale: Option<Stale>,
-    /// The part of its TTL, 0 to 1, that is left when a hit asks for the answer to be fetched anew. `None` for never.
+    /// The part of its TTL, 0 to 1, that is left when a hit asks for the answer to be fetched anew, or the last second
+    /// of a TTL of 2 s or more if that is longer. `None` for never.
     pub prefetch_share: Option<f64>,
 }
 
@@ -88,6 +89,15 @@ impl Rules {
     pub(crate) fn negative_ttl_s(&self, soa_ttl_s: u32, minimum_s: u32) -> u32 {
         let [soa_ttl_s, minimum_s] = [soa_ttl_s, minimum_s].map(|ttl_s| self.ttl_s(ttl_s));
         soa_ttl_s.min(minimum_s).min(self.negative_ttl_most_s)
+    }
+
+    /// Whether an answer with this TTL should be fetched anew when a hit comes while so much of it is left, in seconds.
+    /// Time has a resolution of 1 s, so without the last second a share of a short TTL would be no time at all.
+    #[inline]
+    pub(crate) fn is_late(&self, ttl_s: u32, left_s: u32) -> bool {
+        let share = u64::from(self.prefetch_share);
+        let is_in_share = u64::from(left_s) << SHARE_BITS <= u64::from(ttl_s) * share;
+        share > 0 && (is_in_share || left_s <= 1 && ttl_s >= 2)
     }
 
     /// The time for which a block is kept after its TTL, in seconds.

@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 
-use crate::answered::{Answered, Put, Why};
+use crate::answered::{Answered, Failure, Purpose, Put, Why};
 use crate::cache::Cache;
 use crate::compose::compose;
 use crate::counts::Counts;
 use crate::key::{Key, Question};
+use crate::query::{Form, Query};
 use crate::settings::{Rules, Settings};
 
 /// A shard has at least this much memory in bytes, so that it has room for long replies.
@@ -33,7 +34,16 @@ struct Shard(Mutex<Cache>);
 impl Shared {
     /// An empty cache. The shards divide the memory of the settings. The seed is that of [`Cache::new`].
     pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
-        let shards = shards(settings.memory_bytes);
+        Self::with_shards(settings, seed, shards(settings.memory_bytes))
+    }
+
+    /// An empty cache for one worker, and for one thread that puts replies in: it has one shard. The worker waits for
+    /// the copy of a reply at most, and not while the reply is read.
+    pub fn for_one(settings: &Settings, seed: [u64; 2]) -> Self {
+        Self::with_shards(settings, seed, 1)
+    }
+
+    fn with_shards(settings: &Settings, seed: [u64; 2], shards: u64) -> Self {
         let of_shard = Settings { memory_bytes: settings.memory_bytes / shards, ..settings.clone() };
         Self {
             shards: (0..shards).map(|_| Shard(Mutex::new(Cache::new(&of_shard, seed)))).collect(),
@@ -52,25 +62,54 @@ impl Shared {
         limit_bytes: usize,
         now_s: u64,
     ) -> Answered {
-        let Some(key) = Key::of(question, &self.hasher) else { return Answered::Miss };
-        self.shard(&key).answer_key(&key, message, query_bytes, limit_bytes, now_s)
+        let Some(key) = self.key(question) else { return Answered::Miss };
+        let Some(query) = Query::of(message, query_bytes, &key) else { return Answered::Miss };
+        self.shard(&key).answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
+    }
+
+    /// The key of a question in this cache; `None` if its name is malformed.
+    #[inline]
+    pub fn key(&self, question: &Question<'_>) -> Option<Key> {
+        Key::of(question, &self.hasher)
+    }
+
+    /// Like [`Self::answer`], for a query that the server has read: `message` begins with a query for the question of
+    /// `key`, which has this form.
+    #[inline]
+    pub fn answer_read(
+        &self,
+        key: &Key,
+        form: Form,
+        message: &mut [u8],
+        limit_bytes: usize,
+        now_s: u64,
+        purpose: Purpose,
+    ) -> Answered {
+        let query = Query::read(message, form);
+        self.shard(key).answer_key(key, query, message, limit_bytes, now_s, purpose)
+    }
+
+    /// Notes that the answer to a question is not fetched anew although a hit asked for it. A later hit asks again.
+    pub fn forget_prefetch(&self, key: &Key) {
+        self.shard(key).forget_prefetch(key);
     }
 
     /// Like [`Cache::put`].
     pub fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        let Some(key) = Key::of(question, &self.hasher) else { return Put::NotKept(Why::OtherQuestion) };
+        let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
         let composed = compose(&key, reply, zone, &self.rules);
         self.shard(&key).put_key(&key, composed.as_ref().map_err(|why| *why), now_s)
     }
 
     /// Like [`Cache::failed`].
-    pub fn failed(&self, question: &Question<'_>, now_s: u64) {
-        if let Some(key) = Key::of(question, &self.hasher) {
-            self.shard(&key).failed_key(&key, now_s);
+    pub fn failed(&self, question: &Question<'_>, failure: Failure, now_s: u64) {
+        if let Some(key) = self.key(question) {
+            self.shard(&key).failed_key(&key, failure, now_s);
         }
     }
 
-    /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted.
+    /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted, nor
+    /// are queries that cannot be read.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for shard in &self.shards {
@@ -119,6 +158,7 @@ mod tests {
             assert_eq!(super::shards(memory_bytes), shards, "{memory_bytes}");
         }
         let settings = Settings { memory_bytes: 12 << 20, ..Settings::default() };
+        assert_eq!(Shared::for_one(&settings, [1, 2]).shards.len(), 1);
         let shared = Shared::new(&settings, [1, 2]);
         assert_eq!(shared.shards.len(), 2);
         assert!(shared.memory_bytes() <= 12 << 20);

@@ -32,7 +32,9 @@ pub(super) struct Cookies {
 pub(super) enum Said {
     /// It returns the client cookie, or the back end is not known to have cookies.
     Right,
-    /// The back end does not accept the server cookie, or sends none although it has them.
+    /// The back end does not accept the server cookie, and has sent a better one (BADCOOKIE).
+    Refused,
+    /// The back end sends no cookie although it has them.
     Doubtful,
     /// It has another client cookie: the sender did not see the query.
     Wrong,
@@ -81,7 +83,18 @@ impl Cookies {
             self.server.extend_from_slice(server);
         }
         let is_bad = Header::of(reply).is_some_and(|header| edns::rcode(header, reply) == BADCOOKIE);
-        if is_bad { Said::Doubtful } else { Said::Right }
+        if is_bad { Said::Refused } else { Said::Right }
+    }
+
+    /// Reads the cookie of a reply that came by a connection, whose sender is the back end without doubt. If it has
+    /// none, the back end has cookies no longer, and its datagrams need none.
+    pub(super) fn confirm(&mut self, reply: &[u8]) {
+        let opt = edns::find(reply).ok().flatten();
+        if opt.and_then(|opt| option(opt.data)).is_none() {
+            self.server.clear();
+        } else {
+            self.read(reply);
+        }
     }
 }
 
@@ -148,8 +161,21 @@ mod tests {
         assert_eq!(cookies.read(&reply(Some(&short), 0, 0)), Said::Wrong);
         let whole = [&client[..], b"12345678"].concat();
         // BADCOOKIE is 23: 1 in the OPT record, and 7 in the header.
-        assert_eq!(cookies.read(&reply(Some(&whole), 1, 7)), Said::Doubtful);
+        assert_eq!(cookies.read(&reply(Some(&whole), 1, 7)), Said::Refused);
         assert_eq!(cookies.server, b"12345678");
         assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful, "it has sent one before");
+    }
+
+    #[test]
+    fn a_back_end_that_has_cookies_no_longer_is_believed_again() {
+        let mut cookies = Cookies::new().unwrap();
+        let whole = [&cookies.client[..], b"12345678"].concat();
+        cookies.confirm(&reply(Some(&whole), 0, 0));
+        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful);
+        // By the connection it sends none either.
+        cookies.confirm(&reply(None, 0, 0));
+        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Right);
+        assert_eq!(cookies.read(&reply(Some(&whole), 0, 0)), Said::Right, "it may have them again");
+        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful);
     }
 }

@@ -4,6 +4,7 @@
 
 mod fate;
 mod hear;
+mod parked;
 mod roster;
 mod unfit;
 mod watch;
@@ -28,6 +29,7 @@ use super::queries::{Client, Queries, Whereabouts};
 use super::reply_queue::ReplyQueue;
 use super::stream::StreamLink;
 use super::{FrontSettings, Overload, SendContext};
+use parked::Parked;
 
 pub(super) struct Dispatcher {
     pub(super) settings: Arc<FrontSettings>,
@@ -55,6 +57,8 @@ pub(super) struct Dispatcher {
     talking: Vec<usize>,
     /// Whether an answer of a back end changed when it is due for a check.
     looks_soon: bool,
+    /// The queries that wait for a connection to a back end.
+    parked: Vec<Parked>,
     /// What became of queries of another server of this process.
     pub(super) answers: Answers,
     /// The query with a cookie that is being sent.
@@ -87,6 +91,7 @@ impl Dispatcher {
             lost: Vec::new(),
             talking: Vec::new(),
             looks_soon: false,
+            parked: Vec::new(),
             answers: Answers::default(),
             with_cookie: Vec::new(),
             settings,
@@ -97,15 +102,23 @@ impl Dispatcher {
     #[inline]
     pub(super) fn take(&mut self, client: Client, bytes: &[u8]) {
         match Asked::of(bytes) {
-            Ok(asked) => self.take_in(client, bytes, asked),
+            Ok(asked) => self.take_in(client, bytes, asked, self.policy.rule(bytes, asked)),
             Err(Refusal::Drop(cause)) => self.drop(client, cause),
             Err(Refusal::Say(rcode)) => self.refuse(client, bytes, rcode),
         }
     }
 
+    /// Handles the query of another server of this process, which knows the rule of the query.
     #[inline]
-    fn take_in(&mut self, client: Client, bytes: &[u8], asked: Asked) {
-        let rule = self.policy.rule(bytes, asked);
+    pub(super) fn ask(&mut self, number: u32, rule: usize, bytes: &[u8]) {
+        match Asked::of(bytes) {
+            Ok(asked) => self.take_in(Client::Inner(number), bytes, asked, Some(rule)),
+            Err(_) => self.answers.failed(number),
+        }
+    }
+
+    #[inline]
+    fn take_in(&mut self, client: Client, bytes: &[u8], asked: Asked, rule: Option<usize>) {
         if self.queries.len() >= self.settings.outstanding && !self.make_room(None) {
             return self.drop(client, Cause::OverloadNewest);
         }
@@ -199,7 +212,7 @@ impl Dispatcher {
         let query = self.queries.get(place);
         let bytes = query.bytes.len() + OPTION_MOST;
         let Some(link) = back_end.link(way, bytes) else { return self.give_up(place) };
-        let bytes = match back_end.cookies_for(link, query.client) {
+        let bytes = match back_end.cookies_for(query.client) {
             Some(cookies) => {
                 cookies.write(&query.bytes, &mut self.with_cookie);
                 &self.with_cookie
@@ -249,6 +262,7 @@ impl Dispatcher {
             self.withdraw(place, Lost::Unsettled);
             self.forget(place, Cause::Stopped);
         }
+        self.drop_parked();
         self.send_replies();
         self.clients.close();
     }

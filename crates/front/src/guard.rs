@@ -13,6 +13,8 @@ pub(super) enum Trust {
     Whole,
     /// It may be another's. The query is sent again over a connection, where no other host can answer.
     Doubted,
+    /// It is the back end's, and refuses the cookie. The query is sent again with the cookie of the answer.
+    Again,
     /// Its sender did not see the query.
     Forged,
 }
@@ -25,7 +27,8 @@ pub(super) fn judge(query: &Query, cookies: Option<&mut Cookies>, reply: &[u8]) 
     match said {
         Said::Wrong => Trust::Forged,
         Said::Right if is_same => Trust::Whole,
-        Said::Right | Said::Doubtful => Trust::Doubted,
+        Said::Refused if !query.had_bad_cookie => Trust::Again,
+        Said::Right | Said::Refused | Said::Doubtful => Trust::Doubted,
     }
 }
 
@@ -54,5 +57,23 @@ mod tests {
         let mut forged = [&bytes[..], b"\0\0\x29\x04\xd0\0\0\0\0\0\x0c\0\x0a\0\x0812345678"].concat();
         (forged[2], forged[11]) = (0x81, 1);
         assert_eq!(judge(query, Some(&mut cookies), &forged), Trust::Forged);
+    }
+
+    #[test]
+    fn a_refused_cookie_is_replaced_once() {
+        let bytes = b"\0\x07\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
+        let mut queries = Queries::new(1);
+        let place = queries.add(Client::Inner(1), bytes, Asked::of(bytes).unwrap(), None).unwrap();
+        let mut cookies = Cookies::new().unwrap();
+        let mut refusal = Vec::new();
+        cookies.write(bytes, &mut refusal);
+        // BADCOOKIE is 23: 1 in the OPT record, and 7 in the header. A server cookie follows the client's.
+        let end = refusal.len();
+        refusal.extend(b"12345678");
+        (refusal[2], refusal[3], refusal[end - 18]) = (0x81, 7, 1);
+        (refusal[end - 13], refusal[end - 9]) = (20, 16);
+        assert_eq!(judge(queries.get(place), Some(&mut cookies), &refusal), Trust::Again);
+        queries.get_mut(place).had_bad_cookie = true;
+        assert_eq!(judge(queries.get(place), Some(&mut cookies), &refusal), Trust::Doubted);
     }
 }

@@ -77,12 +77,13 @@ pub struct FrontSettings {
     /// How long a worker waits between two looks for queries if at least two arrive in that time. Values above
     /// `flush` count as `flush`; with zero, workers never wait.
     pub coalesce: Duration,
-    /// How long a client waits for its answer. With several back ends, the first has half of this time, and a second
-    /// the other half.
+    /// How long a client waits for its answer. If its query may go to several back ends, the first has half of this
+    /// time, and a second the other half.
     pub timeout: Duration,
     /// The number of connections to each back end that is reached over connections, at least 1.
     pub connections: usize,
-    /// The number of sockets to each back end that is reached over UDP, at least 1.
+    /// The number of sockets to each back end that is reached over UDP, at least 1. If ports change (`cautious`), as
+    /// many others may wait for their last answers.
     pub sockets: usize,
     /// The maximum number of outstanding queries, at least 1.
     pub outstanding: usize,

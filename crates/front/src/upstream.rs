@@ -16,7 +16,6 @@ use super::clients::TcpClients;
 use super::dispatcher::Dispatcher;
 use super::own_addresses::OwnAddresses;
 use super::policy::{BackEnd, Policy};
-use super::queries::Client;
 use super::token::{Source, source, token};
 use super::{FrontSettings, answers};
 
@@ -42,8 +41,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Opens sockets to the back ends of the settings, whose rules hold for each query. Settings about clients have no
-    /// effect.
+    /// Opens sockets to the back ends of the settings. Settings about clients have no effect.
     pub fn new(settings: &Arc<FrontSettings>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let clients = TcpClients::new(Vec::new(), settings.limits, poll.registry())?;
@@ -97,10 +95,11 @@ impl Upstream {
         Duration::from_nanos(if left_ns == 0 { 0 } else { left_ns.saturating_add(1_000_000) })
     }
 
-    /// Sends a query, which is a whole message, to a back end by the rules. `number` comes back with its outcome.
+    /// Sends a query, which is a whole message, to a back end of this rule of the policy. `number` comes back with its
+    /// outcome.
     #[inline]
-    pub fn ask(&mut self, number: u32, query: &[u8]) {
-        self.dispatcher.take(Client::Inner(number), query);
+    pub fn ask(&mut self, number: u32, rule: usize, query: &[u8]) {
+        self.dispatcher.ask(number, rule, query);
     }
 
     /// Sends the waiting queries, and does what is due. Call it at the end of every turn.

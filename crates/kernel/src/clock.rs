@@ -21,7 +21,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Seconds of [`now_ns`], up to 10 ms late: the cheapest clock that no step of the wall clock changes
-/// (`CLOCK_MONOTONIC_COARSE`).
+/// (`CLOCK_MONOTONIC_COARSE`). It stands still while the system is suspended.
 #[inline]
 pub fn now_s() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000_000

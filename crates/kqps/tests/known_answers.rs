@@ -85,6 +85,11 @@ fn a_front_gives_every_query_one_end() -> Result<()> {
 }
 
 #[test]
+fn a_cache_keeps_no_forged_answer_and_gives_every_query_a_fate() -> Result<()> {
+    alone(Proof::Cache)
+}
+
+#[test]
 fn a_core_that_stands_still_is_witnessed() -> Result<()> {
     alone(Proof::Gauge)
 }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use kqps_cache::{Answered as Found, Question};
+use kqps_cache::{Answered as Found, Key, Purpose, Question, Shared};
 use kqps_kernel::clock::now_s;
-use kqps_message::name::NAME_BYTES_MAX;
 use kqps_message::query::CLASS_IN;
 use kqps_message::rcode;
 use kqps_server::connections::frame::MESSAGE_BYTES;
@@ -17,10 +16,8 @@ use kqps_server::{Answer, Answered, Client, Query};
 
 use crate::asked::{Asked, Refusal};
 use crate::handoff::{Asker, Batch};
-use crate::outgoing;
 use crate::reply::refuse;
 use crate::resolvers::Resolvers;
-use crate::store::Store;
 use crate::tally::{Count, Tally};
 use crate::upstreams::Zones;
 
@@ -35,7 +32,7 @@ pub(crate) struct Common {
 
 /// Answers the queries of one thread.
 pub(crate) struct CacheAnswer {
-    store: Arc<Store>,
+    cache: Arc<Shared>,
     common: Common,
     /// The number of the worker, or of the worker whose cache a thread of connections uses.
     worker: usize,
@@ -45,15 +42,14 @@ pub(crate) struct CacheAnswer {
     /// The queries for each resolver, and whether there are any.
     batches: Vec<Batch>,
     has_batches: bool,
-    /// The name of the question. The cache writes over the query.
-    name: Box<[u8; NAME_BYTES_MAX]>,
-    prefetched: Vec<u8>,
+    /// The time of the turn in seconds; `None` before its first query.
+    now_s: Option<u64>,
 }
 
 impl CacheAnswer {
     /// Answers for a worker with this number. A thread of connections has a mailbox.
     pub(crate) fn new(
-        store: Arc<Store>,
+        cache: Arc<Shared>,
         common: Common,
         worker: usize,
         mailbox: Option<Arc<Mailbox>>,
@@ -61,7 +57,7 @@ impl CacheAnswer {
     ) -> Self {
         let batches = common.resolvers.inboxes.iter().map(|_| Batch::default()).collect();
         Self {
-            store,
+            cache,
             common,
             worker,
             mailbox,
@@ -69,8 +65,7 @@ impl CacheAnswer {
             rcodes: Rcodes::default(),
             batches,
             has_batches: false,
-            name: Box::new([0; NAME_BYTES_MAX]),
-            prefetched: Vec::new(),
+            now_s: None,
         }
     }
 
@@ -84,16 +79,20 @@ impl CacheAnswer {
     }
 
     /// Puts a query that the cache does not answer into the batch of its resolver.
-    fn defer(&mut self, query: Query<'_>, asked: Asked, limit_bytes: usize) -> Answered<Infallible> {
+    fn defer(
+        &mut self,
+        query: Query<'_>,
+        asked: Asked,
+        key: &Key,
+        limit_bytes: usize,
+    ) -> Answered<Infallible> {
         let Query { buffer, bytes, client, origin } = query;
-        let name = &mut self.name[..asked.name(buffer).len()];
-        name.make_ascii_lowercase();
         let Common { resolvers, zones, .. } = &self.common;
-        if zones.of(name).is_none() {
+        if zones.of(key.name(), asked.rtype).is_none() {
             return self.refuse(buffer, bytes, rcode::REFUSED);
         }
         self.tally.add(Count::Misses);
-        let number = resolvers.of(self.worker, name, asked.rtype);
+        let number = resolvers.of(self.worker, key.name(), asked.rtype);
         let batch = &mut self.batches[number];
         if !resolvers.inboxes[number].has_room(batch.len()) {
             return Answered::None(Cause::OverloadNewest);
@@ -106,23 +105,22 @@ impl CacheAnswer {
             // Without a mailbox there are only datagrams.
             (None, ..) => return Answered::None(Cause::ClientGone),
         };
-        batch.push(asker, &buffer[..bytes], limit_bytes);
+        batch.push(asker, asked, buffer, limit_bytes);
         self.has_batches = true;
         Answered::Later
     }
 
-    /// Has the resolver ask once more for a question that was just answered, whose TTL is about to run out. The cache
-    /// reports this once for each answer.
+    /// Has the resolver ask once more for a question that was just answered by `reply`, whose TTL is about to run out.
+    /// The cache reports this once for each answer, and once more if the resolver has no room.
     #[cold]
-    fn prefetch(&mut self, asked: Asked, name_bytes: usize) {
-        let Self { common, name, batches, prefetched, .. } = self;
-        let name = &mut name[..name_bytes];
-        name.make_ascii_lowercase();
-        let number = common.resolvers.of(self.worker, name, asked.rtype);
+    fn prefetch(&mut self, asked: Asked, key: &Key, reply: &[u8]) {
+        let Self { cache, common, batches, .. } = self;
+        let number = common.resolvers.of(self.worker, key.name(), asked.rtype);
         if common.resolvers.inboxes[number].has_room(batches[number].len()) {
-            outgoing::write(prefetched, &question(name, asked), true, || 0);
-            batches[number].push(Asker::Nobody, prefetched, 0);
+            batches[number].push(Asker::Nobody, asked, reply, 0);
             self.has_batches = true;
+        } else {
+            cache.forget_prefetch(key);
         }
     }
 }
@@ -156,26 +154,28 @@ impl Answer for CacheAnswer {
             Err(Refusal::Drop(cause)) => return Answered::None(cause),
             Err(Refusal::Say(rcode)) => return self.refuse(buffer, bytes, rcode),
         };
-        let name = asked.name(buffer);
-        let name_bytes = name.len();
-        self.name[..name_bytes].copy_from_slice(name);
+        let Some(key) = self.cache.key(&question(asked.name(buffer), asked)) else {
+            return self.refuse(buffer, bytes, rcode::FORMERR);
+        };
         let is_datagram = matches!(client, Client::Udp(_));
         let most = if is_datagram { asked.payload(self.common.payload_bytes) } else { MESSAGE_BYTES };
         let limit_bytes = most.min(buffer.len());
-        let question = question(&self.name[..name_bytes], asked);
-        let found = self.store.answer(buffer, bytes, &question, limit_bytes, now_s());
+        let now_s = *self.now_s.get_or_insert_with(now_s);
+        let found = self.cache.answer_read(&key, asked.form(), buffer, limit_bytes, now_s, Purpose::Client);
         let (count, reply_bytes, ends_soon) = match found {
             Found::Hit { bytes, prefetch } => (Count::Hits, bytes, prefetch),
             Found::Stale { bytes } => (Count::Stale, bytes, false),
             Found::Failed { bytes } => (Count::Failures, bytes, false),
-            Found::Miss => return self.defer(Query { buffer, bytes, client, origin }, asked, limit_bytes),
+            Found::Miss => {
+                return self.defer(Query { buffer, bytes, client, origin }, asked, &key, limit_bytes);
+            }
         };
         self.tally.add(count);
         self.tally.add(Count::Answered);
         // Only rcodes without upper bits are kept.
         self.rcodes.add(u16::from(buffer[3] & 0x0f));
         if ends_soon {
-            self.prefetch(asked, name_bytes);
+            self.prefetch(asked, &key, buffer);
         }
         Answered::One(reply_bytes)
     }
@@ -186,6 +186,7 @@ impl Answer for CacheAnswer {
 
     #[inline]
     fn end_turn(&mut self) {
+        self.now_s = None;
         if !self.has_batches {
             return;
         }

@@ -1,7 +1,8 @@
 //! What the server reads of a query.
 
+use kqps_cache::Form;
 use kqps_message::edns::DO;
-use kqps_message::header::{CD, HEADER_BYTES, Header, OPCODE, QR, RD};
+use kqps_message::header::{AD, CD, HEADER_BYTES, Header, OPCODE, QR, RD};
 use kqps_message::query::CLASS_IN;
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{name, rcode, record, rtype};
@@ -84,6 +85,27 @@ impl Asked {
         &query[HEADER_BYTES..][..usize::from(self.name_bytes)]
     }
 
+    /// What the cache needs to know of the query.
+    #[inline]
+    pub(crate) fn form(self) -> Form {
+        Form { question_end: self.end(), dnssec_ok: self.payload_bytes.map(|_| self.dnssec_ok) }
+    }
+
+    /// Appends to `out` what of the query its reply depends on: a query with the same header and question, and with an
+    /// OPT record without options if it has EDNS. It has 282 bytes at most, however long the client's query is. A reply
+    /// that was written over the query serves as well.
+    pub(crate) fn write_short(self, query: &[u8], out: &mut Vec<u8>) {
+        let has_opt = u8::from(self.payload_bytes.is_some());
+        out.extend_from_slice(&query[..2]);
+        out.extend([query[2] & RD, query[3] & (AD | CD), 0, 1, 0, 0, 0, 0, 0, has_opt]);
+        out.extend_from_slice(&query[HEADER_BYTES..self.end()]);
+        if let Some(payload_bytes) = self.payload_bytes {
+            let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), payload_bytes.to_be_bytes());
+            let flags = if self.dnssec_ok { (DO >> 8) as u8 } else { 0 };
+            out.extend([0, t0, t1, p0, p1, 0, 0, flags, 0, 0, 0]);
+        }
+    }
+
     /// The position just after the question.
     #[inline]
     pub(crate) fn end(self) -> usize {
@@ -156,6 +178,22 @@ mod tests {
         assert_eq!(asked.payload(4096), 4096);
         let small = [&OPT[..3], b"\0\x01", &OPT[5..]].concat();
         assert_eq!(Asked::of(&query([RD, 0], &small)).unwrap().payload(1232), 512);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_query_is_short_and_reads_the_same() {
+        let option = [&[0, 12, 0xea, 0x60][..], &[0; 60_000]].concat();
+        let opt = [&OPT[..9], &(option.len() as u16).to_be_bytes(), &option].concat();
+        for (flags, rest, bytes) in [([RD, CD | AD], &opt[..], 26 + 11), ([RD, 0], &b""[..], 26)] {
+            let query = query(flags, rest);
+            let (asked, mut short) = (Asked::of(&query).unwrap(), b"before".to_vec());
+            asked.write_short(&query, &mut short);
+            let short = &short[6..];
+            assert_eq!((Asked::of(short), short.len(), &short[..4]), (Ok(asked), bytes, &query[..4]));
+            assert_eq!(asked.name(short), asked.name(&query));
+            let form = Form { question_end: 26, dnssec_ok: asked.payload_bytes.map(|_| true) };
+            assert_eq!(asked.form(), form);
+        }
     }
 
     #[test]

@@ -10,10 +10,27 @@ use crate::handoff::Asker;
 pub(crate) struct Ask {
     /// The question ([`crate::key`]).
     pub(crate) key: Box<[u8]>,
-    /// The name of the zone whose servers are asked.
-    pub(crate) zone: Box<[u8]>,
+    /// The number of the zone whose servers are asked.
+    pub(crate) zone: usize,
     /// The clients that wait; none if the answer is asked for before its TTL runs out.
     pub(crate) waiters: Vec<Waiter>,
+    /// The chain that is being followed, if the name is an alias that leads from one zone to another.
+    pub(crate) chain: Option<Chain>,
+    /// The number of questions before it.
+    pub(crate) serial: u64,
+    /// Whether its clients have waited for so long that they get stale answers.
+    pub(crate) is_late: bool,
+}
+
+/// A chain of aliases whose last name is under way.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    /// The last name, in wire form and in lower case.
+    pub(crate) name: Vec<u8>,
+    /// The answer so far: a reply to the question, of which all records are believed.
+    pub(crate) so_far: Vec<u8>,
+    /// The number of names that were asked for.
+    pub(crate) names: usize,
 }
 
 /// A client that waits.
@@ -21,7 +38,7 @@ pub(crate) struct Ask {
 pub(crate) struct Waiter {
     pub(crate) asker: Asker,
     pub(crate) asked: Asked,
-    /// Its query.
+    /// What its reply needs of its query ([`Asked::write_short`]).
     pub(crate) query: Box<[u8]>,
     /// The longest reply in bytes.
     pub(crate) limit_bytes: usize,
@@ -35,13 +52,15 @@ pub(crate) struct Asks {
     by_key: HashMap<Box<[u8]>, u32>,
     waiting: usize,
     waiting_most: usize,
+    /// The number of questions so far.
+    added: u64,
 }
 
 impl Asks {
     /// A table in which `waiting_most` clients may wait.
     pub(crate) fn new(waiting_most: usize) -> Self {
         let (all, free, by_key) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { all, free, by_key, waiting: 0, waiting_most }
+        Self { all, free, by_key, waiting: 0, waiting_most, added: 0 }
     }
 
     /// Whether another client may wait.
@@ -55,15 +74,29 @@ impl Asks {
     }
 
     /// Adds a question, which must not be there. Returns its number.
-    pub(crate) fn add(&mut self, key: &[u8], zone: &[u8]) -> u32 {
+    pub(crate) fn add(&mut self, key: &[u8], zone: usize) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             (self.all.len() - 1) as u32
         });
         let key: Box<[u8]> = key.into();
         self.by_key.insert(key.clone(), number);
-        self.all[number as usize] = Some(Ask { key, zone: zone.into(), waiters: Vec::new() });
+        let (waiters, chain, serial, is_late) = (Vec::new(), None, self.added, false);
+        self.added += 1;
+        self.all[number as usize] = Some(Ask { key, zone, waiters, chain, serial, is_late });
         number
+    }
+
+    /// The question with this number.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Ask> {
+        self.all.get_mut(number as usize)?.as_mut()
+    }
+
+    /// Takes all clients that wait for the answer to a question, which stays.
+    pub(crate) fn take_waiters(&mut self, number: u32) -> Vec<Waiter> {
+        let waiters = self.get_mut(number).map(|ask| std::mem::take(&mut ask.waiters)).unwrap_or_default();
+        self.waiting -= waiters.len();
+        waiters
     }
 
     /// Adds a client to a question that is there.
@@ -97,17 +130,21 @@ mod tests {
     #[test]
     fn a_question_is_there_once_with_all_that_wait() {
         let mut asks = Asks::new(3);
-        let one = asks.add(b"one", b"\0");
-        let two = asks.add(b"two", b"\0");
+        let one = asks.add(b"one", 7);
+        let two = asks.add(b"two", 0);
         assert_eq!((asks.find(b"one"), asks.find(b"two"), asks.find(b"three")), (Some(one), Some(two), None));
         for number in [one, one, two] {
             assert!(asks.has_room());
             asks.wait(number, waiter());
         }
         assert!(!asks.has_room());
+        let waiters = asks.take_waiters(one);
+        assert!(waiters.len() == 2 && asks.has_room());
+        waiters.into_iter().for_each(|waiter| asks.wait(one, waiter));
         let ask = asks.remove(one).unwrap();
-        assert_eq!((&*ask.key, &*ask.zone, ask.waiters.len()), (&b"one"[..], &b"\0"[..], 2));
+        assert_eq!((&*ask.key, ask.zone, ask.waiters.len(), ask.serial), (&b"one"[..], 7, 2, 0));
         assert!(asks.has_room() && asks.find(b"one").is_none() && asks.remove(one).is_none());
-        assert_eq!(asks.add(b"three", b"\0"), one, "the number is free again");
+        assert_eq!(asks.add(b"three", 0), one, "the number is free again");
+        assert_eq!(asks.get_mut(one).map(|ask| ask.serial), Some(2), "and the question is another");
     }
 }

@@ -9,6 +9,12 @@ use kqps_kernel::{Address, LocalAddress};
 use kqps_server::later::{Mailbox, Origin};
 use mio::Waker;
 
+use crate::asked::Asked;
+
+/// The queries, and their bytes, for which a batch always keeps its memory.
+const KEPT_JOBS: usize = 256;
+const KEPT_BYTES: usize = 16 * 1024;
+
 /// Who waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Asker {
@@ -31,7 +37,8 @@ pub(crate) enum Asker {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) asker: Asker,
-    /// Its bytes, as a place in those of the batch.
+    pub(crate) asked: Asked,
+    /// What the reply needs of it, as a place in the bytes of the batch.
     query: Range<usize>,
     /// The longest reply in bytes.
     pub(crate) limit_bytes: usize,
@@ -51,12 +58,12 @@ impl Batch {
         self.jobs.len()
     }
 
-    /// Adds a query.
+    /// Adds a query, of which `asked` was read. The batch keeps what the reply needs of it.
     #[inline]
-    pub(crate) fn push(&mut self, asker: Asker, query: &[u8], limit_bytes: usize) {
+    pub(crate) fn push(&mut self, asker: Asker, asked: Asked, query: &[u8], limit_bytes: usize) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(query);
-        self.jobs.push(Job { asker, query: start..self.bytes.len(), limit_bytes });
+        asked.write_short(query, &mut self.bytes);
+        self.jobs.push(Job { asker, asked, query: start..self.bytes.len(), limit_bytes });
     }
 
     /// Moves all queries of another batch behind those of this one.
@@ -74,13 +81,21 @@ impl Batch {
         self.jobs.extend(moved);
     }
 
-    /// Takes each query, with its bytes. The batch is empty afterwards, and keeps its memory.
+    /// Takes each query, with its bytes. The batch is empty afterwards. It keeps memory for a few times as many
+    /// queries: a flood leaves none behind once it is over.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(Job, &[u8])) {
+        let (jobs, bytes) = (self.jobs.len(), self.bytes.len());
         for job in self.jobs.drain(..) {
             let query = job.query.clone();
             each(job, &self.bytes[query]);
         }
         self.bytes.clear();
+        if self.jobs.capacity() > KEPT_JOBS.max(4 * jobs) {
+            self.jobs.shrink_to(KEPT_JOBS.max(2 * jobs));
+        }
+        if self.bytes.capacity() > KEPT_BYTES.max(4 * bytes) {
+            self.bytes.shrink_to(KEPT_BYTES.max(2 * bytes));
+        }
     }
 }
 
@@ -170,10 +185,34 @@ impl Inbox {
 mod tests {
     use super::*;
 
+    /// A query for a name of one letter.
+    fn query(letter: u8) -> Vec<u8> {
+        [&b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01"[..], &[letter], b"\0\0\x01\0\x01"].concat()
+    }
+
+    fn push(batch: &mut Batch, letter: u8, limit_bytes: usize) {
+        let query = query(letter);
+        batch.push(Asker::Nobody, Asked::of(&query).unwrap(), &query, limit_bytes);
+    }
+
     fn queries(batch: &mut Batch) -> Vec<(Vec<u8>, usize)> {
         let mut all = Vec::new();
-        batch.drain(|job, query| all.push((query.to_vec(), job.limit_bytes)));
+        batch.drain(|job, query| {
+            assert_eq!(Asked::of(query), Ok(job.asked));
+            all.push((query.to_vec(), job.limit_bytes));
+        });
         all
+    }
+
+    #[test]
+    fn a_flood_leaves_no_memory_behind() {
+        let mut batch = Batch::default();
+        (0..10_000).for_each(|_| push(&mut batch, b'a', 512));
+        assert_eq!(queries(&mut batch).len(), 10_000);
+        assert!(batch.jobs.capacity() >= 10_000, "the next turn may bring as many");
+        push(&mut batch, b'a', 512);
+        assert_eq!(queries(&mut batch).len(), 1);
+        assert!(batch.jobs.capacity() <= 2 * KEPT_JOBS && batch.bytes.capacity() <= 2 * KEPT_BYTES);
     }
 
     #[test]
@@ -182,16 +221,16 @@ mod tests {
         let (mut first, mut second, mut taken) = (Batch::default(), Batch::default(), Batch::default());
         for _ in 0..2 {
             assert!(inbox.sleeps());
-            first.push(Asker::Nobody, b"a", 1);
-            first.push(Asker::Nobody, b"bc", 2);
-            second.push(Asker::Nobody, b"def", 3);
+            push(&mut first, b'a', 1);
+            push(&mut first, b'b', 2);
+            push(&mut second, b'c', 3);
             inbox.hand_over(&mut first);
             assert!(inbox.has_room(1) && !inbox.has_room(2));
             inbox.hand_over(&mut second);
             assert_eq!((first.len(), second.len()), (0, 0));
             assert!(!inbox.sleeps(), "queries wait");
             inbox.take(&mut taken);
-            let expected = [(b"a".to_vec(), 1), (b"bc".to_vec(), 2), (b"def".to_vec(), 3)];
+            let expected = [(query(b'a'), 1), (query(b'b'), 2), (query(b'c'), 3)];
             assert_eq!(queries(&mut taken), expected);
         }
         inbox.take(&mut taken);

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kqps_cache::Counts;
+use kqps_cache::{Counts, Shared};
 use kqps_front::status::Reports;
 use kqps_server::Report;
 use kqps_server::connections::TcpReport;
 use kqps_server::report::{BackEndReports, CacheReport, add_back_ends};
 
-use crate::store::Store;
 use crate::tally::{COUNTS, Count, Tally};
 
 /// The queries that a thread has.
@@ -25,13 +24,13 @@ pub(crate) enum Duty {
 
 /// The counters of all threads, the caches, and the counts of servers that resolvers reported last.
 pub(crate) struct Overview {
-    stores: Vec<Arc<Store>>,
+    stores: Vec<Arc<Shared>>,
     tallies: Mutex<Vec<(Duty, Arc<Tally>)>>,
     back_ends: Mutex<BTreeMap<usize, BackEndReports>>,
 }
 
 impl Overview {
-    pub(crate) fn new(stores: Vec<Arc<Store>>) -> Self {
+    pub(crate) fn new(stores: Vec<Arc<Shared>>) -> Self {
         Self { stores, tallies: Mutex::default(), back_ends: Mutex::default() }
     }
 
@@ -68,9 +67,9 @@ impl Overview {
         let counts = self.counts(|_| true);
         let of = |count: Count| counts[count as usize];
         let (mut stores, mut memory_bytes) = (Counts::default(), 0);
-        for (counts, bytes) in self.stores.iter().map(|store| store.facts()) {
-            stores += counts;
-            memory_bytes += bytes;
+        for store in &self.stores {
+            stores += store.counts();
+            memory_bytes += store.memory_bytes();
         }
         CacheReport {
             hits: of(Count::Hits),

@@ -1,31 +1,34 @@
 //! The loop of one resolver. Each turn it reads answers of servers, keeps them and replies to the clients that wait for
 //! them, and then takes the questions that came in. At its end it sends queries and replies in few calls.
 
+mod follow;
+mod late;
+
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kqps_cache::{Answered as Found, Put, Question};
+use kqps_cache::{Answered as Found, Failure, Key, Purpose, Put, Shared};
 use kqps_front::FrontSettings;
 use kqps_front::upstream::{Answers, Outcome, Upstream};
 use kqps_kernel::clock::now_s;
-use kqps_message::query::CLASS_IN;
 use kqps_message::rcode;
 use kqps_server::connections::frame::MESSAGE_BYTES;
 use kqps_server::counts::{Cause, Counts, Rcodes};
 
-use crate::asked::Asked;
 use crate::asks::{Ask, Asks, Waiter};
 use crate::handoff::{Asker, Batch, Inbox, Job};
 use crate::overview::{Duty, Overview};
 use crate::replies::Replies;
 use crate::reply::{pass_on, refuse};
 use crate::resolvers::Resolvers;
-use crate::store::Store;
 use crate::tally::{Count, Tally};
 use crate::upstreams::Zones;
 use crate::usable::is_answer;
 use crate::{key, outgoing};
+use follow::{ROOT, Step};
+use late::Late;
 
 /// How often the counts of servers are reported while there is work, in nanoseconds.
 const REPORT_NS: u64 = 100_000_000;
@@ -36,11 +39,13 @@ pub(crate) struct Parts {
     pub(crate) number: usize,
     pub(crate) settings: Arc<FrontSettings>,
     pub(crate) resolvers: Arc<Resolvers>,
-    pub(crate) store: Arc<Store>,
+    pub(crate) cache: Arc<Shared>,
     pub(crate) zones: Arc<Zones>,
     pub(crate) overview: Arc<Overview>,
     /// The maximum number of clients that wait.
     pub(crate) waiting: usize,
+    /// Whether clients may get stale answers.
+    pub(crate) has_stale: bool,
 }
 
 /// A resolver, which belongs to the thread that made it.
@@ -50,6 +55,8 @@ pub(crate) struct Resolver {
     replies: Replies,
     tally: Arc<Tally>,
     asks: Asks,
+    /// When clients of questions get stale answers, the first at the front.
+    late: VecDeque<Late>,
     /// What became of queries in this turn, and the questions that came in.
     answers: Answers,
     batch: Batch,
@@ -73,6 +80,7 @@ impl Resolver {
             replies,
             tally: parts.overview.tally(Duty::Resolver),
             asks: Asks::new(parts.waiting),
+            late: VecDeque::new(),
             answers: Answers::default(),
             batch: Batch::default(),
             key: Vec::new(),
@@ -94,6 +102,7 @@ impl Resolver {
             // The clock of the workers: an answer must not be from their future.
             self.now_s = now_s();
             self.settle();
+            self.answer_late();
             self.take();
             self.upstream.end_turn();
             // Without a server that is up, questions have failed already.
@@ -126,109 +135,147 @@ impl Resolver {
 
     /// Has a client wait for the answer to its question, which is asked unless it is under way.
     fn begin(&mut self, job: Job, query: &[u8]) {
-        // Its worker has read it.
-        let Ok(asked) = Asked::of(query) else { return self.drop(&job.asker, Cause::QueryTooShort) };
+        let Job { asker, asked, limit_bytes, .. } = job;
         key::write(&mut self.key, asked.name(query), asked);
         let known = self.asks.find(&self.key);
-        if matches!(job.asker, Asker::Nobody) {
+        if matches!(asker, Asker::Nobody) {
             if known.is_none() {
                 self.tally.add(Count::Prefetches);
                 self.ask();
             }
             return;
         }
+        let waiter = Waiter { asker, asked, query: query.into(), limit_bytes };
         if !self.asks.has_room() {
-            return self.drop(&job.asker, Cause::OverloadNewest);
+            return self.drop(&waiter.asker, Cause::OverloadNewest);
         }
         let number = match known {
             Some(number) => {
                 self.tally.add(Count::Coalesced);
+                if self.is_late(number) && self.answer_stale(&waiter) {
+                    return;
+                }
                 Some(number)
             }
-            None if self.is_overtaken(&job, asked, query) => return,
+            None if self.is_overtaken(&waiter) => return,
             None => self.ask(),
         };
-        let Some(number) = number else { return self.drop(&job.asker, Cause::ClientGone) };
-        let Job { asker, limit_bytes, .. } = job;
-        self.asks.wait(number, Waiter { asker, asked, query: query.into(), limit_bytes });
+        match number {
+            Some(number) => self.asks.wait(number, waiter),
+            None => self.drop(&waiter.asker, Cause::ClientGone),
+        }
     }
 
     /// Whether the answer came since the worker looked. The client then has it.
-    fn is_overtaken(&mut self, job: &Job, asked: Asked, query: &[u8]) -> bool {
-        self.buffer[..query.len()].copy_from_slice(query);
-        let question = question(query, asked);
-        let found =
-            self.parts.store.answer(&mut self.buffer, query.len(), &question, job.limit_bytes, self.now_s);
-        let bytes = match found {
-            Found::Hit { bytes, .. } | Found::Stale { bytes } | Found::Failed { bytes } => bytes,
-            Found::Miss => return false,
+    fn is_overtaken(&mut self, waiter: &Waiter) -> bool {
+        let found = self.find(waiter, Purpose::Waiter);
+        let (Found::Hit { bytes, .. } | Found::Stale { bytes } | Found::Failed { bytes }) = found else {
+            return false;
         };
         self.tally.add(Count::Overtaken);
-        self.send(&job.asker, bytes);
+        self.send(&waiter.asker, bytes);
         true
+    }
+
+    /// Looks in the cache for a client that waits. The reply is in the buffer.
+    fn find(&mut self, waiter: &Waiter, purpose: Purpose) -> Found {
+        let Self { parts, buffer, key, now_s, .. } = self;
+        let Waiter { asked, query, limit_bytes, .. } = waiter;
+        key::write(key, asked.name(query), *asked);
+        let Some(key) = parts.cache.key(&key::question(key)) else { return Found::Miss };
+        buffer[..query.len()].copy_from_slice(query);
+        parts.cache.answer_read(&key, asked.form(), buffer, *limit_bytes, *now_s, purpose)
     }
 
     /// Asks a server the question of the key. Returns its number; `None` if no server answers for its name, which its
     /// worker has refused then.
     fn ask(&mut self) -> Option<u32> {
         let Self { parts, upstream, asks, key, query, .. } = self;
-        let zone = parts.zones.of(key::name(key))?;
-        let number = asks.add(key, &zone.name);
-        outgoing::write(query, &key::question(key), zone.is_forwarded, || upstream.random());
-        upstream.ask(number, query);
+        let question = key::question(key);
+        let zone = parts.zones.of(question.name, question.rtype)?;
+        let number = asks.add(key, zone);
+        outgoing::write(query, &question, parts.zones.get(zone).is_forwarded, || upstream.random());
+        upstream.ask(number, zone, query);
+        self.note_late(number);
         Some(number)
     }
 
     /// Handles what became of queries.
     fn settle(&mut self) {
         let mut answers = std::mem::take(&mut self.answers);
-        self.upstream.exchange(&mut answers);
-        for (number, outcome) in answers.iter() {
-            self.end(number, outcome);
+        // The answer in the cache to the end of a chain of aliases may end a question, and a full table another.
+        loop {
+            self.upstream.exchange(&mut answers);
+            if answers.is_empty() {
+                break;
+            }
+            for (number, outcome) in answers.iter() {
+                self.end(number, outcome);
+            }
+            answers.clear();
         }
-        answers.clear();
         self.answers = answers;
     }
 
-    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it.
+    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it. A
+    /// chain of aliases may go on instead.
     fn end(&mut self, number: u32, outcome: Outcome<'_>) {
-        let Some(Ask { key, zone, waiters }) = self.asks.remove(number) else { return };
-        let question = key::question(&key);
-        let answer = match outcome {
-            Outcome::Dropped(cause) => {
-                return waiters.iter().for_each(|waiter| self.drop(&waiter.asker, cause));
-            }
-            Outcome::Reply(message) if is_answer(message) => {
-                let put = self.parts.store.put(&question, message, &zone, self.now_s);
-                self.tally.add(if matches!(put, Put::Kept { .. }) { Count::Kept } else { Count::NotKept });
-                Some(message)
-            }
-            Outcome::Reply(_) => {
-                self.tally.add(Count::Unusable);
-                None
-            }
-            Outcome::Failed => None,
+        let reply = match outcome {
+            Outcome::Dropped(cause) => return self.abandon(number, cause),
+            Outcome::Failed => Err(Failure::Silent),
+            Outcome::Reply(message) if is_answer(message) => match self.follow(number, message) {
+                Step::Asked => return,
+                Step::Whole(joined) => Ok((message, joined)),
+                Step::Broken => Err(Failure::Unusable),
+            },
+            Outcome::Reply(_) => Err(Failure::Unusable),
         };
-        // What is in the cache is still good if its renewal failed.
-        if answer.is_none() && !waiters.is_empty() {
-            self.parts.store.failed(&question, self.now_s);
+        let Some(Ask { key, zone, waiters, .. }) = self.asks.remove(number) else { return };
+        let (question, zones) = (key::question(&key), self.parts.zones.clone());
+        let answer = match &reply {
+            Ok((_, Some(joined))) => Ok((&joined[..], ROOT)),
+            Ok((message, None)) => Ok((*message, &zones.get(zone).name[..])),
+            Err(failure) => Err(*failure),
+        };
+        match answer {
+            Ok((message, zone)) => {
+                let put = self.parts.cache.put(&question, message, zone, self.now_s);
+                self.tally.add(if matches!(put, Put::Kept { .. }) { Count::Kept } else { Count::NotKept });
+            }
+            Err(failure) => {
+                if failure == Failure::Unusable {
+                    self.tally.add(Count::Unusable);
+                }
+                // What is in the cache is still good if its renewal failed.
+                if !waiters.is_empty() {
+                    self.parts.cache.failed(&question, failure, self.now_s);
+                }
+            }
         }
         for waiter in &waiters {
-            self.reply(waiter, answer, &zone);
+            self.reply(waiter, answer.ok());
         }
     }
 
-    /// Replies to a client, from the cache if it has the answer now, and otherwise with the answer that is not kept.
-    /// Without an answer the client gets a stale one or SERVFAIL.
-    fn reply(&mut self, waiter: &Waiter, answer: Option<&[u8]>, zone: &[u8]) {
+    /// Drops a question for which there is no room, with the clients that wait for it.
+    fn abandon(&mut self, number: u32, cause: Cause) {
+        let Some(Ask { key, waiters, .. }) = self.asks.remove(number) else { return };
+        waiters.iter().for_each(|waiter| self.drop(&waiter.asker, cause));
+        let key: Option<Key> = self.parts.cache.key(&key::question(&key));
+        if let Some(key) = key.filter(|_| waiters.is_empty()) {
+            self.parts.cache.forget_prefetch(&key);
+        }
+    }
+
+    /// Replies to a client, from the cache if it has the answer now, and otherwise with the answer that is not kept,
+    /// which is that of a zone. Without an answer the client gets a stale one or SERVFAIL.
+    fn reply(&mut self, waiter: &Waiter, answer: Option<(&[u8], &[u8])>) {
+        let found = self.find(waiter, Purpose::Waiter);
+        let Self { buffer, passed, .. } = self;
         let Waiter { asker, asked, query, limit_bytes } = waiter;
-        let (asked, limit_bytes) = (*asked, *limit_bytes);
-        self.buffer[..query.len()].copy_from_slice(query);
-        let Self { parts, buffer, passed, .. } = self;
-        let found = parts.store.answer(buffer, query.len(), &question(query, asked), limit_bytes, self.now_s);
         let bytes = match (found, answer) {
             (Found::Hit { bytes, .. }, _) => bytes,
-            (_, Some(answer)) if pass_on(query, asked, answer, zone, limit_bytes, passed) => {
+            (_, Some((answer, zone))) if pass_on(query, *asked, answer, zone, *limit_bytes, passed) => {
                 buffer[..passed.len()].copy_from_slice(passed);
                 passed.len()
             }
@@ -278,10 +325,4 @@ impl Resolver {
             self.parts.overview.store_back_ends(self.parts.number, self.upstream.reports());
         }
     }
-}
-
-/// The question of a client's query.
-fn question(query: &[u8], asked: Asked) -> Question<'_> {
-    let Asked { rtype, dnssec_ok, checking_disabled, .. } = asked;
-    Question { name: asked.name(query), rtype, class: CLASS_IN, dnssec_ok, checking_disabled }
 }

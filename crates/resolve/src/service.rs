@@ -1,5 +1,7 @@
 //! The caching forwarder as a service: what it needs of the server, and how it starts and stops.
 
+use std::os::fd::RawFd;
+
 use kqps_front::status::StatusServers;
 use kqps_front::upstream;
 use kqps_kernel::limits::{raise_open_files, reserve_open_files};
@@ -9,11 +11,13 @@ use kqps_server::connections::{ConnectionThread, OTHER_FILES};
 use kqps_server::error::ServeError;
 use kqps_server::report::Ended;
 use kqps_server::service::{RunningService, Service, Task, Transports};
+use kqps_server::services::auth::ZonesLoaded;
 use kqps_server::setup::ServerSetup;
 use kqps_server::worker::threads::{self, StartConnections, Threads};
 
 use crate::crew::Crew;
 use crate::settings::CacheSettings;
+use crate::store;
 
 /// The service of a caching forwarder.
 pub struct CacheServer {
@@ -42,7 +46,8 @@ impl Service for CacheServer {
                     .to_owned(),
             ));
         }
-        Ok(())
+        let CacheSettings { kept, sharing, .. } = &self.settings;
+        store::check(kept, *sharing, u64::from(setup.threads)).map_err(ServeError::Setup)
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
@@ -55,7 +60,8 @@ impl Service for CacheServer {
         let Task { model, workers, listeners, .. } = task;
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
-        let links = workers.len() * policy.back_ends.len() * (self.settings.upstream.sockets + 1);
+        // Besides a connection, as many sockets again may wait for the last answers to their ports.
+        let links = workers.len() * policy.back_ends.len() * (2 * self.settings.upstream.sockets + 1);
         reserve_open_files((links + OTHER_FILES) as u64)?;
         let crew = Crew::start(&self.settings, &workers, model.takes_segments())?;
         let status = StatusServers::start(&self.settings.upstream, &crew.overview)?;
@@ -81,6 +87,16 @@ struct RunningCache {
 impl RunningService for RunningCache {
     fn threads(&mut self) -> &mut Threads {
         &mut self.threads
+    }
+
+    fn news(&self) -> Option<RawFd> {
+        Some(self.crew.descriptor())
+    }
+
+    /// A resolver has ended. Its worker could answer no question any more that is not in the cache, so the server ends
+    /// with the error of the resolver.
+    fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
+        Err(self.crew.ended().into())
     }
 
     fn stop(&mut self) -> Ended {

@@ -1,83 +1,42 @@
-//! The cache of all workers, or of one worker.
+//! The caches of a server: one of all workers, or one of each.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use kqps_cache::{Answered, Cache, Counts, Put, Question, Settings, Shared};
+use kqps_cache::{Settings, Shared};
 
 use crate::settings::Sharing;
 
-/// A cache that workers and resolvers use at the same time.
-pub(crate) enum Store {
-    /// That of all workers.
-    Shared(Box<Shared>),
-    /// That of one worker. Its resolver locks it for the moment in which it puts an answer in.
-    Own(Box<Mutex<Cache>>),
+/// The least memory of a cache in bytes. A smaller one holds few answers, and exceeds a part of little memory by what
+/// it needs in any case.
+const MEMORY_LEAST: u64 = 1 << 20;
+
+/// The number of caches of this many workers.
+fn count(sharing: Sharing, workers: u64) -> u64 {
+    if sharing == Sharing::Shared { 1 } else { workers }
 }
 
-impl Store {
-    /// The caches of this number of workers, which are all of the memory: one for each, or one that all have. Fails if
-    /// the kernel has no random numbers.
-    pub(crate) fn of_all(
-        settings: &Settings,
-        sharing: Sharing,
-        workers: usize,
-    ) -> std::io::Result<Vec<Arc<Self>>> {
-        if sharing == Sharing::Shared {
-            return Ok(vec![Arc::new(Self::Shared(Box::new(Shared::new(settings, seed()?))))]);
-        }
-        let each = Settings { memory_bytes: settings.memory_bytes / workers as u64, ..settings.clone() };
-        let own = |_: usize| -> std::io::Result<Arc<Self>> {
-            Ok(Arc::new(Self::Own(Box::new(Mutex::new(Cache::new(&each, seed()?))))))
-        };
-        (0..workers).map(own).collect()
+/// Returns an error if the caches of this many workers would have too little memory.
+pub(crate) fn check(settings: &Settings, sharing: Sharing, workers: u64) -> Result<(), String> {
+    let caches = count(sharing, workers);
+    if settings.memory_bytes / caches >= MEMORY_LEAST {
+        return Ok(());
     }
-
-    /// Writes the reply to the query in the first `query_bytes` bytes of `message` over it, if there is one.
-    #[inline]
-    pub(crate) fn answer(
-        &self,
-        message: &mut [u8],
-        query_bytes: usize,
-        question: &Question<'_>,
-        limit_bytes: usize,
-        now_s: u64,
-    ) -> Answered {
-        match self {
-            Self::Shared(cache) => cache.answer(message, query_bytes, question, limit_bytes, now_s),
-            Self::Own(cache) => lock(cache).answer(message, query_bytes, question, limit_bytes, now_s),
-        }
-    }
-
-    /// Keeps the answer of a server for `zone`, if it can be kept.
-    pub(crate) fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        match self {
-            Self::Shared(cache) => cache.put(question, reply, zone, now_s),
-            Self::Own(cache) => lock(cache).put(question, reply, zone, now_s),
-        }
-    }
-
-    /// Notes that no server answered a question.
-    pub(crate) fn failed(&self, question: &Question<'_>, now_s: u64) {
-        match self {
-            Self::Shared(cache) => cache.failed(question, now_s),
-            Self::Own(cache) => lock(cache).failed(question, now_s),
-        }
-    }
-
-    /// What the cache counted, and its memory in bytes.
-    pub(crate) fn facts(&self) -> (Counts, u64) {
-        match self {
-            Self::Shared(cache) => (cache.counts(), cache.memory_bytes()),
-            Self::Own(cache) => {
-                let cache = lock(cache);
-                (*cache.counts(), cache.memory_bytes())
-            }
-        }
-    }
+    Err(format!("each of the {caches} caches needs 1 MiB: use --memory {caches}MiB or more, or --cache shared"))
 }
 
-fn lock(cache: &Mutex<Cache>) -> MutexGuard<'_, Cache> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner)
+/// The caches of this number of workers, which have all of the memory together. Fails if the kernel has no random
+/// numbers.
+pub(crate) fn caches(
+    settings: &Settings,
+    sharing: Sharing,
+    workers: usize,
+) -> std::io::Result<Vec<Arc<Shared>>> {
+    if sharing == Sharing::Shared {
+        return Ok(vec![Arc::new(Shared::new(settings, seed()?))]);
+    }
+    let each = Settings { memory_bytes: settings.memory_bytes / workers as u64, ..settings.clone() };
+    let own = |_: usize| -> std::io::Result<Arc<Shared>> { Ok(Arc::new(Shared::for_one(&each, seed()?))) };
+    (0..workers).map(own).collect()
 }
 
 /// An unpredictable seed for a cache's hashes.
@@ -86,4 +45,19 @@ pub(crate) fn seed() -> std::io::Result<[u64; 2]> {
     getrandom::fill(bytes.as_flattened_mut())
         .map_err(|error| std::io::Error::other(format!("no random numbers: {error}")))?;
     Ok(bytes.map(u64::from_ne_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cache_has_enough_memory() {
+        let settings = Settings { memory_bytes: 4 << 20, ..Settings::default() };
+        assert_eq!(check(&settings, Sharing::Split, 4), Ok(()));
+        assert_eq!(check(&settings, Sharing::Shared, 64), Ok(()));
+        assert!(check(&settings, Sharing::Split, 5).unwrap_err().contains("--memory 5MiB"));
+        let caches = caches(&settings, Sharing::Split, 4).unwrap();
+        assert!(caches.len() == 4 && caches.iter().map(|cache| cache.memory_bytes()).sum::<u64>() <= 4 << 20);
+    }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use kqps_front::policy::{BackEnd, Choice, Policy, Rule, Target};
 use kqps_message::name::NameText;
+use kqps_message::rtype;
 
 /// A zone with servers of its own, which know it themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +60,26 @@ impl Upstreams {
         let mut zones = Vec::new();
         for Stub { zone, servers } in merged {
             let named = |server: &SocketAddr| format!("{}={server}", NameText(&zone));
-            add(&mut policy, vec![zone.clone()], servers.iter().map(|server| (named(server), *server)));
+            let servers = servers.iter().map(|server| (named(server), *server));
+            add(&mut policy, false, vec![zone.clone()], servers);
             zones.push(Zone { name: zone, is_forwarded: false });
         }
         if !forwarders.is_empty() {
             let servers = forwarders.iter().map(|server| (Target::Udp(*server).to_string(), *server));
-            add(&mut policy, Vec::new(), servers);
+            add(&mut policy, true, Vec::new(), servers);
             zones.push(Zone { name: vec![0], is_forwarded: true });
         }
         Self { policy, zones: Zones(zones) }
     }
 }
 
-/// Adds servers, and the rule that names with these suffixes go to them.
-fn add(policy: &mut Policy, suffixes: Vec<Vec<u8>>, servers: impl Iterator<Item = (String, SocketAddr)>) {
+/// Adds servers, and the rule that names with these suffixes go to them, with RD if they find answers.
+fn add(
+    policy: &mut Policy,
+    is_forwarded: bool,
+    suffixes: Vec<Vec<u8>>,
+    servers: impl Iterator<Item = (String, SocketAddr)>,
+) {
     let first = policy.back_ends.len();
     for (name, address) in servers {
         if !policy.back_ends[first..].iter().any(|other| other.name == name) {
@@ -82,7 +89,8 @@ fn add(policy: &mut Policy, suffixes: Vec<Vec<u8>>, servers: impl Iterator<Item 
     let to: Vec<usize> = (first..policy.back_ends.len()).collect();
     // A second server may do better where the first fails. A client costs two queries then, and no more.
     policy.retry_servfail |= to.len() > 1;
-    policy.rules.push(Rule { recursion_desired: None, suffixes, types: Vec::new(), to, choice: None });
+    let recursion_desired = Some(is_forwarded);
+    policy.rules.push(Rule { recursion_desired, suffixes, types: Vec::new(), to, choice: None });
 }
 
 /// The number of labels of a name in wire form, without the root.
@@ -93,9 +101,22 @@ fn labels(name: &[u8]) -> usize {
 }
 
 impl Zones {
-    /// The zone whose servers are asked about a name in wire form and in lower case; `None` if none are.
-    pub(crate) fn of(&self, name: &[u8]) -> Option<&Zone> {
-        self.0.iter().find(|zone| is_under(name, &zone.name))
+    /// The number of the zone whose servers are asked about a name in wire form and in lower case; `None` if none are.
+    /// It is the number of the rule in the policy. A DS record stands above the zone whose name it has, so it is asked
+    /// of the servers of the zone above (RFC 4035, section 4.2).
+    pub(crate) fn of(&self, name: &[u8], rtype: u16) -> Option<usize> {
+        let is_above = |zone: &Zone| rtype != rtype::DS || zone.name != name || name == [0];
+        self.0.iter().position(|zone| is_under(name, &zone.name) && is_above(zone))
+    }
+
+    /// The zone with this number.
+    pub(crate) fn get(&self, number: usize) -> &Zone {
+        &self.0[number]
+    }
+
+    /// Whether there are forwarders alone, which find every answer as far as it goes.
+    pub(crate) fn are_forwarders(&self) -> bool {
+        matches!(&self.0[..], [Zone { is_forwarded: true, .. }])
     }
 }
 
@@ -136,11 +157,23 @@ mod tests {
         assert_eq!(names[3], "udp://[::1]:53");
         assert!(names[0].ends_with("=127.0.0.1:2") && names[2].ends_with("=127.0.0.1:3"), "{names:?}");
         assert!(policy.retry_servfail, "a zone has two servers");
-        let zone = |name: &[u8]| zones.of(name).map(|zone| (zone.name.clone(), zone.is_forwarded));
-        assert_eq!(zone(b"\x01b\x01a\x04test\0"), Some((b"\x01a\x04test\0".to_vec(), false)));
-        assert_eq!(zone(b"\x02xa\x04test\0"), Some((b"\x04test\0".to_vec(), false)));
-        assert_eq!(zone(b"\x05atest\0"), Some((b"\0".to_vec(), true)));
-        assert_eq!(Upstreams::new(&[], &stubs).zones.of(b"\x05atest\0"), None);
+        let zone = |name: &[u8], rtype: u16| {
+            let zone = zones.get(zones.of(name, rtype)?);
+            Some((zone.name.clone(), zone.is_forwarded))
+        };
+        assert_eq!(zone(b"\x01b\x01a\x04test\0", 1), Some((b"\x01a\x04test\0".to_vec(), false)));
+        assert_eq!(zone(b"\x02xa\x04test\0", 1), Some((b"\x04test\0".to_vec(), false)));
+        assert_eq!(zone(b"\x05atest\0", 1), Some((b"\0".to_vec(), true)));
+        assert!(!zones.are_forwarders() && Upstreams::new(&[address("[::1]:53")], &[]).zones.are_forwarders());
+        // The DS record of a zone is in the zone above.
+        assert_eq!(zone(b"\x01a\x04test\0", rtype::DS), Some((b"\x04test\0".to_vec(), false)));
+        assert_eq!(zone(b"\x04test\0", rtype::DS), Some((b"\0".to_vec(), true)));
+        assert_eq!(zone(b"\x01b\x01a\x04test\0", rtype::DS), Some((b"\x01a\x04test\0".to_vec(), false)));
+        let only_stubs = Upstreams::new(&[], &stubs).zones;
+        assert_eq!((only_stubs.of(b"\x05atest\0", 1), only_stubs.of(b"\x04test\0", 1)), (None, Some(1)));
+        assert_eq!(only_stubs.of(b"\x04test\0", rtype::DS), None);
+        let desired: Vec<Option<bool>> = policy.rules.iter().map(|rule| rule.recursion_desired).collect();
+        assert_eq!(desired, [Some(false), Some(false), Some(true)]);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Cause {
     OverloadOldest,
     /// The client's connection had ended before the answer came.
     ClientGone,
+    /// The client's connection held too many replies already, which the client does not read.
+    ClientSlow,
     /// The server stopped before the answer came.
     Stopped,
     /// The reply has many messages, which UDP cannot carry.
@@ -36,7 +38,7 @@ pub enum Cause {
 
 impl Cause {
     /// The causes of drops, in the order of the variants. [`Self::Later`] follows them.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::QueryTooShort,
         Self::QueryTooLong,
         Self::IsResponse,
@@ -44,6 +46,7 @@ impl Cause {
         Self::OverloadNewest,
         Self::OverloadOldest,
         Self::ClientGone,
+        Self::ClientSlow,
         Self::Stopped,
         Self::NotByUdp,
         Self::BadFrame,
@@ -59,6 +62,7 @@ impl Cause {
             Self::OverloadNewest => "overload-newest",
             Self::OverloadOldest => "overload-oldest",
             Self::ClientGone => "client-gone",
+            Self::ClientSlow => "client-slow",
             Self::Stopped => "stopped",
             Self::NotByUdp => "not-by-udp",
             Self::BadFrame => "bad-frame",

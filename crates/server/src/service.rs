@@ -127,12 +127,13 @@ pub trait RunningService {
         Ok(AfterHangUp::End)
     }
 
-    /// The descriptor that becomes readable when a reload has ended.
+    /// The descriptor that becomes readable when a reload has ended, or a thread that is not among [`Self::threads`].
     fn news(&self) -> Option<RawFd> {
         None
     }
 
-    /// Takes the outcome of a reload; `None` if nothing changed. Call it when [`Self::news`] is readable.
+    /// Takes the outcome of a reload; `None` if nothing changed. An error ends the server. Call it when [`Self::news`]
+    /// is readable.
     fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
         Ok(None)
     }

@@ -4,7 +4,7 @@ use kqps_message::record::Record;
 use kqps_message::{canonical, rtype};
 
 use crate::compose::sections::{Sections, Seen, covered, is_at_or_below};
-use crate::key::Key;
+use crate::key::Question;
 
 /// The most aliases of a chain that are followed.
 const ALIASES_MOST: usize = 16;
@@ -19,13 +19,13 @@ pub(crate) struct Aliases {
 
 impl Aliases {
     /// Follows the chain. `None` if the target of an alias is malformed.
-    pub(crate) fn follow(key: &Key, sections: &Sections<'_>) -> Option<Self> {
-        let mut chain =
-            Self { names: vec![key.name().to_vec()], rtype: key.rtype, dnssec_ok: key.dnssec_ok() };
-        if key.rtype == rtype::ANY {
-            chain.rtype = first_type(key, sections);
+    pub(crate) fn follow(question: &Question<'_>, sections: &Sections<'_>) -> Option<Self> {
+        let Question { name, rtype, dnssec_ok, .. } = *question;
+        let mut chain = Self { names: vec![name.to_vec()], rtype, dnssec_ok };
+        if rtype == rtype::ANY {
+            chain.rtype = first_type(name, sections);
         }
-        while chain.names.len() <= ALIASES_MOST && !matches!(key.rtype, rtype::CNAME | rtype::ANY) {
+        while chain.names.len() <= ALIASES_MOST && !matches!(rtype, rtype::CNAME | rtype::ANY) {
             let is_alias =
                 |seen: &&Seen<'_>| seen.record.rtype == rtype::CNAME && chain.is_last(sections.owner(seen));
             let Some(alias) = sections.answers.iter().find(is_alias) else { break };
@@ -38,6 +38,11 @@ impl Aliases {
             chain.names.push(target);
         }
         Some(chain)
+    }
+
+    /// Whether the name of the question is an alias.
+    pub(crate) fn has_some(&self) -> bool {
+        self.names.len() > 1
     }
 
     /// The last name.
@@ -78,9 +83,8 @@ impl Aliases {
 }
 
 /// The type of the first RRset of the name. That of a signature is only taken if there is nothing else.
-fn first_type(key: &Key, sections: &Sections<'_>) -> u16 {
-    let of_name =
-        sections.answers.iter().filter(|seen| sections.owner(seen).eq_ignore_ascii_case(key.name()));
+fn first_type(name: &[u8], sections: &Sections<'_>) -> u16 {
+    let of_name = sections.answers.iter().filter(|seen| sections.owner(seen).eq_ignore_ascii_case(name));
     let mut types = of_name.map(|seen| seen.record.rtype);
     types.find(|&rtype| rtype != rtype::RRSIG).unwrap_or(rtype::RRSIG)
 }

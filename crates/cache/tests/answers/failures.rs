@@ -1,6 +1,6 @@
 //! Failures (RFC 9520) and stale answers (RFC 8767).
 
-use kqps_cache::{Put, Settings, Stale, Why};
+use kqps_cache::{Failure, Put, Settings, Stale, Why};
 
 use crate::support::{CD, EDNS, PLAIN, Server, check};
 
@@ -46,6 +46,18 @@ fn failures_that_go_on_are_cached_twice_as_long_each_up_to_five_minutes() {
     server.failed(WWW, &PLAIN);
     server.now_s += 7;
     check(&mut server, WWW, &PLAIN, "miss");
+}
+
+#[test]
+fn an_outage_is_not_remembered_for_longer_the_longer_it_lasts() {
+    let mut server = Server::new(&Settings { failure_s: 7, ..Settings::default() });
+    for _ in 0..5 {
+        server.fails(WWW, &PLAIN, Failure::Silent);
+        server.now_s += 6;
+        check(&mut server, WWW, &PLAIN, "failed SERVFAIL");
+        server.now_s += 1;
+        check(&mut server, WWW, &PLAIN, "miss");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use domain::base::rdata::ComposeRecordData;
 use domain::base::{Message, ParsedName, Record, ToName};
 use domain::rdata::AllRecordData;
 use domain::zonefile::inplace::{Entry as Line, Zonefile};
-use kqps_cache::{Answered, Cache, Put, Question, Settings};
+use kqps_cache::{Answered, Cache, Failure, Put, Question, Settings};
 use kqps_message::header::{AA, AD as AD_BIT, CD as CD_BIT, QR, RA, RD, TC};
 use kqps_message::{HEADER_BYTES, edns, name, question, rcode, rtype};
 
@@ -137,10 +137,15 @@ impl Server {
         self.cache.put(&asked(&qname, rtype, ask), reply, &wire(zone), self.now_s)
     }
 
-    /// Reports that a question failed.
+    /// Reports that a server answered a question with nothing of use.
     pub(crate) fn failed(&mut self, question: &str, ask: &Ask) {
+        self.fails(question, ask, Failure::Unusable);
+    }
+
+    /// Reports that a question failed.
+    pub(crate) fn fails(&mut self, question: &str, ask: &Ask, failure: Failure) {
         let (qname, rtype) = parts(question);
-        self.cache.failed(&asked(&qname, rtype, ask), self.now_s);
+        self.cache.failed(&asked(&qname, rtype, ask), failure, self.now_s);
     }
 
     /// The answer to a question as text, after a word if it is not an ordinary hit.

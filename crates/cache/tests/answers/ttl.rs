@@ -109,6 +109,21 @@ fn a_hit_near_the_end_asks_for_a_new_answer_once() {
 }
 
 #[test]
+fn the_last_second_of_a_short_ttl_asks_for_a_new_answer() {
+    for (share, word) in [(Some(0.1), "prefetch "), (Some(0.0), ""), (None, "")] {
+        let mut server = Server::new(&Settings { prefetch_share: share, ..Settings::default() });
+        server.put(WWW, &PLAIN, "NOERROR\nan www.example. 2 IN A 192.0.2.1");
+        check(&mut server, WWW, &PLAIN, "NOERROR\nan www.example. 2 A 192.0.2.1");
+        server.now_s += 1;
+        check(&mut server, WWW, &PLAIN, &format!("{word}NOERROR\nan www.example. 1 A 192.0.2.1"));
+    }
+    // With a TTL of 1 s every hit would be in the last second.
+    let mut server = Server::new(&Settings { prefetch_share: Some(0.1), ..Settings::default() });
+    server.put(WWW, &PLAIN, "NOERROR\nan www.example. 1 IN A 192.0.2.1");
+    check(&mut server, WWW, &PLAIN, "NOERROR\nan www.example. 1 A 192.0.2.1");
+}
+
+#[test]
 fn the_case_of_the_name_is_that_of_the_query() {
     let mut server = Server::new(&Settings::default());
     server.put("wWw.eXample. A", &PLAIN, "NOERROR\nan WWW.example. 60 IN A 192.0.2.1");

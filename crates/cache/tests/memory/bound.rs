@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kqps_cache::{Cache, Put, Settings, Shared};
+use kqps_cache::{Cache, Failure, Put, Settings, Shared};
 
 use crate::support::{ask, name, put, query, question, reply};
 
@@ -38,7 +38,7 @@ fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
             let addresses = if random.u32(0..50) == 0 { random.usize(1..200) } else { 1 };
             let addresses: Vec<u32> = (0..addresses).map(|_| random.u32(..)).collect();
             if random.u32(0..10) == 0 {
-                cache.failed(&question(&name), now_s);
+                cache.failed(&question(&name), Failure::Unusable, now_s);
             } else {
                 let reply = reply(&name, random.u32(1..5000), &addresses);
                 let put = cache.put(&question(&name), &reply, b"\0", now_s);

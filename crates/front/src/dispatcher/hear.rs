@@ -24,8 +24,10 @@ impl Dispatcher {
             Ok(false) => {}
             Ok(true) => {
                 back_end.counts.connections += 1;
+                self.resume(number);
                 // A back end that cannot be used before a check is checked at once.
-                if back_end.datagrams.is_none() {
+                let has_datagrams = |back_end: &BackEnd| back_end.datagrams.is_some();
+                if !self.back_ends[number].as_ref().is_some_and(has_datagrams) {
                     self.check(number);
                 }
             }
@@ -147,13 +149,16 @@ impl Dispatcher {
             return Bad::Mismatched.count_in(&mut back_end.counts);
         }
         let by_datagram = usize::from(link) >= back_end.streams.len();
-        let trust = if by_datagram && matches!(query.client, Client::Inner(_)) {
-            guard::judge(query, back_end.cookies.as_mut(), message)
-        } else {
-            Trust::Whole
+        let is_inner = matches!(query.client, Client::Inner(_));
+        let trust = match &mut back_end.cookies {
+            cookies if is_inner && by_datagram => guard::judge(query, cookies.as_mut(), message),
+            Some(cookies) if is_inner => {
+                cookies.confirm(message);
+                Trust::Whole
+            }
+            _ => Trust::Whole,
         };
-        // Without a connection the query waits for a better answer.
-        if trust == Trust::Forged || trust == Trust::Doubted && !back_end.has_connection() {
+        if trust == Trust::Forged {
             return Bad::Mismatched.count_in(&mut back_end.counts);
         }
         back_end.free(link, id);
@@ -162,9 +167,13 @@ impl Dispatcher {
             stream.heard_ns = self.now_ns;
         }
         back_end.counts.answered += 1;
-        if trust == Trust::Doubted {
-            back_end.counts.doubted += 1;
-            return self.ask_whole(place, None);
+        match trust {
+            Trust::Doubted => {
+                back_end.counts.doubted += 1;
+                return self.ask_whole(place, None);
+            }
+            Trust::Again => return self.ask_with_cookie(number, place),
+            Trust::Whole | Trust::Forged => {}
         }
         if reply::may_be_unfit(message) && self.tries_again(number, place, link, message) {
             return;

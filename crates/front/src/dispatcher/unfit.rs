@@ -7,24 +7,25 @@ use kqps_message::Header;
 
 use super::Dispatcher;
 use crate::asked::Asked;
-use crate::back_end::BackEnd;
-use crate::queries::{Client, Query};
+use crate::back_end::{BackEnd, Way};
+use crate::queries::Client;
 use crate::reply;
 
 impl Dispatcher {
     /// Whether the query in this place was sent again, or refused, instead of getting this answer.
     #[cold]
     pub(crate) fn tries_again(&mut self, number: usize, place: u16, link: u16, message: &[u8]) -> bool {
-        let Query { client, tries, wants_whole, ref bytes, .. } = *self.queries.get(place);
+        let query = self.queries.get(place);
+        let (client, is_first) = (query.client, query.lost() <= 1);
+        let is_harmless = Asked::is_harmless(&query.bytes);
         let Some(back_end) = &mut self.back_ends[number] else { return false };
         let is_servfail = reply::is_servfail(message);
         back_end.counts.servfails += u64::from(is_servfail);
-        if client == Client::Check || !Asked::is_harmless(bytes) {
+        if client == Client::Check || !is_harmless {
             return false;
         }
         if is_servfail {
             self.looks_soon |= back_end.health.doubt();
-            let is_first = tries - u8::from(wants_whole) <= 1;
             return self.policy.retry_servfail && is_first && self.ask_another(number, place);
         }
         let is_cut = Header::of(message).is_some_and(Header::is_truncated);
@@ -39,17 +40,31 @@ impl Dispatcher {
     }
 
     /// Sends a query once more that got a truncated or doubtful answer: to a back end with a connection if there is
-    /// one, and not to `but_not`. The second such answer is the last.
+    /// one, and not to `but_not`. A query of another server waits for a connection if none is open. The second such
+    /// answer is the last.
     #[cold]
     pub(crate) fn ask_whole(&mut self, place: u16, but_not: Option<u16>) {
+        let from = usize::from(self.queries.get(place).at.back_end);
         self.queries.take_back(place);
         if self.queries.get(place).wants_whole {
             return self.give_up(place);
         }
         self.queries.get_mut(place).wants_whole = true;
         self.consider(place, but_not);
+        if !self.has_connected_candidate() && self.park(place, from) {
+            return;
+        }
         self.retain_with_room();
         self.dispatch(place);
+    }
+
+    /// Sends a query once more to the same back end, which has refused its cookie and sent a better one (RFC 7873,
+    /// section 5.3).
+    #[cold]
+    pub(crate) fn ask_with_cookie(&mut self, number: usize, place: u16) {
+        self.queries.take_back(place);
+        self.queries.get_mut(place).had_bad_cookie = true;
+        self.send(place, number as u16, Way::Usual);
     }
 
     /// Sends the query to another back end, if one has room. Returns whether one had.
@@ -66,7 +81,7 @@ impl Dispatcher {
 
     /// Keeps only candidates with room. Otherwise the query, which was accepted already, might be dropped for newer
     /// ones or might displace others.
-    fn retain_with_room(&mut self) {
+    pub(super) fn retain_with_room(&mut self) {
         let most = self.settings.back_end_outstanding;
         self.candidates.retain(|candidate| candidate.outstanding < most);
     }

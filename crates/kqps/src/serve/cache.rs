@@ -63,7 +63,8 @@ pub(super) struct Args {
 
     /// How long a client waits for an answer that is not in the cache
     ///
-    /// If there are several servers, the first has half of this time to answer, and another one the rest.
+    /// If there are several servers for the name, the first has half of this time to answer, and another one the rest.
+    /// If there is one, it has all of the time, and is sent the question again after half of it.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
           help_heading = "Servers")]
     timeout: Duration,
@@ -108,16 +109,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_ttl, help_heading = "Cache")]
     max_negative_ttl: u32,
 
-    /// Answer SERVFAIL for this long after a question failed, 1s to 5m; longer if it goes on failing
+    /// Answer SERVFAIL for this long after a question failed, 1s to 5m; longer if its answers stay of no use
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_failure_ttl,
           help_heading = "Cache")]
     failure_ttl: u32,
 
-    /// Answer with records whose TTL ran out up to this long ago, if no server answers
+    /// Answer with records whose TTL ran out up to this long ago, if no server answers, or not within 1.8s
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, help_heading = "Cache")]
     stale: Option<u32>,
 
-    /// Ask anew when a client asks while this share of a TTL or less is left; 0 for never
+    /// Ask anew when a client asks while this share of a TTL or less, or its last second, is left; 0 for never
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_share, help_heading = "Cache")]
     prefetch: f64,
 
@@ -232,7 +233,7 @@ impl Args {
     }
 }
 
-/// How servers are checked. RD is not set, since the question is for the server itself.
+/// How servers are checked. The question has RD only for forwarders, which may refuse it without.
 fn checks() -> anyhow::Result<Checks> {
     let mut message = Vec::new();
     query::write(&mut message, b".", rtype::SOA, None)?;

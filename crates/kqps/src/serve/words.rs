@@ -257,9 +257,10 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
 }
 
 fn cache(out: &mut impl Write, counts: &CacheReport) -> io::Result<()> {
-    let CacheReport { hits, misses, entries, .. } = counts;
+    let (hits, entries) = (numbered(counts.hits, "hit"), counts.entries);
+    let misses = if counts.misses == 1 { "1 miss".to_owned() } else { format!("{} misses", counts.misses) };
     let mib = counts.memory_bytes as f64 / f64::from(1 << 20);
-    writeln!(out, "Cache: {hits} hits, {misses} misses, {entries} kept in {mib:.1} MiB")?;
+    writeln!(out, "Cache: {hits}, {misses}, {entries} kept in {mib:.1} MiB")?;
     let rest = [
         (counts.stale + counts.stale_after_failure, "answered stale"),
         (counts.failures, "answered SERVFAIL, since the question had just failed"),
@@ -290,7 +291,7 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
         (counts.displaced, "displaced by later ones"),
         (counts.unsettled, "under way at the end"),
         (counts.servfails, "answered SERVFAIL"),
-        (counts.cut_short, "truncated for clients by TCP, which got the whole or SERVFAIL"),
+        (counts.cut_short, "truncated, though the whole was needed and was asked for again"),
         (counts.doubted, "perhaps forged, and asked again by a connection"),
         (counts.second_tries, "sent were second tries"),
         (counts.send_refused, "refused by the kernel"),

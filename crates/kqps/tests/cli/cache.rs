@@ -1,11 +1,14 @@
 //! `kqps serve cache`, run as a user would: real sockets, before servers that the test plays itself.
 
+mod aliases;
 mod clients;
 mod connections;
+mod cookies;
 mod failures;
 mod forged;
 mod hits;
 mod outgoing;
+mod slow;
 mod upstream;
 mod usage;
 

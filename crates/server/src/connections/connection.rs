@@ -4,7 +4,8 @@
 //!
 //! What it keeps between turns is bounded. It keeps queries that are not answered, at most as long as one message, and
 //! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such
-//! replies it reads nothing more, and the socket makes the peer wait.
+//! replies it reads nothing more, and the socket makes the peer wait. Replies that come later add up to [`LATE_MOST`]
+//! bytes and one message: if the peer takes nothing meanwhile, further ones are dropped.
 //!
 //! In TLS the stream keeps what one read of the socket decrypted (256 KiB), the beginning of a record or of a message
 //! of the handshake (128 KiB), and records of 64 KiB of replies. By HTTP it also keeps the queries that such a read
@@ -32,6 +33,10 @@ use crate::later::{Origin, Place};
 
 /// No more replies are made in a round that has made this many bytes of them.
 const OUTPUT_MOST: usize = 65_536;
+
+/// A reply that comes later is dropped if this many bytes of replies wait already: those that the peer does not take,
+/// and those behind an earlier one that is missing.
+const LATE_MOST: usize = 1 << 20;
 
 /// Rounds of reading, answering and writing in one turn.
 const ROUNDS: usize = 16;
@@ -212,7 +217,7 @@ impl<S> Connection<S> {
         if has_output {
             return Ok(true);
         }
-        if !self.later.has_room() {
+        if !self.later.has_room() || self.later.bytes() >= OUTPUT_MOST {
             // The next answer that comes lets it go on.
             return Ok(false);
         }
@@ -261,7 +266,10 @@ impl<S> Connection<S> {
         let Scratch { answer, counts, transfers, at: (slot, turn), input, message, output, .. } = scratch;
         output.clear();
         let (mut used, mut is_dns) = (0, true);
-        while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS && self.later.has_room() {
+        while output.len() + self.later.bytes() < OUTPUT_MOST
+            && self.streams.len() < STREAMS
+            && self.later.has_room()
+        {
             let Some(query) = first_message(&input[used..filled]) else { break };
             if query.len() < HEADER_BYTES {
                 is_dns = false;
@@ -321,7 +329,12 @@ impl<S> Connection<S> {
     ) {
         let Scratch { counts, rcodes, message, .. } = scratch;
         let Self { later, output, .. } = self;
+        let has_room = output.len() + later.bytes() < LATE_MOST;
         let reply = match answer {
+            Ok(_) if !has_room => {
+                counts.drop(Cause::ClientSlow);
+                None
+            }
             Ok(reply) => {
                 counts.answered += 1;
                 rcodes.add_of(reply);

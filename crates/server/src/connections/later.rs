@@ -19,12 +19,20 @@ pub(super) struct Later {
     first: u64,
     /// If answers leave in order, those from the first that is missing on; `None` for each that is missing.
     queue: VecDeque<Option<Vec<u8>>>,
+    /// The bytes of the answers in the queue.
+    bytes: usize,
 }
 
 impl Later {
     /// Without queries. `is_ordered` says whether answers leave in the order of their queries.
     pub(super) fn new(is_ordered: bool) -> Self {
-        Self { is_ordered, waiting: 0, first: 0, queue: VecDeque::new() }
+        Self { is_ordered, waiting: 0, first: 0, queue: VecDeque::new(), bytes: 0 }
+    }
+
+    /// The bytes of the answers that wait for earlier ones.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether no query waits.
@@ -50,6 +58,7 @@ impl Later {
         if self.queue.is_empty() {
             append(output, reply);
         } else {
+            self.bytes += reply.len();
             self.queue.push_back(Some(reply.to_vec()));
         }
     }
@@ -73,10 +82,13 @@ impl Later {
             return;
         }
         if let Some(missing) = self.queue.get_mut((number - self.first) as usize) {
-            *missing = Some(reply.unwrap_or_default().to_vec());
+            let reply = reply.unwrap_or_default();
+            self.bytes += reply.len();
+            *missing = Some(reply.to_vec());
         }
         while let Some(reply) = self.queue.pop_front_if(|reply| reply.is_some()).flatten() {
             self.first += 1;
+            self.bytes -= reply.len();
             write(&reply);
         }
     }
@@ -110,10 +122,10 @@ mod tests {
         later.at_once(b"d", &mut output);
         assert_eq!(output, b"\0\x01a");
         later.come(third, None, |reply| left.push(reply.to_vec()));
-        assert!(left.is_empty(), "the second is missing");
+        assert!(left.is_empty() && later.bytes() == 1, "the second is missing");
         later.come(second, Some(b"b"), |reply| left.push(reply.to_vec()));
         assert_eq!(left, [b"b".to_vec(), Vec::new(), b"d".to_vec()]);
-        assert!(later.is_empty());
+        assert!(later.is_empty() && later.bytes() == 0);
         later.at_once(b"e", &mut output);
         assert_eq!(output, b"\0\x01a\0\x01e");
     }

@@ -21,7 +21,8 @@ pub struct CacheReport {
     pub coalesced: u64,
     /// How many of `misses` were answered from the cache after all: the answer came between the look and the question.
     pub overtaken: u64,
-    /// How many of `misses` were answered with records whose TTL had run out, since no server answered.
+    /// How many of `misses` were answered with records whose TTL had run out, since no server answered, or not within
+    /// 1.8 s.
     pub stale_after_failure: u64,
     /// Questions that were asked before the TTL of their answers ran out, since clients asked for them.
     pub prefetches: u64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::upstream::{Upstream, address, empty, texts, truncated};
 use super::{asks, asks_edns, cache, stop, ttl_s};
-use crate::auth::dns::{A, Reply, TXT, ask, ask_by, connect};
+use crate::auth::dns::{A, TXT, ask, ask_by, connect};
 use crate::auth::{NOERROR, REFUSED, SERVFAIL};
 use crate::serve::PATIENCE;
 use crate::serve::sent::flow;
@@ -47,6 +47,28 @@ fn a_server_that_is_not_there_comes_back() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(upstream.asked(), 1);
+    stop(server);
+}
+
+#[test]
+fn an_outage_is_over_soon_after_the_server_is_back() {
+    let away = nowhere();
+    let flags = ["--timeout", "200ms", "--failure-ttl", "1s"];
+    let server = cache(&[&away.to_string()], &flags);
+    let (begin, mut id) = (Instant::now(), 0);
+    // The same question fails again and again.
+    while begin.elapsed() < Duration::from_secs(5) {
+        id += 1;
+        assert_eq!(ask(server.addresses[0], &asks(id, "www.example.test", A)).rcode(), SERVFAIL);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _upstream = Upstream::at(away, |asked| vec![address(&asked.query, 300, 7)]);
+    let back = Instant::now();
+    while ask(server.addresses[0], &asks(0, "www.example.test", A)).rcode() != NOERROR {
+        // Twice 1 s to notice that it is back, and 1 s of the failure. Doubled, the failure would last 4 s and more.
+        assert!(back.elapsed() < Duration::from_millis(3800), "the outage goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     stop(server);
 }
 
@@ -98,20 +120,6 @@ fn a_stale_answer_is_better_than_none() {
     }
 }
 
-/// Asks for a long text by new names until the whole answer comes, since the connection to the server may not be open at
-/// first. Returns the name.
-fn fetched(mut ask_for: impl FnMut(&str) -> Reply) -> String {
-    let begin = Instant::now();
-    for number in 0.. {
-        let name = format!("long-{number}.test");
-        if ask_for(&name).answers() == TEXTS.into() {
-            return name;
-        }
-        assert!(begin.elapsed() < PATIENCE, "the answer stays truncated");
-    }
-    unreachable!("names do not run out")
-}
-
 /// Texts in a long answer: together more than 1232 bytes, and less than 4096.
 const TEXTS: u8 = 30;
 
@@ -122,15 +130,15 @@ fn a_truncated_answer_is_fetched_by_tcp() {
     });
     let server = cache(&[&upstream.flag()], &[]);
     let at = server.addresses[0];
-    let name = fetched(|name| ask_by(&mut connect(at), &asks(1, name, TXT)));
-    for query in [asks(2, &name, TXT), asks_edns(3, &name, TXT, 4096)] {
+    assert_eq!(ask_by(&mut connect(at), &asks(1, "long.test", TXT)).answers(), TEXTS.into());
+    for query in [asks(2, "long.test", TXT), asks_edns(3, "long.test", TXT, 4096)] {
         let reply = ask(at, &query);
         assert!(reply.is_truncated() && reply.answers() == 0, "{reply:?}");
     }
     stop(server);
     let server = cache(&[&upstream.flag()], &["--payload", "4096"]);
     let at = server.addresses[0];
-    fetched(|name| ask(at, &asks_edns(1, name, TXT, 65_535)));
+    assert_eq!(ask(at, &asks_edns(1, "long.test", TXT, 65_535)).answers(), TEXTS.into());
     stop(server);
 }
 

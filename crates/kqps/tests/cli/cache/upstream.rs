@@ -29,6 +29,10 @@ type Say = Box<dyn FnMut(&Asked) -> Vec<Vec<u8>> + Send>;
 struct Shared {
     say: Mutex<Say>,
     asked: AtomicUsize,
+    /// The flags of the last check: byte 2 of its header, above 8 bits that are set once there was one.
+    checked: AtomicUsize,
+    /// Whether it closes a connection after its reply.
+    closes: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -58,8 +62,13 @@ impl Upstream {
 
     fn on(udp: UdpSocket, tcp: TcpListener, say: Say) -> Self {
         let address = udp.local_addr().unwrap();
-        let (asked, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { say: Mutex::new(say), asked, stop });
+        let shared = Arc::new(Shared {
+            say: Mutex::new(say),
+            asked: AtomicUsize::new(0),
+            checked: AtomicUsize::new(0),
+            closes: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
         let (of_udp, of_tcp) = (shared.clone(), shared.clone());
         udp.set_read_timeout(Some(LOOK)).unwrap();
         tcp.set_nonblocking(true).unwrap();
@@ -73,6 +82,24 @@ impl Upstream {
     /// Its address, for `--forward`.
     pub(super) fn flag(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Has it close each connection after a reply.
+    pub(super) fn close_after_replies(&self) {
+        self.shared.closes.store(true, SeqCst);
+    }
+
+    /// Whether RD was set in the last check, for which it waits.
+    pub(super) fn was_checked_with_rd(&self) -> bool {
+        let begin = Instant::now();
+        loop {
+            let checked = self.shared.checked.load(SeqCst);
+            if checked > 0 {
+                return checked & 1 > 0;
+            }
+            assert!(begin.elapsed() < PATIENCE, "it is not checked");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// How many questions it got, without checks.
@@ -141,6 +168,9 @@ impl Shared {
                 for reply in self.replies(&input[2..], from, true) {
                     let _ = stream.write_all(&framed(&reply));
                 }
+                if self.closes.load(SeqCst) {
+                    return;
+                }
                 input = rest;
             }
         }
@@ -149,6 +179,7 @@ impl Shared {
     fn replies(&self, query: &[u8], from: SocketAddr, by_tcp: bool) -> Vec<Vec<u8>> {
         let (name, rtype) = question(query);
         if name.is_empty() && rtype == SOA {
+            self.checked.store(0xff00 | usize::from(query[2]), SeqCst);
             return vec![empty(query, 0)];
         }
         self.asked.fetch_add(1, SeqCst);
@@ -204,6 +235,20 @@ pub(super) fn address(query: &[u8], ttl_s: u32, last: u8) -> Vec<u8> {
     let mut reply = empty(query, 0);
     reply[7] = 1;
     reply.extend(record(1, ttl_s, &[192, 0, 2, last]));
+    reply
+}
+
+/// A reply that says that the name is an alias of this one.
+pub(super) fn alias(query: &[u8], target: &str) -> Vec<u8> {
+    let mut data = Vec::new();
+    for label in target.split('.') {
+        data.push(label.len() as u8);
+        data.extend(label.as_bytes());
+    }
+    data.push(0);
+    let mut reply = empty(query, 0);
+    reply[7] = 1;
+    reply.extend(record(5, 300, &data));
     reply
 }
 

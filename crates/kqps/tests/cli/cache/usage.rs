@@ -28,6 +28,10 @@ fn what_cannot_work_is_an_error_that_says_why() {
         (&["--forward", "127.0.0.1:9", "--max-ttl", "1500ms"], "expected whole seconds"),
         (&["--forward", "127.0.0.1:9", "--memory", "10k"], "expected 1MiB at least"),
         (&["--forward", "127.0.0.1:9", "--processes", "2"], "use --threads"),
+        (
+            &["--forward", "127.0.0.1:9", "--cache", "split", "--threads", "2", "--memory", "1MiB"],
+            "use --memory 2MiB or more",
+        ),
         (&["--forward", "127.0.0.1:9", "--no-tcp", "--tcp-idle", "1s"], "is about connections"),
         (&["--forward", &free, "--listen", &free], "is an address of this cache"),
     ] {
@@ -59,6 +63,6 @@ fn counts_can_be_read_while_it_runs() {
     assert_eq!((counts.hits, counts.misses, counts.entries), (3, 1, 1), "{report:?}");
     assert!(report.back_ends.len() == 1 && counts.memory_bytes > 0, "{report:?}");
     let words = String::from_utf8(status(path, &[]).stdout).unwrap();
-    assert!(words.contains("Cache: 3 hits, 1 misses, 1 kept in "), "{words}");
+    assert!(words.contains("Cache: 3 hits, 1 miss, 1 kept in "), "{words}");
     stop(server);
 }
