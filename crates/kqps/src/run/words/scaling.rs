@@ -60,6 +60,7 @@ mod tests {
             cells: Vec::new(),
             sizes: Vec::new(),
             left_out: Vec::new(),
+            player_limited: Vec::new(),
             fit: fit(&sizes.iter().map(at).collect::<Vec<_>>(), 0.0, 1),
             refused: refused.map(str::to_owned),
         }
