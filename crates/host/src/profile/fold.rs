@@ -206,7 +206,8 @@ impl Tree {
 fn others(parent: Option<u32>, seconds: f64, nodes: &mut Vec<StackNode>) {
     if seconds > 0.0 {
         let name = StackNode::OTHERS.to_owned();
-        nodes.push(StackNode { name, kernel: false, parent, seconds, own_s: seconds });
+        let kernel = parent.is_some_and(|parent| nodes[parent as usize].kernel);
+        nodes.push(StackNode { name, kernel, parent, seconds, own_s: seconds });
     }
 }
 
