@@ -1,8 +1,8 @@
 //! Profiles a subject: where its threads spend their time on a core, and what they wait for. A thread of its own reads
 //! the kernel's samples while the trial runs, and sums them up; names are looked up at the end.
 //!
-//! Memory is bounded: a fixed number of call chains, threads and locks is kept apart. What comes later is summed up by the
-//! state of its thread, without its call chain, and is counted.
+//! Memory is bounded: a fixed number of call chains, threads and locks is kept apart. What comes later is summed up by
+//! the state of its thread, without its call chain, and is counted.
 
 mod classify;
 mod collect;

@@ -46,8 +46,8 @@ pub(crate) fn next(played: usize) -> Option<TrialRequest> {
 const ELSEWHERE: &str = "only servers on the player's host are sampled";
 
 /// Marks the cells whose subjects are profiled: all subjects on this host if `all` is true, and the echoes that stand
-/// beside them. Of cells that differ in their workers alone, those with the fewest, the middle and the most workers are.
-/// In a run over hosts none is. Returns the profiles that are left out, with the reason.
+/// beside them. Of cells that differ in their workers alone, those with the fewest, the middle and the most workers
+/// are. In a run over hosts none is. Returns the profiles that are left out, with the reason.
 pub(crate) fn mark(cells: &mut [Cell], all: bool, over_hosts: bool) -> BTreeMap<String, String> {
     let mut left_out = BTreeMap::new();
     for cell in cells.iter_mut().filter(|cell| cell.role == Role::Subject) {
@@ -62,8 +62,8 @@ pub(crate) fn mark(cells: &mut [Cell], all: bool, over_hosts: bool) -> BTreeMap<
         let is_profiled = |(_, cell): &(usize, &Cell)| cell.role == Role::Subject && cell.profile;
         cells.iter().enumerate().filter(is_profiled).map(|(index, _)| index).collect()
     };
-    let all_sizes = profiled(cells);
-    let further: Vec<usize> = all_sizes.iter().copied().filter(|cell| is_between(cells, &all_sizes, *cell)).collect();
+    let all = profiled(cells);
+    let further: Vec<usize> = all.iter().copied().filter(|cell| is_between(cells, &all, *cell)).collect();
     further.into_iter().for_each(|cell| cells[cell].profile = false);
     let echoes: Vec<usize> = profiled(cells)
         .into_iter()
@@ -75,8 +75,8 @@ pub(crate) fn mark(cells: &mut [Cell], all: bool, over_hosts: bool) -> BTreeMap<
     left_out
 }
 
-/// Whether a cell has neither the fewest, the middle nor the most workers of those among `others` that differ from it in
-/// their workers alone.
+/// Whether a cell has neither the fewest, the middle nor the most workers of those among `others` that differ from it
+/// in their workers alone.
 fn is_between(cells: &[Cell], others: &[usize], cell: usize) -> bool {
     let alike = others.iter().map(|other| &cells[*other]);
     let alike = alike.filter(|other| differ_in_workers_alone(other, &cells[cell]));
@@ -118,8 +118,9 @@ mod tests {
     /// The echo of a server with four workers, or of one that was already running, is the nearest.
     #[test]
     fn every_profiled_subject_has_an_echo_if_there_is_one() {
-        let mut cells =
-            vec![cell(Role::EchoCeiling, "mmsg", 1), cell(Role::EchoCeiling, "mmsg", 2), cell(Role::Subject, "mmsg", 4)];
+        let mut cells: Vec<Cell> =
+            [1, 2].map(|workers| cell(Role::EchoCeiling, "mmsg", workers)).into_iter().collect();
+        cells.push(cell(Role::Subject, "mmsg", 4));
         mark(&mut cells, true, false);
         assert!(!cells[0].profile && cells[1].profile);
         cells[2] = cell(Role::Subject, "", 1);

@@ -9,6 +9,9 @@ pub(super) struct Name {
     pub(super) kernel: bool,
 }
 
+/// The name of a function of the kernel whose name is hidden.
+pub(super) const UNNAMED: &str = "[kernel]";
+
 /// A state of a thread, as in [`kqps_observation::profile::ThreadTimes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
@@ -140,10 +143,19 @@ pub(super) fn asleep(chain: &[Name], is_for_lock: bool) -> State {
     if has(&["mutex_lock", "rwsem_down", "rt_mutex", "percpu_rwsem", "__lock_sock"]) {
         return State::Lock;
     }
+    if is_for_lock && is_unnamed(chain) {
+        return State::Lock;
+    }
     if has(&["futex"]) {
         return if is_lock_of_program(chain, is_for_lock) { State::Lock } else { State::Sleep };
     }
     if has(&["nanosleep", "do_wait", "sigtimedwait", "sigsuspend"]) { State::Sleep } else { State::Io }
+}
+
+/// Whether the names of the kernel's functions in a call chain are hidden.
+pub(super) fn is_unnamed(chain: &[Name]) -> bool {
+    let mut kernel = chain.iter().filter(|name| name.kernel).peekable();
+    kernel.peek().is_some() && kernel.all(|name| name.text == UNNAMED)
 }
 
 /// Whether a thread in futex(2) waits for a lock: its functions say so, or else the value that it waits on.
@@ -281,6 +293,8 @@ mod tests {
         assert_eq!(of(&["schedule", "futex_wait_queue", "do_futex"], false), State::Sleep);
         let condition = ["schedule", "futex_wait_queue", "user:syscall", "user:std::sync::Condvar::wait"];
         assert_eq!(of(&condition, true), State::Sleep, "a condition whose counter is 2");
+        assert_eq!(of(&["[kernel]", "[kernel]", "user:lookup"], true), State::Lock, "its names are hidden");
+        assert_eq!(of(&["[kernel]", "[kernel]", "user:lookup"], false), State::Io);
         let named = ["schedule", "futex_wait_queue", "user:__lll_lock_wait", "user:lookup"];
         assert_eq!(of(&named, false), State::Lock);
     }

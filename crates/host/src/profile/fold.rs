@@ -62,7 +62,7 @@ pub(super) fn facts(gathered: Gathered, names: Names<'_>) -> ProfileFacts {
                 let is_of_program = chain.iter().any(|name| name.kernel && name.text.contains("futex"));
                 if let Some(socket) = classify::socket_lock(chain) {
                     locks.add(socket, total.count, seconds);
-                } else if is_of_program || chain.is_empty() {
+                } else if is_of_program || chain.is_empty() || classify::is_unnamed(chain) {
                     locks.add(classify::program_lock(chain, lock), total.count, seconds);
                 }
             }

@@ -7,8 +7,8 @@ use kqps_observation::profile::LockFacts;
 /// Locks beyond this number are left out.
 const LOCKS_MOST: usize = 40;
 
-/// What tells locks apart: the kind and the place; and the address if no caller is known, since such places are those of
-/// the C library.
+/// What tells locks apart: the kind and the place; and the address if no caller is known, since such places are those
+/// of the C library.
 type Key = (String, String, Option<u64>);
 
 /// Locks by kind and place.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kqps_kernel::perf::Frame;
 
-use super::classify::Name;
+use super::classify::{Name, UNNAMED};
 use super::demangle::demangled;
 use super::elf::Functions;
 
@@ -41,7 +41,7 @@ impl Kernel {
     /// The function at an address, or `[kernel]`.
     pub(super) fn name(&self, address: u64) -> &str {
         let after = self.0.partition_point(|(start, _)| *start <= address);
-        self.0[..after].last().map_or("[kernel]", |(_, name)| name)
+        self.0[..after].last().map_or(UNNAMED, |(_, name)| name)
     }
 }
 

@@ -312,7 +312,8 @@ struct Took {
 }
 
 impl Took {
-    /// Seconds that were found by samples, each of which stands for `1 / hz` seconds. Their number scatters by its root.
+    /// Seconds that were found by samples, each of which stands for `1 / hz` seconds. Their number scatters by its
+    /// root.
     fn by_samples(sampled: Sampled<'_>, seconds: f64) -> Self {
         let hz = sampled.facts.hz;
         let variance_s = if hz > 0.0 { seconds.max(1.0 / hz) / hz } else { 0.0 };
