@@ -102,7 +102,8 @@ const WORK_NS: f64 = 50_000.0;
 
 /// Proves every claim with simulated hosts first, and then with real echoes.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let parts: Vec<Part> = CLAIMS.iter().map(Part::Claim).chain([Part::Scaling]).collect();
+    let of_claims: &'static [Claim] = &CLAIMS;
+    let parts: Vec<Part> = of_claims.iter().map(Part::Claim).chain([Part::Scaling]).collect();
     let parts = bench.parts(&parts, |part| part.name())?;
     let mut claims = Vec::new();
     for part in parts {
