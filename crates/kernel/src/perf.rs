@@ -287,6 +287,28 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_ends_when_a_ring_is_half_full() {
+        let source = Source::CpuClock { period_ns: 100_000 };
+        let event = Event { source, has_stack: true, has_arguments: false };
+        let scope = Scope::Threads(&[affinity::thread_id()]);
+        let mut sampler = match Sampler::begin(scope, &[event], RING_BYTES[0]) {
+            Ok(sampler) => sampler,
+            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, &error.to_string()),
+        };
+        let began = std::time::Instant::now();
+        wait_half_full(&mut [&mut sampler], Duration::from_millis(20));
+        assert!(began.elapsed() >= Duration::from_millis(20), "nothing ran yet");
+        // Thousands of samples, of a hundred bytes or more each.
+        let began_ns = crate::clock::thread_cpu_ns();
+        while crate::clock::thread_cpu_ns() - began_ns < 500_000_000 {
+            std::hint::spin_loop();
+        }
+        let began = std::time::Instant::now();
+        wait_half_full(&mut [&mut sampler], Duration::from_mins(1));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
     fn events_number_threads_as_the_first_namespace_does() {
         assert!(is_first_pid_namespace(Some(Path::new("pid:[4026531836]"))) && is_first_pid_namespace(None));
         assert!(!is_first_pid_namespace(Some(Path::new("pid:[4026532201]"))));

@@ -123,8 +123,8 @@ pub(crate) struct Args {
 
     /// Bring this kqps to the hosts and use it there, instead of the one that they have
     ///
-    /// It must be a static program, and lies in ~/.cache/kqps there afterwards. With --resume the hosts are those of the
-    /// run.
+    /// It must be a static program, and lies in ~/.cache/kqps there afterwards. With --resume the hosts are those of
+    /// the run.
     #[arg(long, help_heading = "Several hosts")]
     push: bool,
     /// Show where the servers' time goes: in which functions, and waiting for which locks

@@ -4,8 +4,8 @@
 //! judged only in comparisons whose premise held: the MDE that this host allowed, which the proof prints. Too
 //! few such comparisons are a failure too.
 //!
-//! And the intervals of the law of scaling: in simulated series with known constants they hold the truth as often as they
-//! say.
+//! And the intervals of the law of scaling: in simulated series with known constants they hold the truth as often as
+//! they say.
 
 // The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../verdict/tests/compare/simulate.rs"]

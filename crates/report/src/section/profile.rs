@@ -137,7 +137,7 @@ fn threads(threads: &[ThreadProfile]) -> Vec<Vec<String>> {
     if !rest.is_empty() {
         // The record sums up threads, too: `65 others`.
         let of_row = |thread: &ThreadProfile| {
-            thread.name.strip_suffix(" others").and_then(|count| count.parse().ok()).unwrap_or(1)
+            thread.name.strip_suffix(" others").and_then(|count| count.parse::<usize>().ok()).unwrap_or(1)
         };
         let count: usize = rest.iter().map(of_row).sum();
         let mut others =
