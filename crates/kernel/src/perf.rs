@@ -10,7 +10,7 @@ mod ring;
 use std::fs::{self, File};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -189,10 +189,7 @@ impl Sampler {
         for (number, event) in events.iter().enumerate() {
             let file = open(&attributes(event), place, None)?;
             match opened.first() {
-                None => {
-                    self.rings.push(Ring::map(&file, ring_bytes)?);
-                    self.polled.push(file.as_raw_fd());
-                }
+                None => self.rings.push(Ring::map(&file, ring_bytes)?),
                 Some(first) => {
                     let request = PERF_EVENT_IOC_SET_OUTPUT;
                     // SAFETY: the request takes a descriptor as a number; both are open events.
@@ -205,6 +202,8 @@ impl Sampler {
             self.shapes.push(Shape { id, event: number, has_arguments: has_arguments(event) });
             opened.push(file);
         }
+        // Only now, since the descriptor of an event that failed is closed.
+        self.polled.extend(opened.first().map(AsRawFd::as_raw_fd));
         self.files.append(&mut opened);
         Ok(())
     }
@@ -290,8 +289,8 @@ mod tests {
     fn a_wait_ends_when_a_ring_is_half_full() {
         let source = Source::CpuClock { period_ns: 100_000 };
         let event = Event { source, has_stack: true, has_arguments: false };
-        let scope = Scope::Threads(&[affinity::thread_id()]);
-        let mut sampler = match Sampler::begin(scope, &[event], RING_BYTES[0]) {
+        let tids = [affinity::thread_id()];
+        let mut sampler = match Sampler::begin(Scope::Threads(&tids), &[event], RING_BYTES[0]) {
             Ok(sampler) => sampler,
             Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, &error.to_string()),
         };
