@@ -236,8 +236,13 @@ impl Collector {
 
     /// Ends all that goes on at the end.
     pub(super) fn finish(&mut self, end_ns: u64) {
+        // A loss that was found after the end may lie before it.
+        let is_cut = self.waiting.iter().any(|entry| entry.kind == Kind::Lost && entry.time_ns > end_ns);
         self.waiting.retain(|entry| entry.time_ns <= end_ns);
         self.settle(end_ns);
+        if is_cut {
+            self.threads.clear();
+        }
         for (tid, thread) in std::mem::take(&mut self.threads) {
             for wait in thread.waits {
                 self.add_lock(wait, end_ns);

@@ -116,6 +116,15 @@ fn what_goes_on_when_events_are_lost_has_no_duration() {
 }
 
 #[test]
+fn what_goes_on_at_the_end_is_not_known_if_the_last_events_were_lost() {
+    let (mut collector, mut members) = (collector(), members());
+    collector.take_written((100, [5, 7], LOCKED, 4), &mut members);
+    collector.lose_events(1, 1001);
+    collector.finish(1000);
+    assert!(collector.gathered(members, BTreeMap::new()).sums.is_empty());
+}
+
+#[test]
 fn without_room_for_a_sum_the_state_stays() {
     let (mut collector, mut members) = (collector(), members());
     for stack in 0..SUMS_MOST as u32 {
