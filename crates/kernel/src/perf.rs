@@ -7,10 +7,12 @@
 mod record;
 mod ring;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
 
 use crate::perf_event::{Attributes, DISABLED, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, enable, open};
 use crate::sys::check;
@@ -71,10 +73,72 @@ pub enum Scope<'a> {
     Threads(&'a [u32]),
 }
 
+/// The smallest ring, which is a page or more on every machine, and the largest one, bytes.
+const RING_BYTES: [usize; 2] = [1 << 16, 1 << 20];
+
+/// The memory that all rings of a profile share, bytes.
+const RINGS_BYTES: usize = 1 << 25;
+
+/// The samplers of a profile: the clock, events on the subject's cores, and events on all cores.
+const SAMPLERS: usize = 3;
+
+/// More threads than these are not sampled at once: their smallest rings fill the memory of a profile.
+pub const THREADS_MOST: usize = RINGS_BYTES / RING_BYTES[0];
+
+/// The length of the rings of one of a profile's samplers that has so many, bytes. It is a power of two.
+pub fn ring_bytes(rings: usize) -> usize {
+    let [least, most] = RING_BYTES;
+    let each = (RINGS_BYTES / SAMPLERS / rings.max(1)).clamp(least, most);
+    if each.is_power_of_two() { each } else { each.next_power_of_two() / 2 }
+}
+
+/// Whether this process numbers threads as the kernel's events do, which know the first PID namespace alone.
+pub fn numbers_threads_as_events() -> bool {
+    is_first_pid_namespace(fs::read_link("/proc/self/ns/pid").ok().as_deref())
+}
+
+/// Whether this link names the first PID namespace, by `PROC_PID_INIT_INO` of linux/proc_ns.h. A kernel without PID
+/// namespaces has no such link.
+fn is_first_pid_namespace(link: Option<&Path>) -> bool {
+    link.is_none_or(|link| link == Path::new("pid:[4026531836]"))
+}
+
+/// Begins with rings of at most `ring_bytes`. The kernel refuses to lock more memory than `kernel.perf_event_mlock_kb`
+/// and `RLIMIT_MEMLOCK` allow without `CAP_IPC_LOCK`; smaller rings may do.
+fn with_smaller_rings<T>(mut ring_bytes: usize, begin: impl Fn(usize) -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match begin(ring_bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) && ring_bytes > RING_BYTES[0] => {
+                ring_bytes /= 2;
+            }
+            begun => return begun,
+        }
+    }
+}
+
+/// Waits until a ring of these samplers is half full, or for `at_most`.
+pub fn wait_half_full(samplers: &mut [&mut Sampler], at_most: Duration) {
+    let of_ring = |&fd: &libc::c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut polled: Vec<libc::pollfd> =
+        samplers.iter().flat_map(|sampler| sampler.polled.iter().map(of_ring)).collect();
+    let timeout_ms = at_most.as_millis() as libc::c_int;
+    // SAFETY: the pointer is to live entries, as many as are passed. What fails is only a wait that is too short.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };
+    let rings = samplers.iter_mut().flat_map(|sampler| sampler.polled.iter_mut());
+    for (ring, seen) in rings.zip(polled) {
+        // The thread has ended; its ring would end every wait.
+        if seen.revents & !libc::POLLIN != 0 {
+            *ring = -1;
+        }
+    }
+}
+
 /// Events that are being sampled. Dropping the value ends them.
 #[derive(Debug)]
 pub struct Sampler {
     rings: Vec<Ring>,
+    /// The event of each ring, by its descriptor; -1 once its thread has ended.
+    polled: Vec<libc::c_int>,
     /// In the order of their numbers.
     shapes: Vec<Shape>,
     files: Vec<File>,
@@ -82,15 +146,25 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to sample. Each core or thread has a ring of `ring_bytes`, a power of two and at least a page. Needs a
-    /// file descriptor for each event on each core or of each thread. Times are those of `CLOCK_MONOTONIC`.
+    /// Begins to sample. Each core or thread has a ring of `ring_bytes`, a power of two from 64 KiB on, or of less if
+    /// the kernel locks no more memory. Needs a file descriptor for each event on each core or of each thread. Times
+    /// are those of `CLOCK_MONOTONIC`.
     pub fn begin(scope: Scope<'_>, events: &[Event], ring_bytes: usize) -> io::Result<Self> {
+        with_smaller_rings(ring_bytes, |ring_bytes| Self::begin_with(scope, events, ring_bytes))
+    }
+
+    fn begin_with(scope: Scope<'_>, events: &[Event], ring_bytes: usize) -> io::Result<Self> {
         let places: Vec<(libc::pid_t, libc::c_int)> = match scope {
             Scope::Cores(cpus) => cpus.iter().map(|&cpu| (-1, cpu as libc::c_int)).collect(),
             Scope::Threads(tids) => tids.iter().map(|&tid| (tid as libc::pid_t, -1)).collect(),
         };
-        let mut sampler =
-            Self { rings: Vec::new(), shapes: Vec::new(), files: Vec::new(), scratch: Vec::new() };
+        let mut sampler = Self {
+            rings: Vec::new(),
+            polled: Vec::new(),
+            shapes: Vec::new(),
+            files: Vec::new(),
+            scratch: Vec::new(),
+        };
         for place in places {
             match sampler.add(place, events, ring_bytes) {
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -128,6 +202,8 @@ impl Sampler {
             self.shapes.push(Shape { id, event: number, has_arguments: has_arguments(event) });
             opened.push(file);
         }
+        // Only now, since the descriptor of an event that failed is closed.
+        self.polled.extend(opened.first().map(AsRawFd::as_raw_fd));
         self.files.append(&mut opened);
         Ok(())
     }
@@ -185,6 +261,57 @@ fn attributes(event: &Event) -> Attributes {
 mod tests {
     use super::*;
     use crate::affinity;
+
+    #[test]
+    fn rings_share_their_memory_and_are_powers_of_two() {
+        assert_eq!([1, 16, 17, 100, 1000].map(ring_bytes), [1 << 20, 1 << 19, 1 << 19, 1 << 16, 1 << 16]);
+        assert_eq!(THREADS_MOST, 512);
+    }
+
+    #[test]
+    fn rings_are_halved_until_the_kernel_locks_them() {
+        let most = |locked: usize| {
+            move |bytes: usize| {
+                if bytes > locked { Err(io::Error::from_raw_os_error(libc::EPERM)) } else { Ok(bytes) }
+            }
+        };
+        assert_eq!(with_smaller_rings(1 << 20, most(200_000)).unwrap(), 1 << 17);
+        assert!(with_smaller_rings(1 << 20, most(1_000)).is_err(), "not even the smallest");
+        let tries = std::cell::Cell::new(0);
+        let refused = with_smaller_rings(1 << 20, |_| -> io::Result<()> {
+            tries.set(tries.get() + 1);
+            Err(io::Error::from_raw_os_error(libc::EACCES))
+        });
+        assert!(refused.is_err() && tries.get() == 1, "a right that is missing");
+    }
+
+    #[test]
+    fn a_wait_ends_when_a_ring_is_half_full() {
+        let source = Source::CpuClock { period_ns: 100_000 };
+        let event = Event { source, has_stack: true, has_arguments: false };
+        let tids = [affinity::thread_id()];
+        let mut sampler = match Sampler::begin(Scope::Threads(&tids), &[event], RING_BYTES[0]) {
+            Ok(sampler) => sampler,
+            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, &error.to_string()),
+        };
+        let began = std::time::Instant::now();
+        wait_half_full(&mut [&mut sampler], Duration::from_millis(20));
+        assert!(began.elapsed() >= Duration::from_millis(20), "nothing ran yet");
+        // Thousands of samples, of a hundred bytes or more each.
+        let began_ns = crate::clock::thread_cpu_ns();
+        while crate::clock::thread_cpu_ns() - began_ns < 500_000_000 {
+            std::hint::spin_loop();
+        }
+        let began = std::time::Instant::now();
+        wait_half_full(&mut [&mut sampler], Duration::from_mins(1));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn events_number_threads_as_the_first_namespace_does() {
+        assert!(is_first_pid_namespace(Some(Path::new("pid:[4026531836]"))) && is_first_pid_namespace(None));
+        assert!(!is_first_pid_namespace(Some(Path::new("pid:[4026532201]"))));
+    }
 
     #[test]
     fn a_busy_thread_is_sampled_at_the_clocks_rate() {

@@ -7,12 +7,12 @@ use crate::address::Address;
 use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
 use crate::namespace::NetNs;
 use crate::namespace::veth::{self, End, VethSettings};
-use crate::perf::{Event, Sampler, Scope, Source};
+use crate::perf::{Event, Sampler, Scope, Source, numbers_threads_as_events, ring_bytes};
 use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
 pub use crate::xdp::devices::{Device, XdpFeatures, devices};
-use crate::{affinity, namespace, steer, sys, tracefs, uring, xdp};
+use crate::{affinity, limits, namespace, steer, sys, tracefs, uring, xdp};
 
 /// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,37 +188,49 @@ fn drop_reasons() -> io::Result<()> {
     counters.and_then(|counters| counters.counts()).map_err(of("a counter for one reason")).map(drop)
 }
 
-/// The smallest ring, on pages of any size.
-const RING_BYTES: usize = 1 << 16;
-
-fn sampled(scope: Scope<'_>, sources: &[Source], needs: &str) -> io::Result<()> {
+/// Samples as a profile does, with rings of the same size.
+fn sampled(scope: Scope<'_>, sources: &[Source], needs: &str) -> io::Result<Sampler> {
+    // A profile raises the limit, too. If there are too few files, the kernel says so.
+    let _ = limits::raise_open_files();
     let event = |&source: &Source| Event { source, has_stack: true, has_arguments: false };
     let events: Vec<Event> = sources.iter().map(event).collect();
-    let begun = Sampler::begin(scope, &events, RING_BYTES);
-    begun.map(drop).map_err(|error| io::Error::other(format!("{error}; it needs {needs}")))
+    let rings = match scope {
+        Scope::Cores(cpus) => cpus.len(),
+        Scope::Threads(tids) => tids.len(),
+    };
+    let begun = Sampler::begin(scope, &events, ring_bytes(rings));
+    begun.map_err(|error| io::Error::other(format!("{error}; it needs {needs}")))
 }
 
 const CLOCK: Source = Source::CpuClock { period_ns: 1_000_000 };
 
 fn thread_samples() -> io::Result<()> {
     let needs = "CAP_PERFMON, or kernel.perf_event_paranoid of 1 or less";
-    sampled(Scope::Threads(&[affinity::thread_id()]), &[CLOCK], needs)
+    sampled(Scope::Threads(&[affinity::thread_id()]), &[CLOCK], needs).map(drop)
 }
 
 fn core_samples() -> io::Result<()> {
     let needs = "CAP_PERFMON, or kernel.perf_event_paranoid of 0 or less";
-    sampled(Scope::Cores(&affinity::allowed()?[..1]), &[CLOCK], needs)
+    sampled(Scope::Cores(&affinity::allowed()?), &[CLOCK], needs).map(drop)
 }
 
 fn lock_events() -> io::Result<()> {
     let names = ["lock/contention_begin", "lock/contention_end", "sched/sched_switch", "sched/sched_wakeup"];
+    if !numbers_threads_as_events() {
+        return Err(io::Error::other("the kernel's events number threads otherwise than this PID namespace does"));
+    }
     let mut events = Vec::new();
     for name in names {
         let id = tracefs::event_id(name);
         let id = id.map_err(|error| io::Error::other(format!("the kernel's trace event {name}: {error}")))?;
         events.push(Source::Tracepoint { id });
     }
-    sampled(Scope::Cores(&affinity::allowed()?[..1]), &events, "CAP_PERFMON")
+    // All samplers of a profile at once, since they share the memory that the kernel locks.
+    let (cores, needs) = (affinity::allowed()?, "CAP_PERFMON, and CAP_IPC_LOCK or a greater RLIMIT_MEMLOCK");
+    let (of_cores, of_all) = events.split_at(3);
+    let _clock = sampled(Scope::Cores(&cores), &[CLOCK], needs)?;
+    let _events = sampled(Scope::Cores(&cores), of_cores, needs)?;
+    sampled(Scope::Cores(&cores), of_all, needs).map(drop)
 }
 
 fn kernel_symbols() -> io::Result<()> {

@@ -245,12 +245,24 @@ impl Conductor<'_> {
         if in_time || !matches!(next, Next::Trial(request) if request.purpose.is_for_profile()) {
             return Ok(next);
         }
+        self.leave_profile(run, unit, cell, NO_TIME)?;
+        Ok(unit.next())
+    }
+
+    /// Leaves out the rest of a cell's profile, and records the reason once.
+    fn leave_profile(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        why: &str,
+    ) -> Result<(), StoreError> {
         let what = profile::name(&run.cells[cell]);
-        if !run.skipped.contains_key(&what) {
-            self.skip(run, &what, NO_TIME)?;
+        if unit.wants_profile() && !run.skipped.contains_key(&what) {
+            self.skip(run, &what, why)?;
         }
         unit.leave_profile();
-        Ok(unit.next())
+        Ok(())
     }
 
     fn next_or_reasons(

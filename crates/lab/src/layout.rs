@@ -176,14 +176,14 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         subjects: measured as u32,
         in_rounds: in_rounds(&cells),
         reasons: can_count_reasons(request),
-        profiled: profiled(cells.clone(), request.profile),
+        profiled: profiled(cells.clone(), request),
         records: materials::records_of(&cells),
         over_hosts: request.hosts.is_some(),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     input.latency = spending.latency;
     let study::Layout { mut cells, mut skipped } = laid_out(&input);
-    profile::mark(&mut cells, request.profile);
+    skipped.extend(profile::mark(&mut cells, request.profile, request.hosts.is_some()));
     if is_replay && cells.is_empty() {
         return Err(LabError::NothingToMeasure(SHARED_REPLAY.into()));
     }
@@ -194,8 +194,8 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
 }
 
 /// The number of cells whose subjects are profiled, after marking them.
-fn profiled(mut cells: Vec<Cell>, all: bool) -> u32 {
-    profile::mark(&mut cells, all);
+fn profiled(mut cells: Vec<Cell>, request: &RunRequest) -> u32 {
+    profile::mark(&mut cells, request.profile, request.hosts.is_some());
     cells.iter().filter(|cell| cell.profile).count() as u32
 }
 
@@ -271,7 +271,7 @@ fn study_file(
     if offer.players.is_none() {
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
     }
-    profile::mark(&mut layout.cells, request.profile);
+    layout.skipped.extend(profile::mark(&mut layout.cells, request.profile, request.hosts.is_some()));
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {

@@ -2,8 +2,11 @@
 //! The first and the last show what sampling cost. A function of the stored trials, so that a run that was killed
 //! continues.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial};
+use kqps_verdict::judge::{differ_in_workers_alone, echo_beside};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
@@ -39,18 +42,49 @@ pub(crate) fn next(played: usize) -> Option<TrialRequest> {
     Some(TrialRequest { pace: RequestedPace::Closed, duration_s: TRIAL_S, purpose })
 }
 
-/// Marks the cells whose subjects are profiled: all subjects on this host if `all` is true, and the echoes with the
-/// same transport, I/O and workers as a profiled subject.
-pub(crate) fn mark(cells: &mut [Cell], all: bool) {
+/// Why a subject on another host has no profile.
+const ELSEWHERE: &str = "only servers on the player's host are sampled";
+
+/// Marks the cells whose subjects are profiled: all subjects on this host if `all` is true, and the echoes that stand
+/// beside them. Of cells that differ in their workers alone, those with the fewest, the middle and the most workers
+/// are. In a run over hosts none is. Returns the profiles that are left out, with the reason.
+pub(crate) fn mark(cells: &mut [Cell], all: bool, over_hosts: bool) -> BTreeMap<String, String> {
+    let mut left_out = BTreeMap::new();
     for cell in cells.iter_mut().filter(|cell| cell.role == Role::Subject) {
-        cell.profile = (all || cell.profile) && !cell.is_elsewhere();
+        let is_wanted = all || cell.profile;
+        let is_elsewhere = over_hosts || cell.is_elsewhere();
+        cell.profile = is_wanted && !is_elsewhere;
+        if is_wanted && is_elsewhere {
+            left_out.insert(name(cell), ELSEWHERE.to_owned());
+        }
     }
-    let like = |cell: &Cell| (cell.factors.transport(), cell.io.clone(), cell.workers);
-    let profiled = cells.iter().filter(|cell| cell.role == Role::Subject && cell.profile);
-    let profiled: Vec<_> = profiled.map(like).collect();
-    for echo in cells.iter_mut().filter(|cell| cell.role == Role::EchoCeiling) {
-        echo.profile = !echo.is_elsewhere() && profiled.contains(&like(echo));
+    let profiled = |cells: &[Cell]| -> Vec<usize> {
+        let is_profiled = |(_, cell): &(usize, &Cell)| cell.role == Role::Subject && cell.profile;
+        cells.iter().enumerate().filter(is_profiled).map(|(index, _)| index).collect()
+    };
+    let all = profiled(cells);
+    let further: Vec<usize> = all.iter().copied().filter(|cell| is_between(cells, &all, *cell)).collect();
+    further.into_iter().for_each(|cell| cells[cell].profile = false);
+    let echoes: Vec<usize> = profiled(cells)
+        .into_iter()
+        .filter_map(|cell| echo_beside(cells, cell, |echo| !over_hosts && !cells[echo].is_elsewhere()))
+        .collect();
+    for (index, echo) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling) {
+        echo.profile = echoes.contains(&index);
     }
+    left_out
+}
+
+/// Whether a cell has neither the fewest, the middle nor the most workers of those among `others` that differ from it
+/// in their workers alone.
+fn is_between(cells: &[Cell], others: &[usize], cell: usize) -> bool {
+    let alike = others.iter().map(|other| &cells[*other]);
+    let alike = alike.filter(|other| differ_in_workers_alone(other, &cells[cell]));
+    let mut sizes: Vec<u32> = alike.map(|other| other.workers).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let shown = [sizes.first(), sizes.get(sizes.len() / 2), sizes.last()];
+    !shown.contains(&Some(&cells[cell].workers))
 }
 
 #[cfg(test)]
@@ -74,11 +108,46 @@ mod tests {
             cell(Role::Subject, "epoll", 1),
         ];
         cells[4].profile = true;
-        mark(&mut cells, false);
+        mark(&mut cells, false, false);
         let marked = |cells: &[Cell]| cells.iter().map(|cell| cell.profile).collect::<Vec<bool>>();
         assert_eq!(marked(&cells), [false, true, false, false, true, false]);
-        mark(&mut cells, true);
+        mark(&mut cells, true, false);
         assert_eq!(marked(&cells), [false, true, false, true, true, true]);
+    }
+
+    /// The echo of a server with four workers, or of one that was already running, is the nearest.
+    #[test]
+    fn every_profiled_subject_has_an_echo_if_there_is_one() {
+        let mut cells: Vec<Cell> =
+            [1, 2].map(|workers| cell(Role::EchoCeiling, "mmsg", workers)).into_iter().collect();
+        cells.push(cell(Role::Subject, "mmsg", 4));
+        mark(&mut cells, true, false);
+        assert!(!cells[0].profile && cells[1].profile);
+        cells[2] = cell(Role::Subject, "", 1);
+        mark(&mut cells, true, false);
+        assert!(cells[0].profile && !cells[1].profile);
+    }
+
+    #[test]
+    fn of_many_numbers_of_workers_three_are_profiled() {
+        let mut cells: Vec<Cell> = (1..=7).map(|workers| cell(Role::Subject, "mmsg", workers)).collect();
+        cells.push(cell(Role::Subject, "epoll", 2));
+        mark(&mut cells, true, false);
+        let workers: Vec<u32> = cells.iter().filter(|cell| cell.profile).map(|cell| cell.workers).collect();
+        assert_eq!(workers, [1, 4, 7, 2]);
+    }
+
+    #[test]
+    fn a_server_on_another_host_is_left_out_with_the_reason() {
+        let mut cells = vec![cell(Role::EchoCeiling, "mmsg", 1), cell(Role::Subject, "mmsg", 1)];
+        cells[1].name = "nsd".into();
+        assert!(mark(&mut cells, false, true).is_empty(), "nobody asked for it");
+        let left_out = mark(&mut cells, true, true);
+        assert_eq!(left_out, [("profile of nsd".to_owned(), ELSEWHERE.to_owned())].into());
+        assert!(cells.iter().all(|cell| !cell.profile));
+        let address = "192.0.2.1:53".parse().unwrap();
+        cells[1].target = Some(kqps_observation::Target { address, on_this_host: false });
+        assert_eq!(mark(&mut cells, true, false).len(), 1);
     }
 
     #[test]

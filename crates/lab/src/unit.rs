@@ -129,6 +129,11 @@ impl Unit {
         self.wants_reasons = false;
     }
 
+    /// Whether trials of its profile are missing.
+    pub(crate) fn wants_profile(&self) -> bool {
+        self.profiled.is_some_and(|made| profile::next(made).is_some())
+    }
+
     /// Leaves out the rest of its profile.
     pub fn leave_profile(&mut self) {
         self.profiled = None;
@@ -403,6 +408,17 @@ mod tests {
             play(&mut run, 0, subject, 10);
             assert_eq!(run.trials.len(), trials, "{knee_qps}");
         }
+    }
+
+    #[test]
+    fn a_profile_is_wanted_until_it_is_there_or_left_out() {
+        let mut run = run_of(Role::Subject);
+        assert!(!Unit::of(&run, &Preset::Quick.goal(), 0, 0).wants_profile());
+        run.cells[0].profile = true;
+        let mut unit = Unit::of(&run, &Preset::Quick.goal(), 0, 0);
+        assert!(unit.wants_profile() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_profile());
+        unit.leave_extras();
+        assert!(!unit.wants_profile());
     }
 
     #[test]

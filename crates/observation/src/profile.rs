@@ -18,13 +18,18 @@ pub struct ProfileFacts {
     pub samples: u64,
     /// Samples and events that the kernel dropped, because nothing read them in time.
     pub lost: u64,
+    /// The CPU time that samples show as a share of what the kernel counted for the same threads. Times on a core are
+    /// scaled to what the kernel counted. `None` if it counts none, and in older records.
+    #[serde(default)]
+    pub sampled_share: Option<f64>,
     /// The threads, those with the most time on a core first. Beyond the first 64, all others are one thread with the
     /// number 0. Interrupts on the subject's cores outside of its threads are a thread with the number 0, too.
     pub threads: Vec<ThreadProfile>,
-    /// The locks that threads waited for, those with the most time first; 40 at most.
+    /// The locks that threads waited for, each over all ways that lead to it, those with the most time first; 40 at
+    /// most.
     pub locks: Vec<LockFacts>,
     /// Time on a core by call chain: a tree, parents before children. What is less than 0.2 % of all counts for its
-    /// caller.
+    /// caller, or is in [`StackNode::OTHERS`].
     pub stacks: Vec<StackNode>,
     /// What could not be sampled or named, and why.
     pub unreadable: BTreeMap<String, String>,
@@ -135,16 +140,28 @@ impl ProfileFacts {
 /// A lock that threads waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LockFacts {
-    /// Its kind: `spinlock`, `mutex` or another one of the kernel, or `futex` for a lock of the program.
+    /// Its kind: `spinlock`, `mutex`, `socket` or another one of the kernel, or `futex` for a lock of the program.
     pub kind: String,
     /// The function that takes it.
     pub place: String,
-    /// The callers of that function, from the inside out; 12 at most.
+    /// The callers of that function on the way with the most time, from the inside out; 12 at most. Empty if they are
+    /// not known, as in programs without frame pointers.
     pub callers: Vec<String>,
+    /// The address of the lock's word in its process, if it is a lock of the program and if it is one word.
+    #[serde(default)]
+    pub address: Option<u64>,
     /// How often a thread waited; 0 if that is not known.
     pub waits: u64,
     /// Seconds of all threads together.
     pub seconds: f64,
+}
+
+impl StackNode {
+    /// The name of the node for functions that are too small to be told apart.
+    pub const OTHERS: &str = "others";
+
+    /// Functions of a call chain beyond this depth count for their caller.
+    pub const DEPTH_MOST: usize = 64;
 }
 
 /// A function in the tree of call chains.

@@ -68,15 +68,16 @@ pub fn of_run(run: &Run, verdict: &RunVerdict, wanted: Wanted) -> Vec<HostPlan> 
 
 fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
     let by_rate_qps = subject.figure_qps.map(|figure| figure.low * (1.0 - wanted.reserve));
-    let by_latency_qps = wanted.p99_us.map(|p99_us| by_latency(subject, p99_us)).transpose();
-    let host_qps = match (by_rate_qps, &by_latency_qps) {
+    let by_latency = wanted.p99_us.map(|p99_us| by_latency(subject, p99_us)).transpose();
+    let host_qps = match (by_rate_qps, &by_latency) {
         (None, _) => Err(subject.reasons.first().cloned().unwrap_or_else(|| "There is no figure.".into())),
         (Some(_), Err(reason)) => Err(reason.clone()),
         (Some(by_rate), Ok(by_latency)) => {
-            let least = by_latency.map_or(by_rate, |by_latency| by_latency.min(by_rate));
+            let least = by_latency.map_or(by_rate, |within| within.load_qps.min(by_rate));
             if least > 0.0 { Ok(least) } else { Err("The low end of the rate's range is 0.".into()) }
         }
     };
+    let within = by_latency.ok().flatten();
     let hosts = host_qps.as_ref().ok().map(|host| (wanted.load_qps / host - ROUNDING).ceil().max(1.0));
     HostPlan {
         cell: subject.cell,
@@ -85,37 +86,61 @@ fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
         wanted,
         rate_qps: subject.figure_qps,
         by_rate_qps,
-        by_latency_qps: by_latency_qps.ok().flatten(),
+        by_latency_qps: within.map(|within| within.load_qps),
         host_qps: host_qps.as_ref().ok().copied(),
         hosts: hosts.map(|hosts| hosts as u64),
         each_qps: hosts.map(|hosts| wanted.load_qps / hosts),
-        rests_on: if host_qps.is_ok() { rests_on(run, subject, wanted) } else { Vec::new() },
+        rests_on: if host_qps.is_ok() { rests_on(run, subject, within) } else { Vec::new() },
         refused: host_qps.err(),
     }
 }
 
+/// A load at which p99 stays within the limit.
+#[derive(Clone, Copy)]
+struct Within {
+    load_qps: f64,
+    /// The number of starts that show it.
+    starts: usize,
+}
+
+/// The loads of a start with their p99, in rising order of loads.
+type Points = Vec<(f64, f64)>;
+
 /// The highest load at which p99 stayed within the limit and at no lower load exceeded it: the low end of the range
-/// of the starts' medians. Otherwise the reason why it is not known, as a sentence.
-fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<f64, String> {
-    let mut starts: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+/// over starts. Low loads are played in the first block alone. So a start whose lowest load is above the limit shows
+/// nothing of lower loads at which another start held; what held below that load is the most that it allows.
+/// Otherwise the reason why it is not known, as a sentence.
+fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<Within, String> {
+    let mut starts: BTreeMap<u32, Points> = BTreeMap::new();
     for point in &subject.latency {
         if let Some(p99) = point.latency_us.p99 {
             starts.entry(point.block).or_default().push((point.load_qps, p99 as f64));
         }
     }
-    let within = |points: &Vec<(f64, f64)>| {
-        points.iter().take_while(|(_, p99)| *p99 <= p99_us).last().map_or(0.0, |(load_qps, _)| *load_qps)
+    let held = |points: &Points| -> Vec<f64> {
+        points.iter().take_while(|(_, p99)| *p99 <= p99_us).map(|(load_qps, _)| *load_qps).collect()
     };
-    let highest: Vec<f64> = starts.values().map(within).collect();
-    let low_qps = median_interval(&highest).map(|interval| interval.low).ok_or_else(|| {
+    let all_held: Vec<f64> = starts.values().flat_map(held).collect();
+    // Each start with the highest load that it shows to hold, or else with the least load that is too high.
+    let (mut shown, mut most_qps) = (Vec::new(), f64::INFINITY);
+    for points in starts.values() {
+        let lowest_qps = points.first().map_or(0.0, |(load_qps, _)| *load_qps);
+        let below = all_held.iter().copied().filter(|load_qps| *load_qps < lowest_qps);
+        match (held(points).last(), below.max_by(f64::total_cmp)) {
+            (Some(highest_qps), _) => shown.push(*highest_qps),
+            (None, Some(below_qps)) => most_qps = most_qps.min(below_qps),
+            (None, None) => shown.push(0.0),
+        }
+    }
+    let low_qps = median_interval(&shown).map(|interval| interval.low.min(most_qps)).ok_or_else(|| {
         "Latency by load is not known: no load was played in an open loop with queries enough for a p99."
             .to_owned()
     })?;
     if low_qps > 0.0 {
-        return Ok(low_qps);
+        return Ok(Within { load_qps: low_qps, starts: shown.len() });
     }
-    let lowest = starts.values().filter_map(|points| points.first());
-    let lowest = lowest.filter(|(_, p99)| *p99 > p99_us).min_by(|one, other| one.0.total_cmp(&other.0));
+    let too_slow = starts.values().flatten().filter(|(_, p99)| *p99 > p99_us);
+    let lowest = too_slow.min_by(|one, other| one.0.total_cmp(&other.0));
     let (load_qps, p99) = lowest.copied().unwrap_or_default();
     Err(format!(
         "At the lowest load that was played, {} q/s, p99 was {} µs and above the limit. More hosts would not help, as \
@@ -126,7 +151,7 @@ fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<f64, String> {
 }
 
 /// What a plan rests on: the host, the range, the limit of latency, and what may make the number wrong.
-fn rests_on(run: &Run, subject: &CellVerdict, wanted: Wanted) -> Vec<String> {
+fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>) -> Vec<String> {
     let mut sentences = vec![host(run, subject)];
     if let Some(figure) = subject.figure_qps {
         sentences.push(match figure.count {
@@ -138,7 +163,9 @@ fn rests_on(run: &Run, subject: &CellVerdict, wanted: Wanted) -> Vec<String> {
             ),
         });
     }
-    if wanted.p99_us.is_some() {
+    if let Some(Within { starts, .. }) = within {
+        let starts = if starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
+        sentences.push(format!("The load at which p99 stays within the limit rests on {starts}."));
         sentences.push(
             "The limit of latency holds at the load that each host gets. Where it lies when a host takes the reserve \
              too is not part of the number."

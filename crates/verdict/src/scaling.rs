@@ -18,7 +18,7 @@ pub use fit::{Peak, PeakRange, Range, Ranged, RatesAt, ScalingFit, fit};
 pub use law::Law;
 pub use predictor::Prediction;
 pub use series::{ScalingSeries, ScalingSize, of_run, series_of};
-pub use words::{constant, refusals, sentence, workers};
+pub use words::{constant, player_limited, refusals, sentence, workers};
 
 /// The fewest numbers of workers for a fit. The law passes through any three.
 pub const SIZES_LEAST: usize = 4;

@@ -9,8 +9,11 @@ pub(super) struct Name {
     pub(super) kernel: bool,
 }
 
+/// The name of a function of the kernel whose name is hidden.
+pub(super) const UNNAMED: &str = "[kernel]";
+
 /// A state of a thread, as in [`kqps_observation::profile::ThreadTimes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     User,
     System,
@@ -38,12 +41,22 @@ const SPINS: [&str; 12] = [
     "rwsem_optimistic_spin",
 ];
 
-/// The kernel's entries to softirq.
-const SOFTIRQ: [&str; 5] =
-    ["__do_softirq", "handle_softirqs", "do_softirq", "__softirqentry_text_start", "run_ksoftirqd"];
+/// The kernel's entries to softirq, and to the threads that do its work (`napi/…`, `irq/…`).
+const SOFTIRQ: [&str; 10] = [
+    "__do_softirq",
+    "handle_softirqs",
+    "do_softirq",
+    "__softirqentry_text_start",
+    "run_ksoftirqd",
+    "napi_threaded_poll",
+    "napi_threaded_poll_loop",
+    "irq_thread",
+    "irq_thread_fn",
+    "irq_forced_thread_fn",
+];
 
 /// Beginnings of the names of the kernel's functions that are locks themselves.
-const KERNEL_LOCKS: [&str; 23] = [
+const KERNEL_LOCKS: [&str; 24] = [
     "_raw_",
     "__raw_",
     "do_raw_",
@@ -59,14 +72,29 @@ const KERNEL_LOCKS: [&str; 23] = [
     "down_",
     "__down_",
     "osq_",
-    "percpu_",
-    "__percpu_",
+    // Counters by core take locks, and are none.
+    "percpu_down",
+    "__percpu_down",
+    "percpu_rwsem",
     "rt_mutex",
     "__rt_mutex",
     "rt_spin",
     "trace_contention",
     "__traceiter_",
     "perf_trace_",
+];
+
+/// The kernel's functions that take a socket for one thread, and give it back. One that finds it taken sleeps until it
+/// is free.
+const SOCKET_LOCKS: [&str; 8] = [
+    "lock_sock",
+    "lock_sock_nested",
+    "lock_sock_fast",
+    "__lock_sock",
+    "__lock_sock_fast",
+    "release_sock",
+    "__release_sock",
+    "unlock_sock_fast",
 ];
 
 /// Parts of the names of functions that are locks of programs themselves.
@@ -112,13 +140,22 @@ pub(super) fn asleep(chain: &[Name], is_for_lock: bool) -> State {
         let mut kernel = chain.iter().filter(|name| name.kernel);
         kernel.any(|name| parts.iter().any(|part| name.text.contains(part)))
     };
-    if has(&["mutex_lock", "rwsem_down", "rt_mutex", "percpu_rwsem"]) {
+    if has(&["mutex_lock", "rwsem_down", "rt_mutex", "percpu_rwsem", "__lock_sock"]) {
+        return State::Lock;
+    }
+    if is_for_lock && is_unnamed(chain) {
         return State::Lock;
     }
     if has(&["futex"]) {
         return if is_lock_of_program(chain, is_for_lock) { State::Lock } else { State::Sleep };
     }
     if has(&["nanosleep", "do_wait", "sigtimedwait", "sigsuspend"]) { State::Sleep } else { State::Io }
+}
+
+/// Whether the names of the kernel's functions in a call chain are hidden.
+pub(super) fn is_unnamed(chain: &[Name]) -> bool {
+    let mut kernel = chain.iter().filter(|name| name.kernel).peekable();
+    kernel.peek().is_some() && kernel.all(|name| name.text == UNNAMED)
 }
 
 /// Whether a thread in futex(2) waits for a lock: its functions say so, or else the value that it waits on.
@@ -138,19 +175,53 @@ const CALLERS_MOST: usize = 12;
 
 /// The lock of the kernel that a call chain waits for.
 pub(super) fn kernel_lock(chain: &[Name], flags: u32) -> LockFacts {
-    let is_lock = |name: &&Name| name.kernel && KERNEL_LOCKS.iter().any(|start| name.text.starts_with(start));
-    taken_by(kind(flags), chain, chain.iter().take_while(is_lock).count())
+    of_kernel(kind(flags), chain)
 }
 
-/// The lock of a program that a call chain waits for.
-pub(super) fn program_lock(chain: &[Name]) -> LockFacts {
+/// The lock of the kernel that a call chain waits for awake.
+pub(super) fn spinning_lock(chain: &[Name]) -> LockFacts {
+    // The function that spins may have called one that pauses.
+    let innermost = chain.iter().take(2).position(|name| is_one_of(&SPINS, name)).unwrap_or(0);
+    let kind = match chain.get(innermost).map_or("", |name| name.text.as_str()) {
+        "osq_lock" | "mutex_spin_on_owner" => "mutex",
+        name if name.starts_with("rwsem") => "rwsem",
+        "queued_read_lock_slowpath" | "queued_write_lock_slowpath" => "rwlock",
+        _ => "spinlock",
+    };
+    of_kernel(kind, chain.get(innermost..).unwrap_or_default())
+}
+
+/// The socket that a call chain sleeps for; `None` if it waits for something else.
+pub(super) fn socket_lock(chain: &[Name]) -> Option<LockFacts> {
+    let first = chain.iter().position(is_socket_lock)?;
+    let skipped = chain[first..].iter().take_while(|name| is_socket_lock(name)).count();
+    Some(taken_by(SOCKET, chain, first + skipped))
+}
+
+/// The kind of the lock of a socket.
+const SOCKET: &str = "socket";
+
+fn is_socket_lock(name: &Name) -> bool {
+    name.kernel && is_one_of(&SOCKET_LOCKS, name)
+}
+
+/// A lock of the kernel at the head of a call chain. The spinlock inside of a socket's lock counts as the socket's.
+fn of_kernel(kind: &str, chain: &[Name]) -> LockFacts {
+    let is_lock = |name: &&Name| name.kernel && KERNEL_LOCKS.iter().any(|start| name.text.starts_with(start));
+    let skipped = chain.iter().take_while(is_lock).count();
+    let of_socket = chain[skipped..].iter().take_while(|name| is_socket_lock(name)).count();
+    taken_by(if of_socket > 0 { SOCKET } else { kind }, chain, skipped + of_socket)
+}
+
+/// The lock of a program that a call chain waits for, a word at this address.
+pub(super) fn program_lock(chain: &[Name], address: Option<u64>) -> LockFacts {
     let is_lock = |name: &&Name| {
         // A library without symbols is most likely that of C.
         name.kernel
             || name.text.starts_with("[libc")
             || USER_LOCKS.iter().any(|part| name.text.contains(part))
     };
-    taken_by("futex", chain, chain.iter().take_while(is_lock).count())
+    LockFacts { address, ..taken_by("futex", chain, chain.iter().take_while(is_lock).count()) }
 }
 
 /// The lock that the function behind the first `skipped` ones takes.
@@ -205,6 +276,8 @@ mod tests {
             ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "handle_softirqs", "user:sendto"];
         assert_eq!(of(&spinning), State::Spinning);
         assert_eq!(of(&[]), State::System);
+        let in_thread = ["mlx5e_napi_poll", "__napi_poll", "napi_threaded_poll_loop", "napi_threaded_poll"];
+        assert_eq!(of(&in_thread), State::Softirq, "a thread that polls a device");
     }
 
     #[test]
@@ -212,22 +285,59 @@ mod tests {
         let of = |names: &[&str], is_for_lock| asleep(&chain(names), is_for_lock);
         assert_eq!(of(&["schedule", "ep_poll", "do_epoll_wait"], false), State::Io);
         assert_eq!(of(&["schedule", "do_nanosleep", "hrtimer_nanosleep"], false), State::Sleep);
-        assert_eq!(of(&["schedule", "__mutex_lock.constprop.0", "inet_csk_accept"], false), State::Lock);
+        assert_eq!(of(&SOCKET_TAKEN, false), State::Lock);
+        assert_eq!(of(&["schedule", "__mutex_lock.constprop.0", "ep_send_events"], false), State::Lock);
+        let waiting = ["schedule", "schedule_timeout", "inet_csk_accept", "inet_accept", "do_accept"];
+        assert_eq!(of(&waiting, false), State::Io, "no connection is there");
         assert_eq!(of(&["schedule", "futex_wait_queue", "do_futex"], true), State::Lock);
         assert_eq!(of(&["schedule", "futex_wait_queue", "do_futex"], false), State::Sleep);
         let condition = ["schedule", "futex_wait_queue", "user:syscall", "user:std::sync::Condvar::wait"];
         assert_eq!(of(&condition, true), State::Sleep, "a condition whose counter is 2");
+        assert_eq!(of(&["[kernel]", "[kernel]", "user:lookup"], true), State::Lock, "its names are hidden");
+        assert_eq!(of(&["[kernel]", "[kernel]", "user:lookup"], false), State::Io);
         let named = ["schedule", "futex_wait_queue", "user:__lll_lock_wait", "user:lookup"];
         assert_eq!(of(&named, false), State::Lock);
     }
 
+    /// Another thread accepts at the same socket.
+    const SOCKET_TAKEN: [&str; 6] =
+        ["__schedule", "schedule", "__lock_sock", "lock_sock_nested", "inet_csk_accept", "inet_accept"];
+
+    #[test]
+    fn the_lock_of_a_socket_is_one_whether_a_thread_sleeps_or_spins_for_it() {
+        let asleep = socket_lock(&chain(&SOCKET_TAKEN)).unwrap();
+        let names = [
+            "native_queued_spin_lock_slowpath",
+            "_raw_spin_lock_bh",
+            "lock_sock_nested",
+            "inet_csk_accept",
+            "inet_accept",
+        ];
+        for lock in [&asleep, &kernel_lock(&chain(&names), 1), &spinning_lock(&chain(&names))] {
+            assert_eq!((lock.kind.as_str(), lock.place.as_str()), ("socket", "inet_csk_accept"));
+            assert_eq!(lock.callers, ["inet_accept"]);
+        }
+        assert_eq!(kernel_lock(&chain(&["_raw_spin_lock_bh", "release_sock", "tcp_close"]), 1).place, "tcp_close");
+        assert_eq!(socket_lock(&chain(&["schedule", "ep_poll"])), None);
+    }
+
+    #[test]
+    fn a_lock_that_is_spun_for_has_the_kind_of_the_function_that_spins() {
+        let of = |names: &[&str]| {
+            let lock = spinning_lock(&chain(names));
+            (lock.kind, lock.place)
+        };
+        let spins = ["virt_spin_lock", "native_queued_spin_lock_slowpath", "_raw_spin_lock", "ep_poll_callback"];
+        assert_eq!(of(&spins), ("spinlock".into(), "ep_poll_callback".into()));
+        let optimist = ["osq_lock", "__mutex_lock.constprop.0", "ep_send_events"];
+        assert_eq!(of(&optimist), ("mutex".into(), "ep_send_events".into()));
+        // A counter by core takes a lock, and is none.
+        let counter = ["queued_spin_lock_slowpath", "_raw_spin_lock", "percpu_counter_add_batch", "tcp_recvmsg"];
+        assert_eq!(of(&counter).1, "percpu_counter_add_batch");
+    }
+
     #[test]
     fn a_lock_is_known_by_its_kind_and_by_the_function_that_takes_it() {
-        let names =
-            ["native_queued_spin_lock_slowpath", "_raw_spin_lock_bh", "lock_sock_nested", "inet_accept"];
-        let lock = kernel_lock(&chain(&names), 1);
-        assert_eq!((lock.kind.as_str(), lock.place.as_str()), ("spinlock", "lock_sock_nested"));
-        assert_eq!(lock.callers, ["inet_accept"]);
         let names = [
             "schedule",
             "do_futex",
@@ -236,13 +346,14 @@ mod tests {
             "user:kqps_server::services::echo::answer_in_turn",
             "user:main",
         ];
-        let lock = program_lock(&chain(&names));
-        assert_eq!(lock.kind, "futex");
+        let lock = program_lock(&chain(&names), Some(0x7f00));
+        assert_eq!((lock.kind.as_str(), lock.address), ("futex", Some(0x7f00)));
         assert_eq!(
             (lock.place.as_str(), lock.callers.len()),
             ("kqps_server::services::echo::answer_in_turn", 1)
         );
-        assert_eq!(program_lock(&chain(&["user:syscall"])).place, "syscall", "better than nothing");
+        let unknown = program_lock(&chain(&["user:syscall"]), Some(0x7f00));
+        assert_eq!((unknown.place.as_str(), unknown.callers.len()), ("syscall", 0), "better than nothing");
         assert_eq!([33, 8, 16, 3, 4].map(kind), ["mutex", "rt-mutex", "percpu-rwsem", "rwlock", "rwsem"]);
     }
 }

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kqps_observation::profile::{LockFacts, ProfileFacts, ProfileSource, ThreadTimes};
 
-use super::Members;
 use super::classify::{Name, State, asleep};
-use super::fold::{Locks, of_state, threads_of};
+use super::fold::{of_state, threads_of};
+use super::locks::Locks;
+use super::members::Members;
 use crate::process::{Thread, ticks_ns};
 
 /// Readings a second.
@@ -22,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// In one reading the states of this many threads are read; further ones have their turn in the next readings.
 const THREADS_MOST: usize = 64;
 
+/// Time asleep whose reason was not seen is reported from this share of the profile's time on.
+const UNKNOWN_MOST: f64 = 0.1;
+
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Read {
@@ -29,6 +34,8 @@ pub(super) struct Read {
     /// How often a thread was found in a state.
     seen: BTreeMap<u32, Seen>,
     samples: u64,
+    /// File of a thread → why it could not be read, for the first thread.
+    unreadable: BTreeMap<String, String>,
 }
 
 /// A thread over all readings.
@@ -58,8 +65,7 @@ pub(super) fn read(pids: &[u32], stop_ns: &AtomicU64) -> Read {
     let mut read = Read { members: Members::of(pids), ..Read::default() };
     let mut next = 0;
     while stop_ns.load(Ordering::Acquire) == 0 {
-        let threads: Vec<(u32, u32)> =
-            read.members.threads.iter().map(|(tid, (pid, _))| (*pid, *tid)).collect();
+        let threads: Vec<(u32, u32)> = read.members.pairs().collect();
         let turns = threads.len().min(THREADS_MOST);
         for _ in 0..turns {
             let (pid, tid) = threads[next % threads.len()];
@@ -78,7 +84,14 @@ impl Read {
     fn look(&mut self, pid: u32, tid: u32) {
         let folder = format!("/proc/{pid}/task/{tid}");
         let Some(times) = times(pid, tid) else { return };
-        let file = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+        let unreadable = &mut self.unreadable;
+        let mut file = |name: &str| {
+            let text = fs::read_to_string(format!("{folder}/{name}"));
+            text.unwrap_or_else(|error| {
+                note(unreadable, name, &error);
+                String::new()
+            })
+        };
         let (wchan, call) = (file("wchan"), file("syscall"));
         let seen = self.seen.entry(tid).or_default();
         self.samples += 1;
@@ -91,6 +104,16 @@ impl Read {
         if let Some(state) = ASLEEP.iter().position(|state| *state == found) {
             *seen.waiting.entry((state, wchan.to_owned())).or_default() += 1;
         }
+    }
+}
+
+/// Notes why a file of a thread cannot be read, unless the thread has ended.
+fn note(unreadable: &mut BTreeMap<String, String>, name: &str, error: &io::Error) {
+    // ENOENT, and ESRCH for a file that was open already.
+    const ESRCH: i32 = 3;
+    if error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(ESRCH) {
+        let file = format!("/proc/PID/task/TID/{name}");
+        unreadable.entry(file).or_insert_with(|| error.to_string());
     }
 }
 
@@ -114,8 +137,9 @@ fn waits_for_lock(call: &str) -> bool {
 
 /// The facts of what was read in `seconds`.
 pub(super) fn facts(read: Read, seconds: f64) -> ProfileFacts {
-    let Read { members, seen, samples } = read;
+    let Read { members, seen, samples, mut unreadable } = read;
     let mut locks = Locks::default();
+    let mut unknown_s = 0.0;
     let mut times: BTreeMap<u32, ThreadTimes> = BTreeMap::new();
     for (tid, seen) in seen {
         let sum = times.entry(tid).or_default();
@@ -128,6 +152,9 @@ pub(super) fn facts(read: Read, seconds: f64) -> ProfileFacts {
         (sum.user_s, sum.system_s, sum.core_s) = (on_cpu_s * user, on_cpu_s * (1.0 - user), ready_s);
         let asleep_s = (seconds - on_cpu_s - ready_s).max(0.0);
         let waiting: u64 = seen.waiting.values().sum();
+        if waiting == 0 {
+            unknown_s += asleep_s;
+        }
         for ((state, wchan), count) in seen.waiting {
             let share_s = asleep_s * count as f64 / waiting as f64;
             let state = ASLEEP[state];
@@ -139,11 +166,17 @@ pub(super) fn facts(read: Read, seconds: f64) -> ProfileFacts {
             }
         }
     }
+    // A thread is asleep for a moment without being seen in it.
+    if unknown_s > UNKNOWN_MOST * seconds {
+        let why = format!("{unknown_s:.1} s of threads that were never seen to wait in a function of the kernel");
+        unreadable.insert("what threads waited for".into(), why);
+    }
     ProfileFacts {
         by: ProfileSource::Proc,
         hz: HZ,
         samples,
-        threads: threads_of(times, &members.threads),
+        threads: threads_of(times, &members.into_threads()),
+        unreadable,
         locks: locks.most(),
         ..ProfileFacts::default()
     }
@@ -158,14 +191,31 @@ mod tests {
         let last = Times { user_ns: 100, system_ns: 300, on_cpu_ns: 400_000_000, ready_ns: 100_000_000 };
         let waiting = [((0, "futex_wait_queue".to_owned()), 30), ((1, "ep_poll".to_owned()), 10)].into();
         let seen = Seen { waiting, times: Some([Times::default(), last]) };
-        let members = Members { threads: [(7, (5, "one".into()))].into(), ..Members::default() };
-        let facts = facts(Read { members, seen: [(7, seen)].into(), samples: 80 }, 1.0);
+        let members = Members::known(&[(7, 5, "one")]);
+        let read = Read { members, seen: [(7, seen)].into(), samples: 80, ..Read::default() };
+        let facts = facts(read, 1.0);
+        assert!(facts.unreadable.is_empty());
         let ms = facts.threads[0].times.seconds().map(|seconds| (seconds * 1e3).round() as u64);
         assert_eq!(ms, [100, 300, 0, 0, 375, 125, 0, 100]);
         assert_eq!(
             (facts.locks[0].kind.as_str(), facts.locks[0].place.as_str()),
             ("futex", "futex_wait_queue")
         );
+    }
+
+    /// Without the right to trace the subject, the kernel hides what its threads wait for.
+    #[test]
+    fn waits_that_are_hidden_have_a_reason() {
+        let last = Times { user_ns: 1, on_cpu_ns: 200_000_000, ..Times::default() };
+        let seen = Seen { times: Some([Times::default(), last]), ..Seen::default() };
+        let members = Members::known(&[(7, 5, "one")]);
+        let mut read = Read { members, seen: [(7, seen)].into(), samples: 80, ..Read::default() };
+        note(&mut read.unreadable, "syscall", &io::Error::from(io::ErrorKind::PermissionDenied));
+        note(&mut read.unreadable, "wchan", &io::Error::from(io::ErrorKind::NotFound));
+        let facts = facts(read, 1.0);
+        let reasons: Vec<&str> = facts.unreadable.keys().map(String::as_str).collect();
+        assert_eq!(reasons, ["/proc/PID/task/TID/syscall", "what threads waited for"]);
+        assert!(facts.unreadable["what threads waited for"].starts_with("0.8 s"), "{:?}", facts.unreadable);
     }
 
     #[test]

@@ -1,20 +1,19 @@
 //! The samplers of a profile: the CPU clock, and the events of locks and scheduling, as far as this process may.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use kqps_kernel::perf::{Event, Record, Sample, Sampler, Scope, Source};
+use kqps_kernel::clock;
+use kqps_kernel::perf::{
+    self, Event, Record, Sample, Sampler, Scope, Source, numbers_threads_as_events, ring_bytes, wait_half_full,
+};
 use kqps_observation::profile::ProfileSource;
 
-use super::PERIOD_NS;
 use super::collect::{Collector, Kind};
 use super::events::Tracepoints;
+use super::members::Members;
+use super::{PERIOD_NS, Rings};
 use crate::topology::online;
-
-/// The memory of all rings of one sampler, bytes.
-const RINGS_BYTES: usize = 1 << 24;
-
-/// The smallest ring, and the largest one.
-const RING_BYTES: [usize; 2] = [1 << 16, 1 << 20];
 
 /// Samplers that run.
 #[derive(Debug)]
@@ -45,7 +44,12 @@ impl Samplers {
             }
             Err(error) => {
                 unreadable.insert("waits and interrupts".into(), format!("samples of cores: {error}"));
-                let clock = Sampler::begin(Scope::Threads(tids), &clock, RING_BYTES[0]);
+                let sampled = &tids[..tids.len().min(perf::THREADS_MOST)];
+                if sampled.len() < tids.len() {
+                    let why = format!("no more than {} threads are sampled one by one", sampled.len());
+                    unreadable.insert(format!("{} threads", tids.len() - sampled.len()), why);
+                }
+                let clock = Sampler::begin(Scope::Threads(sampled), &clock, ring_bytes(sampled.len()));
                 let noted =
                     |error| unreadable.insert("functions".into(), format!("samples of threads: {error}"));
                 let clock = clock.map_err(noted).ok()?;
@@ -54,8 +58,10 @@ impl Samplers {
         }
     }
 
-    /// Ends sampling.
-    pub(super) fn stop(&self) {
+}
+
+impl Rings for Samplers {
+    fn stop(&self) {
         let events = self.events.iter().flat_map(|(_, events, wakeups)| [events, wakeups]);
         for sampler in events.chain([&self.clock]) {
             // What is sampled after the end is left out in any case.
@@ -63,24 +69,39 @@ impl Samplers {
         }
     }
 
-    /// Passes on all that was sampled.
-    pub(super) fn drain(&mut self, collector: &mut Collector) {
-        drain(&mut self.clock, collector, |_| Some(Kind::OnCore));
+    fn wait(&mut self, at_most: Duration) {
+        let mut samplers = vec![&mut self.clock];
+        if let Some((_, events, wakeups)) = &mut self.events {
+            samplers.extend([events, wakeups]);
+        }
+        wait_half_full(&mut samplers, at_most);
+    }
+
+    fn drain(&mut self, collector: &mut Collector, members: &mut Members) {
+        self.clock.drain(&mut |record| match record {
+            Record::Sample(sample) => collector.take(&sample, Kind::OnCore, members),
+            Record::Lost(count) => collector.lose_samples(count),
+        });
         if let Some((tracepoints, events, wakeups)) = &mut self.events {
-            drain(events, collector, |sample| event_kind(tracepoints, sample));
-            drain(wakeups, collector, |sample| wakeup_kind(tracepoints, sample));
+            drain(events, collector, members, |sample| event_kind(tracepoints, sample));
+            drain(wakeups, collector, members, |sample| wakeup_kind(tracepoints, sample));
         }
     }
 }
 
-fn drain(sampler: &mut Sampler, collector: &mut Collector, kind_of: impl Fn(&Sample<'_>) -> Option<Kind>) {
-    sampler.drain(&mut |record| match record {
+fn drain(
+    events: &mut Sampler,
+    collector: &mut Collector,
+    members: &mut Members,
+    kind_of: impl Fn(&Sample<'_>) -> Option<Kind>,
+) {
+    events.drain(&mut |record| match record {
         Record::Sample(sample) => {
             if let Some(kind) = kind_of(&sample) {
-                collector.take(&sample, kind);
+                collector.take(&sample, kind, members);
             }
         }
-        Record::Lost(count) => collector.lose(count),
+        Record::Lost(count) => collector.lose_events(count, clock::now_ns()),
     });
 }
 
@@ -88,14 +109,10 @@ fn event(source: Source, has_stack: bool) -> Event {
     Event { source, has_stack, has_arguments: false }
 }
 
-/// As much for each core as all cores together may have.
-fn ring_bytes(cores: usize) -> usize {
-    let [least, most] = RING_BYTES;
-    let each = (RINGS_BYTES / cores.max(1)).clamp(least, most);
-    if each.is_power_of_two() { each } else { each.next_power_of_two() / 2 }
-}
-
 fn events(cores: &[u32], all: &[u32]) -> Result<(Tracepoints, Sampler, Sampler), String> {
+    if !numbers_threads_as_events() {
+        return Err("the kernel's events number threads otherwise than this PID namespace does".into());
+    }
     let tracepoints = Tracepoints::find()?;
     let of = |id| Source::Tracepoint { id };
     let on_cores = [
@@ -128,8 +145,8 @@ fn event_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
             let [state, next] = tracepoints.switch.values(sample.raw)?;
             // Bits above are the scheduler's own, such as that of a thread that was made to leave.
             let is_ready = state & 0xff == 0;
-            let is_for_lock = sample.arguments.is_some_and(waits_for_lock);
-            Some(Kind::Switch { next: next as u32, is_ready, is_for_lock })
+            let lock = sample.arguments.filter(|arguments| waits_for_lock(*arguments));
+            Some(Kind::Switch { next: next as u32, is_ready, lock: lock.map(|[address, ..]| address) })
         }
     }
 }
@@ -158,11 +175,6 @@ fn waits_for_lock([_, operation, value]: [u64; 3]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rings_share_their_memory_and_are_powers_of_two() {
-        assert_eq!([1, 16, 17, 100, 1000].map(ring_bytes), [1 << 20, 1 << 20, 1 << 19, 1 << 17, 1 << 16]);
-    }
 
     #[test]
     fn a_lock_is_known_by_the_value_that_it_is_waited_on_with() {

@@ -4,22 +4,54 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kqps_kernel::perf::Frame;
 
-use super::classify::Name;
+use super::classify::{Name, UNNAMED};
 use super::demangle::demangled;
 use super::elf::Functions;
+
+/// The kernel's functions in the order of their addresses; none if they are hidden.
+#[derive(Debug, Default)]
+pub(super) struct Kernel(Vec<(u64, Box<str>)>);
+
+impl Kernel {
+    /// Reads the kernel's names, if this process may see them.
+    pub(super) fn read() -> Self {
+        let file = fs::File::open("/proc/kallsyms").ok();
+        file.map_or_else(Self::default, |file| Self::of_lines(BufReader::new(file).lines().map_while(Result::ok)))
+    }
+
+    /// The functions in the lines of `/proc/kallsyms`: `ffffffff81000000 T startup_64`, and of modules with their name
+    /// behind. None if the addresses are hidden.
+    pub(super) fn of_lines(lines: impl Iterator<Item = String>) -> Self {
+        let function = |line: String| {
+            let mut words = line.split_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
+            (is_code && address > 0).then_some((address, words.next()?.into()))
+        };
+        let mut functions: Vec<(u64, Box<str>)> = lines.filter_map(function).collect();
+        functions.sort();
+        Self(functions)
+    }
+
+    /// The function at an address, or `[kernel]`.
+    pub(super) fn name(&self, address: u64) -> &str {
+        let after = self.0.partition_point(|(start, _)| *start <= address);
+        self.0[..after].last().map_or(UNNAMED, |(_, name)| name)
+    }
+}
 
 /// Names that were looked up.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
-    /// The kernel's functions in the order of their addresses; empty if they are hidden.
-    kernel: Vec<(u64, Box<str>)>,
+    kernel: Arc<Kernel>,
     /// Process → the files in its memory.
     maps: HashMap<u32, Vec<Mapped>>,
-    /// Path → the functions in the file; `None` if it cannot be read.
+    /// Where a file is read → its functions; `None` if it cannot be read.
     files: HashMap<PathBuf, Option<Functions>>,
     /// File name → why its functions are not known.
     unnamed: BTreeMap<String, String>,
@@ -32,19 +64,14 @@ struct Mapped {
     end: u64,
     offset: u64,
     path: String,
+    /// Whether the file was removed or replaced since.
+    is_gone: bool,
 }
 
 impl Symbols {
-    /// Reads the kernel's names, if this process may see them.
-    pub(super) fn open(unreadable: &mut BTreeMap<String, String>) -> Self {
-        let kernel = match fs::File::open("/proc/kallsyms") {
-            Ok(file) => {
-                let lines = BufReader::new(file).lines().map_while(Result::ok);
-                kernel_functions(lines)
-            }
-            Err(_) => Vec::new(),
-        };
-        if kernel.is_empty() {
+    /// Looks up names among these of the kernel.
+    pub(super) fn of(kernel: Arc<Kernel>, unreadable: &mut BTreeMap<String, String>) -> Self {
+        if kernel.0.is_empty() {
             let why = "the addresses in /proc/kallsyms are hidden (CAP_SYSLOG, or kernel.kptr_restrict of 0)";
             unreadable.insert("names of the kernel".into(), why.into());
         }
@@ -54,7 +81,7 @@ impl Symbols {
     /// The names of the functions in a call chain of a process.
     pub(super) fn names(&mut self, pid: u32, frames: &[Frame]) -> Vec<Name> {
         let name = |(place, frame): (usize, &Frame)| match *frame {
-            Frame::Kernel(address) => Name { text: self.of_kernel(address), kernel: true },
+            Frame::Kernel(address) => Name { text: self.kernel.name(address).to_owned(), kernel: true },
             // A return address may be the first one behind a function that does not return.
             Frame::User(address) => {
                 let is_innermost = place == 0 || matches!(frames[place - 1], Frame::Kernel(_));
@@ -70,11 +97,6 @@ impl Symbols {
         unreadable.extend(self.unnamed.into_iter().map(|(file, why)| (format!("names of {file}"), why)));
     }
 
-    fn of_kernel(&self, address: u64) -> String {
-        let after = self.kernel.partition_point(|(start, _)| *start <= address);
-        self.kernel[..after].last().map_or_else(|| "[kernel]".into(), |(_, name)| name.to_string())
-    }
-
     fn of_program(&mut self, pid: u32, address: u64) -> String {
         let maps = self
             .maps
@@ -87,11 +109,13 @@ impl Symbols {
             // `[vdso]` and the like.
             return if file.is_empty() { "[unnamed memory]".into() } else { file.to_owned() };
         }
-        // The file may be in another mount namespace.
-        let path = PathBuf::from(format!("/proc/{pid}/root{}", part.path));
+        let Some((known_as, opened_at)) = part.place(pid) else {
+            self.unnamed.insert(file.to_owned(), GONE.into());
+            return format!("[{file}]");
+        };
         let unnamed = &mut self.unnamed;
-        let functions = self.files.entry(PathBuf::from(&part.path)).or_insert_with(|| {
-            let opened = Functions::open(&path);
+        let functions = self.files.entry(known_as).or_insert_with(|| {
+            let opened = Functions::open(&opened_at);
             opened.map_err(|error| unnamed.insert(file.to_owned(), error.to_string())).ok()
         });
         let offset = (address - part.start).wrapping_add(part.offset);
@@ -100,19 +124,26 @@ impl Symbols {
     }
 }
 
-/// The kernel's functions from the lines of `/proc/kallsyms`: `ffffffff81000000 T startup_64`, and of modules with
-/// their name behind. Nothing if the addresses are hidden.
-fn kernel_functions(lines: impl Iterator<Item = String>) -> Vec<(u64, Box<str>)> {
-    let function = |line: String| {
-        let mut words = line.split_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
-        (is_code && address > 0).then_some((address, words.next()?.into()))
-    };
-    let mut functions: Vec<(u64, Box<str>)> = lines.filter_map(function).collect();
-    functions.sort();
-    functions
+/// Why a file that was removed or replaced names no functions.
+const GONE: &str = "the file was removed or replaced since the server read it";
+
+impl Mapped {
+    /// The name under which the file's functions are kept, and the path at which it is read. A file that was replaced
+    /// must not be read at its path, where another one is; the kernel still has the program itself. `None` if the file
+    /// is gone.
+    fn place(&self, pid: u32) -> Option<(PathBuf, PathBuf)> {
+        if !self.is_gone {
+            // The file may be in another mount namespace.
+            return Some((PathBuf::from(&self.path), PathBuf::from(format!("/proc/{pid}/root{}", self.path))));
+        }
+        let program = PathBuf::from(format!("/proc/{pid}/exe"));
+        let target = fs::read_link(&program).ok()?;
+        (target == Path::new(&format!("{}{DELETED}", self.path))).then(|| (program.clone(), program))
+    }
 }
+
+/// What the kernel adds to the path of a file that was removed.
+const DELETED: &str = " (deleted)";
 
 /// The code in the memory of a process, from its `maps` (proc_pid_maps(5)).
 fn mapped(maps: &str) -> Vec<Mapped> {
@@ -123,8 +154,9 @@ fn mapped(maps: &str) -> Vec<Mapped> {
         let offset = words.next()?;
         let path = words.nth(2).unwrap_or_default().trim_start();
         let number = |text| u64::from_str_radix(text, 16).ok();
-        let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
-        is_code.then_some(Mapped { start: number(start)?, end: number(end)?, offset: number(offset)?, path })
+        let (path, is_gone) = path.strip_suffix(DELETED).map_or((path, false), |path| (path, true));
+        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+        is_code.then(|| Mapped { start, end, offset, path: path.to_owned(), is_gone })
     };
     maps.lines().filter_map(part).collect()
 }
@@ -134,8 +166,8 @@ mod tests {
     use super::*;
 
     fn symbols(lines: &[&str]) -> Symbols {
-        let kernel = kernel_functions(lines.iter().map(ToString::to_string));
-        Symbols { kernel, ..Symbols::default() }
+        let kernel = Kernel::of_lines(lines.iter().map(ToString::to_string));
+        Symbols { kernel: Arc::new(kernel), ..Symbols::default() }
     }
 
     #[test]
@@ -166,9 +198,28 @@ mod tests {
                     55e0b000-55e0c000 r-xp 00001000 08:01 1234                       /usr/sbin/nsd (deleted)\n\
                     7ffd1000-7ffd3000 r-xp 00000000 00:00 0                          [vdso]\n";
         let code = mapped(maps);
-        let wanted =
-            Mapped { start: 0x55e0_b000, end: 0x55e0_c000, offset: 0x1000, path: "/usr/sbin/nsd".into() };
+        let wanted = Mapped {
+            start: 0x55e0_b000,
+            end: 0x55e0_c000,
+            offset: 0x1000,
+            path: "/usr/sbin/nsd".into(),
+            is_gone: true,
+        };
         assert_eq!((&code[0], code[1].path.as_str(), code.len()), (&wanted, "[vdso]", 2));
+    }
+
+    /// The file at the path of a program that was replaced has other functions.
+    #[test]
+    fn a_file_that_was_replaced_names_nothing() {
+        let pid = std::process::id();
+        let path = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+        let part = |is_gone| Mapped { start: 0, end: u64::MAX, offset: 0, path: path.clone(), is_gone };
+        let mut symbols = Symbols::default();
+        symbols.maps.insert(pid, vec![part(true)]);
+        let name = symbols.of_program(pid, 0x1000);
+        assert!(name.starts_with('[') && symbols.unnamed.values().any(|why| why == GONE), "{name}");
+        assert!(symbols.files.is_empty(), "nothing was read");
+        assert!(part(false).place(pid).is_some());
     }
 
     #[test]

@@ -126,10 +126,11 @@ impl SubjectWatch {
         if let Some(why) = &watched.unknown {
             unreadable.insert(SUBJECT_PROCESS.into(), why.clone());
         }
-        let is_profiled = watched.profile && !watched.pids.is_empty();
-        let profile = is_profiled.then(|| Profile::begin(&watched.pids, &watched.cpus));
         let counters = Counters::read(watched, &mut unreadable);
         let cpu = CpuReading::take(watched, &mut unreadable);
+        // Last, so that it samples the load and not these readings.
+        let is_profiled = watched.profile && !watched.pids.is_empty();
+        let profile = is_profiled.then(|| Profile::begin(&watched.pids, &watched.cpus));
         Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None, profile }
     }
 

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use kqps_host::Profile;
+use kqps_kernel::probe::probe_one;
 use kqps_observation::profile::{ProfileFacts, ProfileSource};
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Accounts, Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::judge::judge;
-
-/// The echo's threads.
-const THREADS: f64 = 2.0;
 
 /// More queries than one thread at a time can answer while each holds the lock for 200 µs.
 const BURST: usize = 16;
@@ -33,8 +31,8 @@ impl Drop for Echo {
     }
 }
 
-/// Where the time of an echo's threads goes under a high load, if each query holds a lock for `lock`.
-fn profiled(lock: &str) -> Result<ProfileFacts> {
+/// Where the time of so many threads of an echo goes under a high load, if each query holds a lock for `lock`.
+fn profiled(lock: &str, threads: u32) -> Result<ProfileFacts> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args([
         "serve",
@@ -43,10 +41,9 @@ fn profiled(lock: &str) -> Result<ProfileFacts> {
         "127.0.0.1:0",
         "--io",
         "blocking",
-        "--threads",
-        "2",
         "--json",
     ]);
+    command.args(["--threads", &threads.to_string()]);
     command.args(["--lock", lock]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut echo = Echo(command.spawn()?);
     let mut ready = String::new();
@@ -72,15 +69,8 @@ fn profiled(lock: &str) -> Result<ProfileFacts> {
     Ok(profile.end())
 }
 
-/// Why this host cannot profile as the proof needs it; `None` if it can.
-fn why_not(facts: &ProfileFacts) -> Option<String> {
-    let lacks = facts.by != ProfileSource::Cores || !facts.unreadable.is_empty();
-    let reasons = facts.unreadable.iter().map(|(what, why)| format!("{what}: {why}"));
-    lacks.then(|| reasons.collect::<Vec<String>>().join("; "))
-}
-
-/// A run whose only cell has this profile.
-fn run_of(facts: ProfileFacts) -> Run {
+/// A run whose only cell has this profile of so many threads.
+fn run_of(facts: ProfileFacts, workers: u32) -> Run {
     let trial = Trial {
         accounts: Accounts { correct: 1000, ..Accounts::default() },
         subject: Some(SubjectFacts { profile: Some(facts), ..SubjectFacts::default() }),
@@ -89,31 +79,36 @@ fn run_of(facts: ProfileFacts) -> Run {
     let purpose = Purpose::Profile { sampled: true };
     let outcome = Outcome::Measured(Box::new(trial));
     Run {
-        cells: vec![Cell { name: "echo".into(), workers: 2, ..Cell::default() }],
+        cells: vec![Cell { name: "echo".into(), workers, ..Cell::default() }],
         trials: vec![RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose, outcome }],
         ..Run::default()
     }
 }
 
 pub(crate) fn a_planted_lock_is_named_with_its_share_and_no_other_one_is() -> Result<()> {
-    let facts = profiled("200us")?;
-    if let Some(why) = why_not(&facts) {
+    if let Err(why) = probe_one("lock-events") {
         skip(Capability::Profiles, why);
         return Ok(());
     }
-    assert_eq!(facts.lost, 0, "{facts:?}");
-    // One thread has the lock at any time, and all others wait for it.
-    let lock = facts.locks.first().context("no lock was found")?;
-    let share = lock.seconds / (facts.seconds * THREADS);
-    let truth = (THREADS - 1.0) / THREADS;
-    assert!((share / truth - 1.0).abs() <= 0.1, "{share} instead of {truth}: {:?}", facts.locks);
-    let run = run_of(facts);
-    let verdict = judge(&run);
-    let named = &verdict.profiles[0].locks[0];
-    assert!(named.lock.kind == "futex" && named.lock.place.ends_with("hold_planted_lock"), "{named:?}");
-    assert!(kqps_report::page(&run, &verdict).contains("hold_planted_lock"));
-
-    let verdict = judge(&run_of(profiled("0s")?));
-    assert!(verdict.profiles[0].locks.is_empty(), "{:?}", verdict.profiles[0].locks);
+    for threads in [2, 3] {
+        let facts = profiled("200us", threads)?;
+        assert_eq!((facts.by, facts.lost), (ProfileSource::Cores, 0), "{facts:?}");
+        let run = run_of(facts, threads);
+        let verdict = judge(&run);
+        let profile = &verdict.profiles[0];
+        assert_eq!(profile.failure, None);
+        let named = profile.locks.first().context("no lock is named")?;
+        assert!(named.lock.kind == "futex" && named.lock.place.ends_with("hold_planted_lock"), "{named:?}");
+        // One thread has the lock at any time, and all others wait for it.
+        let truth = f64::from(threads - 1) / f64::from(threads);
+        assert!((named.share / truth - 1.0).abs() <= 0.1, "{} instead of {truth}: {named:?}", named.share);
+        assert!(kqps_report::page(&run, &verdict).contains("hold_planted_lock"));
+    }
+    let facts = profiled("0s", 2)?;
+    assert!(facts.samples > 0, "{facts:?}");
+    let verdict = judge(&run_of(facts, 2));
+    let profile = &verdict.profiles[0];
+    assert_eq!(profile.failure, None, "a profile that failed names no lock either");
+    assert!(profile.locks.is_empty(), "{:?}", profile.locks);
     Ok(())
 }

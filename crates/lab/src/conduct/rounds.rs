@@ -336,6 +336,10 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), StoreError> {
         member.play = None;
         if purpose.is_extra() {
+            if !purpose.is_for_profile() {
+                let why = format!("another trial of its start failed: {reason}");
+                self.leave_profile(run, &mut member.unit, member.key.cell, &why)?;
+            }
             member.unit.leave_extras();
         } else {
             member.unit.fail(reason.clone());

@@ -29,12 +29,12 @@ pub(crate) struct Icicle<'a> {
     pub(crate) description: &'a str,
     /// The boxes, each after the one that it is part of.
     pub(crate) pieces: &'a [Piece],
+    /// Rows beyond this number are not drawn.
+    pub(crate) rows_most: usize,
 }
 
 const ROW: f64 = 20.0;
 const TEXT_BASE: f64 = 14.0;
-/// Rows beyond this number are not drawn.
-const ROWS_MOST: usize = 28;
 /// Narrower boxes are not drawn, in percent of the width.
 const WIDTH_LEAST: f64 = 0.3;
 /// The width of a character on a phone, in percent of the width.
@@ -73,7 +73,7 @@ pub(crate) fn icicle(icicle: &Icicle<'_>) -> String {
             }
         };
         placed.push(Placed { row, next: x });
-        if row >= ROWS_MOST || width < WIDTH_LEAST {
+        if row >= icicle.rows_most || width < WIDTH_LEAST {
             continue;
         }
         rows = rows.max(row + 1);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn drawn(pieces: &[Piece]) -> String {
-        icicle(&Icicle { id: "i", title: "t", description: "d", pieces })
+        icicle(&Icicle { id: "i", title: "t", description: "d", pieces, rows_most: 64 })
     }
 
     #[test]
@@ -129,6 +129,14 @@ mod tests {
     fn small_boxes_have_no_label_and_the_smallest_are_not_drawn() {
         let drawn = drawn(&[piece("a_long_name_of_a_function", None, 0.05), piece("b", None, 0.001)]);
         assert_eq!((drawn.matches("<rect").count(), drawn.matches("<text").count()), (1, 0));
-        assert_eq!(super::icicle(&Icicle { id: "i", title: "t", description: "d", pieces: &[] }), "");
+        assert_eq!(self::drawn(&[]), "");
+    }
+
+    /// What takes the time lies deep: the innermost functions are at the bottom.
+    #[test]
+    fn deep_call_chains_are_drawn_to_their_end() {
+        let deep: Vec<Piece> =
+            (0_usize..64).map(|row| piece("a", row.checked_sub(1), 1.0)).collect();
+        assert_eq!(drawn(&deep).matches("<rect").count(), 64);
     }
 }

@@ -2,15 +2,18 @@
 //! call chains as an icicle.
 
 use kqps_observation::Run;
-use kqps_observation::profile::{ProfileFacts, ProfileSource, ThreadProfile, ThreadTimes};
+use kqps_observation::profile::{ProfileFacts, ProfileSource, StackNode, ThreadProfile, ThreadTimes};
 use kqps_observation::run::RunTrial;
 use kqps_verdict::judge::{CellProfile, Grown, NamedLock, RunVerdict};
 
 use crate::chart::{Icicle, Piece, icicle};
 use crate::format;
 
-/// Threads beyond this number are left out of the table.
+/// Threads beyond this number are one row of the table.
 const THREADS_MOST: usize = 12;
+
+/// How far samples may lie from the kernel's count of CPU time without a remark.
+const SHARE_OFF: f64 = 0.1;
 
 #[derive(Debug)]
 pub(crate) struct Panel {
@@ -63,28 +66,30 @@ fn panel(profile: &CellProfile, facts: Option<&ProfileFacts>) -> Panel {
     };
     let unreadable = facts.iter().flat_map(|facts| &facts.unreadable);
     let growth = profile.growth.as_ref();
-    let grown = growth.into_iter().flat_map(|growth| growth.states.iter().chain(&growth.functions));
+    let all_grown = |growth: &kqps_verdict::judge::Growth| -> Vec<Grown> {
+        [&growth.states, &growth.functions, &growth.locks].into_iter().flatten().cloned().collect()
+    };
+    let grown = growth.map_or_else(Vec::new, all_grown);
     let shown = |one: &Grown| [one.what.clone(), micros(one.from_us), micros(one.to_us)];
     Panel {
         name: profile.name.clone(),
         caption: caption(profile, facts),
         has_echo: profile.echo.is_some(),
         states: profile.states.iter().map(state).collect(),
-        threads: facts
-            .map_or(Vec::new(), |facts| facts.threads.iter().take(THREADS_MOST).map(thread).collect()),
+        threads: facts.map_or(Vec::new(), |facts| threads(&facts.threads)),
         heads: ThreadTimes::STATES,
         locks: profile.locks.iter().map(lock).collect(),
         growth: growth.map_or(String::new(), |growth| {
             let workers =
                 |count: u32| if count == 1 { "1 worker".into() } else { format!("{count} workers") };
             let (from, to) = (workers(growth.from_workers), workers(growth.to_workers));
-            if growth.states.is_empty() && growth.functions.is_empty() {
+            if grown.is_empty() {
                 format!("From {from} to {to}, nothing takes longer per query.")
             } else {
                 format!("What takes longer per query with {to} than with {from}:")
             }
         }),
-        grown: grown.map(shown).collect(),
+        grown: grown.iter().map(shown).collect(),
         drawing: facts.map_or(String::new(), |facts| drawing(profile, facts)),
         unreadable: unreadable.map(|(what, why)| format!("{what}: {why}")).collect(),
     }
@@ -108,6 +113,13 @@ fn caption(profile: &CellProfile, facts: Option<&ProfileFacts>) -> String {
     if let Some(lost) = facts.map(|facts| facts.lost).filter(|lost| *lost > 0) {
         sentences.push(format!("The kernel dropped {} samples.", format::count(lost)));
     }
+    let share = facts.and_then(|facts| facts.sampled_share).filter(|share| (share - 1.0).abs() > SHARE_OFF);
+    if let Some(share) = share {
+        sentences.push(format!(
+            "Samples show {} of the CPU time that the kernel counted; times on a core are scaled to it.",
+            format::percent(share)
+        ));
+    }
     if let (Some(both_us), Some(own_us), Some(echo)) = (profile.both_us, profile.own_us, &profile.echo) {
         sentences.push(format!(
             "Of the CPU time per query, {} are the kernel's path, which {echo} pays too, and {} are the server's own.",
@@ -116,6 +128,24 @@ fn caption(profile: &CellProfile, facts: Option<&ProfileFacts>) -> String {
         ));
     }
     sentences.join(" ")
+}
+
+/// The rows of the threads; the last one sums up those for which there is no row.
+fn threads(threads: &[ThreadProfile]) -> Vec<Vec<String>> {
+    let (first, rest) = threads.split_at(threads.len().min(THREADS_MOST));
+    let mut rows: Vec<Vec<String>> = first.iter().map(thread).collect();
+    if !rest.is_empty() {
+        // The record sums up threads, too: `65 others`.
+        let of_row = |thread: &ThreadProfile| {
+            thread.name.strip_suffix(" others").and_then(|count| count.parse::<usize>().ok()).unwrap_or(1)
+        };
+        let count: usize = rest.iter().map(of_row).sum();
+        let mut others =
+            ThreadProfile { name: format!("and {count} others"), ..ThreadProfile::default() };
+        rest.iter().for_each(|thread| others.times.add(&thread.times));
+        rows.push(thread(&others));
+    }
+    rows
 }
 
 fn thread(thread: &ThreadProfile) -> Vec<String> {
@@ -130,7 +160,11 @@ fn lock(named: &NamedLock) -> Lock {
     let lock = &named.lock;
     Lock {
         name: format!("{} in {}", lock.kind, lock.place),
-        callers: lock.callers.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(" ← "),
+        callers: match (lock.callers.is_empty(), lock.address) {
+            (true, Some(address)) => format!("callers not known, at {address:#x}"),
+            (true, None) => "callers not known".to_owned(),
+            _ => lock.callers.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(" ← "),
+        },
         waits: if lock.waits > 0 { format::count(lock.waits) } else { format::NONE.to_owned() },
         per_query: format::time_us(named.us),
         share: format::percent(named.share),
@@ -140,7 +174,7 @@ fn lock(named: &NamedLock) -> Lock {
 fn drawing(profile: &CellProfile, facts: &ProfileFacts) -> String {
     let roots = facts.stacks.iter().filter(|node| node.parent.is_none());
     let all_s: f64 = roots.map(|node| node.seconds).sum();
-    let piece = |node: &kqps_observation::profile::StackNode| {
+    let piece = |node: &StackNode| {
         let share = if all_s > 0.0 { node.seconds / all_s } else { 0.0 };
         Piece {
             label: node.name.clone(),
@@ -160,6 +194,7 @@ fn drawing(profile: &CellProfile, facts: &ProfileFacts) -> String {
         title: &format!("CPU time of {} by function", profile.name),
         description: &said.collect::<Vec<String>>().join(", "),
         pieces: &pieces,
+        rows_most: StackNode::DEPTH_MOST,
     })
 }
 
@@ -184,6 +219,7 @@ mod tests {
             stacks: vec![node("main", false, None, 0.25), node("udp_recvmsg", true, Some(0), 0.125)],
             unreadable: [("waits".to_owned(), "no".to_owned())].into(),
             lost: 3,
+            sampled_share: Some(0.8),
             ..ProfileFacts::default()
         }
     }
@@ -191,6 +227,7 @@ mod tests {
     fn profile() -> CellProfile {
         let lock =
             LockFacts { kind: "futex".into(), place: "answer".into(), waits: 5, ..LockFacts::default() };
+        let lock = LockFacts { address: Some(0x7f00), ..lock };
         CellProfile {
             name: "nsd".into(),
             answers: 1000,
@@ -212,10 +249,23 @@ mod tests {
         assert!(caption.contains("Sampling lowered the rate by 5.0 %"), "{caption}");
         assert!(caption.contains("dropped 3 samples") && caption.contains("which echo mmsg pays too"));
         assert_eq!((panel.locks[0].name.as_str(), panel.has_echo), ("futex in answer", true));
+        assert_eq!(panel.locks[0].callers, "callers not known, at 0x7f00");
+        assert!(caption.contains("Samples show 80.0 % of the CPU time that the kernel counted"), "{caption}");
         assert_eq!((panel.threads[0].len(), panel.threads[0][0].as_str()), (9, "worker (7)"));
         assert!(panel.growth.contains("nothing takes longer") && panel.grown.is_empty());
         assert!(panel.drawing.contains("frame kernel") && panel.drawing.contains("width=\"50%\""));
         assert_eq!(panel.unreadable, ["waits: no"]);
+    }
+
+    #[test]
+    fn threads_without_a_row_are_in_the_last_one() {
+        let times = ThreadTimes { user_s: 1.0, ..ThreadTimes::default() };
+        let mut all: Vec<ThreadProfile> =
+            (1..=63).map(|tid| ThreadProfile { tid, times, ..ThreadProfile::default() }).collect();
+        all.push(ThreadProfile { name: "65 others".into(), times, ..ThreadProfile::default() });
+        let rows = threads(&all);
+        assert_eq!((rows.len(), rows[12][0].as_str()), (13, "and 116 others"), "128 threads");
+        assert_eq!(threads(&all[..12]).len(), 12);
     }
 
     #[test]

@@ -46,16 +46,17 @@ pub(super) fn table_of(verdict: &RunVerdict, experiment: &Experiment) -> Option<
         title: "How far it scales: the Universal Scalability Law".to_owned(),
         corner: String::new(),
         groups: Vec::new(),
-        figures: vec!["contention", "coherency", "peak", "rate there", "beyond"],
+        figures: vec!["one worker", "contention", "coherency", "peak", "rate there", "beyond"],
         tall: rows.len() > super::table::TALL,
         rows,
         notes: notes(&fitted),
     })
 }
 
-/// Why series of an experiment have no fit, a sentence for each reason.
+/// Why series of an experiment have no fit, a sentence for each reason, and what other fits leave out.
 pub(super) fn refusals(verdict: &RunVerdict, experiment: &Experiment) -> Vec<String> {
-    scaling::refusals(&of_experiment(verdict, experiment).collect::<Vec<_>>())
+    let series: Vec<&ScalingSeries> = of_experiment(verdict, experiment).collect();
+    scaling::refusals(&series).into_iter().chain(scaling::player_limited(&series)).collect()
 }
 
 fn of_experiment<'a>(
@@ -78,6 +79,7 @@ fn row(series: &ScalingSeries, fit: &ScalingFit) -> Row {
         TableCell { text, soft, class }
     };
     let texts = [
+        (format::rate(fit.alone_qps), String::new()),
         constant(&fit.contention),
         constant(&fit.coherency),
         peak(&fit.peak),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::factors::name;
-use kqps_observation::profile::{LockFacts, ProfileFacts, ProfileSource, ThreadTimes};
+use kqps_observation::profile::{LockFacts, ProfileFacts, ProfileSource, StackNode, ThreadTimes};
 use kqps_observation::run::{Cell, Purpose, Role, Run, RunTrial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 /// kernel are in every server.
 const LOCK_LEAST: f64 = 0.02;
 
-/// What grew is shown if it makes up at least this share of all that a query takes.
+/// What grew is shown if it makes up at least this share of all that a query takes, and this many standard errors of
+/// the difference.
 const GROWTH_LEAST: f64 = 0.01;
+const ERRORS_LEAST: f64 = 3.0;
 
 /// The most functions and locks that are shown.
 const MOST: usize = 8;
@@ -90,6 +92,9 @@ pub struct Growth {
     pub states: Vec<Grown>,
     /// The functions that take longer on a core themselves, the one that grew most first.
     pub functions: Vec<Grown>,
+    /// The locks that are waited for longer, each with its kind and place, the one that grew most first.
+    #[serde(default)]
+    pub locks: Vec<Grown>,
 }
 
 /// Something that takes longer.
@@ -231,7 +236,7 @@ fn locks(sampled: Sampled<'_>) -> Vec<NamedLock> {
     let all_s = working(sampled.facts).all_s();
     let mut locks: Vec<LockFacts> = Vec::new();
     for lock in &sampled.facts.locks {
-        match locks.iter_mut().find(|other| other.kind == lock.kind && other.place == lock.place) {
+        match locks.iter_mut().find(|other| is_same_lock(other, lock)) {
             Some(other) => {
                 other.seconds += lock.seconds;
                 other.waits += lock.waits;
@@ -248,79 +253,137 @@ fn locks(sampled: Sampled<'_>) -> Vec<NamedLock> {
     locks.into_iter().map(named).filter(|lock| lock.share >= LOCK_LEAST).take(MOST).collect()
 }
 
-/// The echo with the same transport and I/O, the nearest number of workers, and most factors alike. An echo has none.
+/// A lock is known by its kind and place, and by its address if its callers are not known.
+fn is_same_lock(one: &LockFacts, other: &LockFacts) -> bool {
+    let is_at = |lock: &LockFacts| lock.address.filter(|_| lock.callers.is_empty());
+    one.kind == other.kind && one.place == other.place && is_at(one) == is_at(other)
+}
+
 fn echo_of(run: &Run, index: usize) -> Option<usize> {
-    let cell = &run.cells[index];
+    echo_beside(&run.cells, index, |echo| sampled(run, echo).is_some())
+}
+
+/// The echo beside which a cell's profile is shown, among those that `may_be` it: with the same transport and I/O, the
+/// nearest number of workers, and most factors alike. The I/O of a server that was already running is not known. An
+/// echo has none.
+pub fn echo_beside(cells: &[Cell], index: usize, may_be: impl Fn(usize) -> bool) -> Option<usize> {
+    let cell = &cells[index];
     let is_alike = |(_, echo): &(usize, &Cell)| {
         echo.role == Role::EchoCeiling
-            && echo.io == cell.io
+            && (echo.io == cell.io || cell.io.is_empty() || cell.target.is_some())
             && echo.factors.transport() == cell.factors.transport()
             && cell.subject != ECHO
     };
-    let echoes = run.cells.iter().enumerate().filter(is_alike);
-    let profiled = echoes.filter(|(echo, _)| sampled(run, *echo).is_some());
-    let nearest = profiled.min_by_key(|(_, echo)| {
+    let echoes = cells.iter().enumerate().filter(is_alike).filter(|(echo, _)| may_be(*echo));
+    let nearest = echoes.min_by_key(|(_, echo)| {
         let differs = |(name, word): &(&String, &String)| cell.factors.words().get(*name) != Some(*word);
         (echo.workers.abs_diff(cell.workers), echo.factors.words().iter().filter(differs).count())
     });
     nearest.map(|(echo, _)| echo)
 }
 
+/// Whether two cells differ in their workers alone, or not at all.
+pub fn differ_in_workers_alone(one: &Cell, other: &Cell) -> bool {
+    let is_kept = |name: &str| ![name::WORKERS, name::CORES, "threads", "processes"].contains(&name);
+    let known = |cell: &Cell| cell.factors.filtered(is_kept).words().clone();
+    one.role == other.role
+        && one.experiment == other.experiment
+        && one.subject == other.subject
+        && one.io == other.io
+        && known(one) == known(other)
+}
+
 /// The cell that differs from this one in its workers alone, and has the fewest; `None` if this one has.
 fn fewest_workers(run: &Run, index: usize) -> Option<usize> {
-    let is_kept = |name: &str| ![name::WORKERS, name::CORES, "threads", "processes"].contains(&name);
-    let like = |cell: &Cell| {
-        let factors = cell.factors.filtered(is_kept).words().clone();
-        (cell.role, cell.experiment.clone(), cell.subject.clone(), cell.io.clone(), factors)
-    };
     let cell = &run.cells[index];
-    let wanted = like(cell);
-    let alike = run
-        .cells
-        .iter()
-        .enumerate()
-        .filter(|(_, other)| other.workers > 0 && other.workers < cell.workers && like(other) == wanted);
+    let is_alike = |other: &Cell| {
+        other.workers > 0 && other.workers < cell.workers && differ_in_workers_alone(other, cell)
+    };
+    let alike = run.cells.iter().enumerate().filter(|(_, other)| is_alike(other));
     let profiled = alike.filter(|(other, _)| sampled(run, *other).is_some());
     profiled.min_by_key(|(_, other)| other.workers).map(|(other, _)| other)
 }
 
+/// Microseconds per query, with the variance of that figure.
+#[derive(Clone, Copy, Default)]
+struct Took {
+    us: f64,
+    variance: f64,
+}
+
+impl Took {
+    /// Seconds that were found by samples, each of which stands for `1 / hz` seconds. Their number scatters by its
+    /// root.
+    fn by_samples(sampled: Sampled<'_>, seconds: f64) -> Self {
+        let hz = sampled.facts.hz;
+        let variance_s = if hz > 0.0 { seconds.max(1.0 / hz) / hz } else { 0.0 };
+        Self { us: sampled.us(seconds), variance: sampled.us(1.0).powi(2) * variance_s }
+    }
+
+    /// Waits for a lock, as many as are known, or else by samples.
+    fn by_waits(sampled: Sampled<'_>, lock: &LockFacts) -> Self {
+        if lock.waits == 0 {
+            return Self::by_samples(sampled, lock.seconds);
+        }
+        let us = sampled.us(lock.seconds);
+        Self { us, variance: us.powi(2) / lock.waits as f64 }
+    }
+}
+
 fn growth(run: &Run, from: usize, to: usize) -> Option<Growth> {
     let (before, after) = (sampled(run, from)?, sampled(run, to)?);
-    let (times_before, times_after) = (working(before.facts).seconds(), working(after.facts).seconds());
-    let states = ThreadTimes::STATES.iter().zip(times_before.into_iter().zip(times_after));
-    let states = states.map(|(word, (from_s, to_s))| Grown {
-        what: (*word).to_owned(),
-        from_us: before.us(from_s),
-        to_us: after.us(to_s),
-    });
-    let (own_before, own_after) = (own(before), own(after));
-    let functions = own_after.iter().map(|(what, to_us)| Grown {
-        what: what.clone(),
-        from_us: own_before.get(what).copied().unwrap_or(0.0),
-        to_us: *to_us,
-    });
     let least_us = GROWTH_LEAST * after.us(working(after.facts).on_core_s());
+    let grown = |before: &BTreeMap<String, Took>, after: BTreeMap<String, Took>| -> Vec<Grown> {
+        let pairs = after.into_iter().map(|(what, now)| {
+            let was = before.get(&what).copied().unwrap_or_default();
+            (what, was, now)
+        });
+        grown(pairs, least_us)
+    };
     Some(Growth {
         from_workers: run.cells[from].workers,
         to_workers: run.cells[to].workers,
-        states: grown(states, least_us),
-        functions: grown(functions, least_us),
+        states: grown(&of_states(before), of_states(after)),
+        functions: grown(&own(before), own(after)),
+        locks: grown(&waited(before), waited(after)),
     })
 }
 
-/// Function → microseconds per query on a core in the function itself.
-fn own(sampled: Sampled<'_>) -> BTreeMap<String, f64> {
-    let mut own: BTreeMap<String, f64> = BTreeMap::new();
-    for node in &sampled.facts.stacks {
-        *own.entry(node.name.clone()).or_default() += sampled.us(node.own_s);
-    }
-    own
+fn of_states(sampled: Sampled<'_>) -> BTreeMap<String, Took> {
+    let states = ThreadTimes::STATES.into_iter().zip(working(sampled.facts).seconds());
+    states.map(|(word, seconds)| (word.to_owned(), Took::by_samples(sampled, seconds))).collect()
 }
 
-/// Those that grew by at least `least_us`, the greatest growth first.
-fn grown(all: impl Iterator<Item = Grown>, least_us: f64) -> Vec<Grown> {
+/// Function → time on a core in the function itself.
+fn own(sampled: Sampled<'_>) -> BTreeMap<String, Took> {
+    let mut seconds: BTreeMap<String, f64> = BTreeMap::new();
+    for node in sampled.facts.stacks.iter().filter(|node| node.name != StackNode::OTHERS) {
+        *seconds.entry(node.name.clone()).or_default() += node.own_s;
+    }
+    seconds.into_iter().map(|(what, seconds)| (what, Took::by_samples(sampled, seconds))).collect()
+}
+
+/// Kind and place of a lock → time of waiting for it.
+fn waited(sampled: Sampled<'_>) -> BTreeMap<String, Took> {
+    let mut waited: BTreeMap<String, Took> = BTreeMap::new();
+    for lock in &sampled.facts.locks {
+        let sum = waited.entry(format!("{} in {}", lock.kind, lock.place)).or_default();
+        let took = Took::by_waits(sampled, lock);
+        *sum = Took { us: sum.us + took.us, variance: sum.variance + took.variance };
+    }
+    waited
+}
+
+/// Those that grew by at least `least_us`, and by more than chance would make them, the greatest growth first.
+fn grown(all: impl Iterator<Item = (String, Took, Took)>, least_us: f64) -> Vec<Grown> {
     let by = |one: &Grown| one.to_us - one.from_us;
-    let mut grown: Vec<Grown> = all.filter(|one| by(one) > 0.0 && by(one) >= least_us).collect();
+    let has_grown = |(_, was, now): &(String, Took, Took)| {
+        let by_us = now.us - was.us;
+        let error_us = (was.variance + now.variance).sqrt();
+        by_us > 0.0 && by_us >= least_us && by_us >= ERRORS_LEAST * error_us
+    };
+    let shown = |(what, was, now): (String, Took, Took)| Grown { what, from_us: was.us, to_us: now.us };
+    let mut grown: Vec<Grown> = all.filter(has_grown).map(shown).collect();
     grown.sort_by(|one, other| by(other).total_cmp(&by(one)));
     grown.truncate(MOST);
     grown

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SIZES_LEAST;
 use super::fit::{RatesAt, ScalingFit, fit};
+use crate::bottleneck::Resource;
 use crate::figure::{Figures, factor, varies};
 use crate::judge::CellVerdict;
 
@@ -30,8 +31,12 @@ pub struct ScalingSeries {
     pub cells: Vec<u32>,
     /// The rates to which the law is fitted, in rising order of workers.
     pub sizes: Vec<ScalingSize>,
-    /// Numbers of workers with a rate that the fit leaves out, since a worker had no core of its own.
+    /// Numbers of workers with a rate that the fit leaves out, since a worker had no core of its own, or since the
+    /// player was the bottleneck.
     pub left_out: Vec<u32>,
+    /// Those of `left_out` at which the player was the bottleneck: their rate is the player's limit.
+    #[serde(default)]
+    pub player_limited: Vec<u32>,
     /// The law; `None` if it is refused.
     pub fit: Option<ScalingFit>,
     /// Why there is no fit, as a clause; `None` if there is one.
@@ -137,8 +142,9 @@ fn measured(
     members.sort_by_key(|(workers, _)| *workers);
     let cell_of = |index: usize| &run.cells[figures[index].cell as usize];
     let with_rate = members.iter().copied().filter(|(_, index)| !figures[*index].starts_qps.is_empty());
-    let (own, shared): (Vec<(u32, usize)>, Vec<(u32, usize)>) =
-        with_rate.partition(|(workers, index)| has_own_cores(cell_of(*index), *workers));
+    let is_of_player = |index: usize| verdicts[index].bottleneck.resource == Resource::Player;
+    let (own, left_pairs): (Vec<(u32, usize)>, Vec<(u32, usize)>) = with_rate
+        .partition(|(workers, index)| has_own_cores(cell_of(*index), *workers) && !is_of_player(*index));
     let size = |(workers, index): (u32, usize)| ScalingSize {
         workers,
         cell: Some(figures[index].cell),
@@ -150,7 +156,11 @@ fn measured(
     let is_searched = matches!(cell_of(first).load, CellLoad::Search);
     let resolution = if is_searched { verdicts[first].goal.width / EVEN } else { 0.0 };
     let seed = run.seed.wrapping_add(u64::from(figures[first].cell));
-    let left_out: Vec<u32> = shared.iter().map(|(workers, _)| *workers).collect();
+    let workers_of = |pairs: &[(u32, usize)]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
+    let (by_player, shared): (Vec<(u32, usize)>, Vec<(u32, usize)>) =
+        left_pairs.iter().copied().partition(|(_, index)| is_of_player(*index));
+    let left = Left { shared: workers_of(&shared), by_player: workers_of(&by_player) };
+    let left_out = workers_of(&left_pairs);
     let found = fitted(&sizes, resolution, seed);
     ScalingSeries {
         experiment: family.experiment.clone(),
@@ -158,10 +168,11 @@ fn measured(
         factor: family.factor.to_owned(),
         is_published: false,
         cells: members.iter().map(|(_, index)| figures[*index].cell).collect(),
-        refused: found.is_none().then(|| refusal(run, cell_of(first), &sizes, &left_out)),
+        refused: found.is_none().then(|| refusal(run, cell_of(first), &sizes, &left)),
         fit: found,
         sizes,
         left_out,
+        player_limited: left.by_player,
     }
 }
 
@@ -195,8 +206,16 @@ fn name(run: &Run, cell: &Cell, family: &Family) -> String {
     parts.join(", ")
 }
 
+/// Numbers of workers that a fit leaves out.
+struct Left {
+    /// A worker had no core of its own.
+    shared: Vec<u32>,
+    /// The player was the bottleneck.
+    by_player: Vec<u32>,
+}
+
 /// Why a series has no fit.
-fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left_out: &[u32]) -> String {
+fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left: &Left) -> String {
     let cores = run.fingerprint.cores.len();
     // Each worker needs a core of its own, and so does the player.
     if !cell.is_elsewhere() && (1..=SIZES_LEAST).contains(&cores) {
@@ -214,11 +233,13 @@ fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left_out: &[u32]) -> S
         }
     };
     let mut reason = format!("the law needs {SIZES_LEAST} numbers of workers, and {measured}");
-    if !left_out.is_empty() {
-        reason += &format!(
-            "; with {} workers not every worker had a core of its own",
-            listed(left_out.iter().copied())
-        );
+    for (workers, why) in [
+        (&left.shared, "not every worker had a core of its own"),
+        (&left.by_player, "the player was the bottleneck"),
+    ] {
+        if !workers.is_empty() {
+            reason += &format!("; with {} workers {why}", listed(workers.iter().copied()));
+        }
     }
     reason
 }
@@ -251,6 +272,7 @@ fn published(experiment: &Experiment) -> Vec<ScalingSeries> {
             cells: Vec::new(),
             sizes,
             left_out: Vec::new(),
+            player_limited: Vec::new(),
             fit: Some(fit),
             refused: None,
         })

@@ -44,6 +44,20 @@ pub fn refusals(series: &[&ScalingSeries]) -> Vec<String> {
     by_reason.into_iter().map(sentence).collect()
 }
 
+/// A sentence for each series whose fit leaves out rates because the player was the bottleneck there.
+pub fn player_limited(series: &[&ScalingSeries]) -> Vec<String> {
+    let limited = series.iter().filter(|one| one.fit.is_some() && !one.player_limited.is_empty());
+    let sentence = |one: &&ScalingSeries| {
+        let workers: Vec<String> = one.player_limited.iter().map(ToString::to_string).collect();
+        let whose = if one.name.is_empty() { String::new() } else { format!(" of {}", one.name) };
+        format!(
+            "The law{whose} leaves out the rate with {} workers, where the player was the bottleneck.",
+            workers.join(", ")
+        )
+    };
+    limited.map(sentence).collect()
+}
+
 /// A constant of the law with three digits: `0.0123`.
 pub fn constant(value: f64) -> String {
     rate::plain(value)

@@ -3,7 +3,7 @@
 use kqps_observation::profile::{LockFacts, ProfileFacts, StackNode, ThreadProfile, ThreadTimes};
 use kqps_observation::run::{Cell, Outcome, Purpose, Role, Run, RunTrial};
 use kqps_observation::{Accounts, SubjectFacts, Trial};
-use kqps_verdict::judge::{CellProfile, judge};
+use kqps_verdict::judge::{CellProfile, echo_beside, judge};
 
 fn cell(name: &str, role: Role, workers: u32) -> Cell {
     let subject = if role == Role::Subject { "nsd" } else { "echo" };
@@ -42,10 +42,12 @@ fn profile(times: ThreadTimes, lock_s: f64, spin_s: f64) -> ProfileFacts {
         kind: "spinlock".into(),
         place: "inet_csk_accept".into(),
         callers: callers.iter().map(ToString::to_string).collect(),
+        address: None,
         waits: 10,
         seconds,
     };
     ProfileFacts {
+        hz: 100_000.0,
         threads: vec![ThreadProfile { times, ..ThreadProfile::default() }],
         locks: vec![lock(&["accept4"], lock_s), lock(&["accept"], lock_s)],
         stacks: vec![
@@ -125,6 +127,50 @@ fn what_grew_with_the_workers_is_found() {
     };
     assert_eq!(found(&growth.states), [("spinning".to_owned(), 0, 10)]);
     assert_eq!(found(&growth.functions), [("queued_spin_lock_slowpath".to_owned(), 0, 10)]);
+    assert_eq!(found(&growth.locks), [("spinlock in inet_csk_accept".to_owned(), 0, 10)]);
+}
+
+/// A thousand answers and 499 samples a second: 10 ms more are 5 samples, which chance may add.
+#[test]
+fn what_grew_by_less_than_chance_is_not_shown() {
+    let mut run = run();
+    for one in &mut run.trials {
+        let Outcome::Measured(trial) = &mut one.outcome else { panic!() };
+        if let Some(facts) = trial.subject.as_mut().and_then(|subject| subject.profile.as_mut()) {
+            facts.hz = 499.0;
+            facts.locks.iter_mut().for_each(|lock| lock.waits = 2);
+        }
+    }
+    let profiles = profiles(&run);
+    let growth = profiles[1].growth.as_ref().unwrap();
+    assert!(growth.states.is_empty() && growth.functions.is_empty() && growth.locks.is_empty(), "{growth:?}");
+}
+
+/// A program without callers, as those without frame pointers: its locks lie at addresses.
+#[test]
+fn locks_without_callers_are_told_apart_by_their_address() {
+    let mut run = run();
+    let Outcome::Measured(trial) = &mut run.trials[4].outcome else { panic!() };
+    let facts = trial.subject.as_mut().and_then(|subject| subject.profile.as_mut()).unwrap();
+    for (lock, address) in facts.locks.iter_mut().zip([1, 2]) {
+        (lock.callers, lock.address) = (Vec::new(), Some(address));
+    }
+    assert_eq!(profiles(&run)[1].locks.len(), 2);
+}
+
+#[test]
+fn the_echo_beside_a_cell_has_the_nearest_workers() {
+    let mut cells = vec![
+        cell("echo, 1", Role::EchoCeiling, 1),
+        cell("echo, 2", Role::EchoCeiling, 2),
+        cell("nsd", Role::Subject, 4),
+        cell("running", Role::Subject, 1),
+    ];
+    cells[3].io = String::new();
+    assert_eq!([2, 3].map(|index| echo_beside(&cells, index, |_| true)), [Some(1), Some(0)]);
+    assert_eq!(echo_beside(&cells, 2, |echo| echo == 0), Some(0));
+    cells[2].io = "epoll".into();
+    assert_eq!(echo_beside(&cells, 2, |_| true), None, "of other I/O");
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod answers;
 mod plans;
 mod published;
 mod runs;
+mod series;
 mod simulated;

@@ -77,6 +77,21 @@ fn a_load_above_one_that_was_too_slow_does_not_count() {
     assert!(near(planned(&starts, 1e6, 0.3, Some(1_000.0)).by_latency_qps, 20e3));
 }
 
+/// Low loads are played in the first block alone; later blocks begin near the rate.
+#[test]
+fn a_start_that_began_above_the_limit_says_nothing_of_lower_loads() {
+    let starts = [(0, 25e3, 300), (0, 50e3, 500), (0, 75e3, 900), (0, 95e3, 9_000), (1, 96e3, 8_000)];
+    let plan = planned(&starts, 1e6, 0.0, Some(1_000.0));
+    assert!(near(plan.by_latency_qps, 75e3), "{plan:?}");
+    assert!(plan.rests_on.iter().any(|one| one.ends_with("rests on 1 start.")), "{:?}", plan.rests_on);
+    // Its lowest load is too high all the same.
+    let low = [(0, 25e3, 300), (0, 50e3, 500), (0, 75e3, 900), (1, 60e3, 8_000)];
+    assert!(near(planned(&low, 1e6, 0.0, Some(1_000.0)).by_latency_qps, 50e3));
+    // Nothing held below 20,000 q/s, where another start was too slow.
+    let none = planned(&[(0, 20e3, 2_500), (1, 30e3, 300)], 1e6, 0.0, Some(1_000.0));
+    assert!(none.refused.as_ref().unwrap().contains("20,000 q/s, p99 was 2,500 µs"), "{none:?}");
+}
+
 #[test]
 fn what_is_not_known_or_refused_gives_no_number() {
     let unknown = planned(&[], 1e6, 0.3, Some(1_000.0));

@@ -7,8 +7,9 @@ use kqps_observation::question::{Experiment, Factor, Published, Question};
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
 use kqps_observation::trial::{LoadFacts, LoadMode};
 use kqps_observation::{Cell, Factors, Fingerprint, Run, RunTrial, Trial};
+use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::judge::judge;
-use kqps_verdict::scaling::{Law, ScalingSeries, refusals, series_of};
+use kqps_verdict::scaling::{Law, ScalingSeries, of_run, player_limited, refusals, series_of};
 
 const LAW: Law = Law { alone_qps: 20_000.0, contention: 0.05, coherency: 0.004 };
 const MODELS: [&str; 2] = ["mmsg", "poll"];
@@ -141,6 +142,27 @@ fn workers_without_a_core_of_their_own_do_not_count() {
     let mmsg = measured(&series)[0];
     assert_eq!((mmsg.sizes.len(), mmsg.left_out.as_slice()), (7, &[8][..]));
     assert!(mmsg.fit.is_some());
+}
+
+/// Where the player is the bottleneck, a rate is the player's, and looks like contention of the server.
+#[test]
+fn a_rate_that_is_the_players_limit_does_not_count() {
+    let run = run(16, 8);
+    let mut verdict = judge(&run);
+    for subject in verdict.subjects.iter_mut().filter(|one| run.cells[one.cell as usize].workers >= 7) {
+        subject.bottleneck.resource = Resource::Player;
+    }
+    let series = of_run(&run, &verdict.subjects, &verdict.figures);
+    let mmsg = measured(&series)[0];
+    assert_eq!((mmsg.sizes.len(), mmsg.left_out.as_slice()), (6, &[7, 8][..]));
+    assert_eq!(mmsg.player_limited, [7, 8]);
+    assert!(mmsg.fit.is_some() && player_limited(&[mmsg])[0].contains("with 7, 8 workers, where the player"));
+    for subject in &mut verdict.subjects {
+        subject.bottleneck.resource = Resource::Player;
+    }
+    let series = of_run(&run, &verdict.subjects, &verdict.figures);
+    let reason = measured(&series)[0].refused.clone().unwrap();
+    assert!(reason.contains("none was measured") && reason.ends_with("the player was the bottleneck"), "{reason}");
 }
 
 #[test]

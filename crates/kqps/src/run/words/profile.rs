@@ -39,10 +39,12 @@ fn lines(profile: &CellProfile) -> Vec<(&'static str, String)> {
     for named in &profile.locks {
         let lock = &named.lock;
         let share = named.share * 100.0;
-        lines.push(("lock", format!("{} in {}: {share:.0} % of the time", lock.kind, lock.place)));
+        let callers = if lock.callers.is_empty() { " (callers not known)" } else { "" };
+        lines.push(("lock", format!("{} in {}{callers}: {share:.0} % of the time", lock.kind, lock.place)));
     }
     if let Some(growth) = &profile.growth {
-        let grown = growth.states.iter().take(MOST).chain(growth.functions.iter().take(MOST));
+        let grown = [&growth.states, &growth.functions, &growth.locks];
+        let grown = grown.into_iter().flat_map(|grown| grown.iter().take(MOST));
         let shown = grown.map(|one| format!("{} {:.1} to {:.1} µs", one.what, one.from_us, one.to_us));
         let shown = joined(shown);
         let shown = if shown.is_empty() { "nothing".to_owned() } else { shown };
@@ -80,13 +82,17 @@ mod tests {
                 to_workers: 2,
                 states: vec![Grown { what: "spinning".into(), from_us: 0.0, to_us: 3.0 }],
                 functions: Vec::new(),
+                locks: vec![Grown { what: "spinlock in inet_csk_accept".into(), from_us: 0.0, to_us: 3.0 }],
             }),
             ..CellProfile::default()
         };
         let wanted = [
             ("states", "user 25 % (4.0 µs per query)"),
-            ("lock", "spinlock in inet_csk_accept: 12 % of the time"),
-            ("grew", "from 1 to 2 workers, per query: spinning 0.0 to 3.0 µs"),
+            ("lock", "spinlock in inet_csk_accept (callers not known): 12 % of the time"),
+            (
+                "grew",
+                "from 1 to 2 workers, per query: spinning 0.0 to 3.0 µs, spinlock in inet_csk_accept 0.0 to 3.0 µs",
+            ),
             ("sampling", "cost 3.1 % of the rate"),
         ];
         assert_eq!(lines(&profile), wanted.map(|(head, line)| (head, line.to_owned())));

@@ -2,7 +2,7 @@
 
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::rate::rate;
-use kqps_verdict::scaling::{ScalingSeries, refusals, sentence};
+use kqps_verdict::scaling::{ScalingSeries, player_limited, refusals, sentence};
 
 use super::wrapped;
 
@@ -30,7 +30,8 @@ fn of(series: &[&ScalingSeries]) -> String {
         }
         text += &wrapped("- ", &format!("{}: {}.", whose(one), sentence(fit, &with_unit)));
     }
-    text.extend(refusals(series).iter().map(|sentence| wrapped("", sentence)));
+    let notes = refusals(series).into_iter().chain(player_limited(series));
+    text.extend(notes.map(|sentence| wrapped("", &sentence)));
     text
 }
 
@@ -60,6 +61,7 @@ mod tests {
             cells: Vec::new(),
             sizes: Vec::new(),
             left_out: Vec::new(),
+            player_limited: Vec::new(),
             fit: fit(&sizes.iter().map(at).collect::<Vec<_>>(), 0.0, 1),
             refused: refused.map(str::to_owned),
         }
