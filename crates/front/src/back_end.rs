@@ -76,9 +76,7 @@ impl BackEnd {
         registry: &Registry,
     ) -> std::io::Result<Self> {
         let (connections, datagrams) = match back_end.target {
-            Target::Udp(address) => {
-                (1, Some(Datagrams::open(number, address, settings, registry)?))
-            }
+            Target::Udp(address) => (1, Some(Datagrams::open(number, address, settings, registry)?)),
             Target::Tcp(_) | Target::Unix(_) => (settings.connections, None),
         };
         let link = |link| -> Token { token(Source::Stream, number, link) };

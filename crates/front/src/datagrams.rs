@@ -101,7 +101,19 @@ impl Datagrams {
         let renewed = settings.cautious.then_some((address, buffer_bytes));
         let (longest, is_spent) = (Longest::ANY, false);
         let (queued, queued_ns, current) = (0, 0, 0);
-        Ok(Self { number, sockets, wanted, current, batch, again, queued, queued_ns, longest, renewed, is_spent })
+        Ok(Self {
+            number,
+            sockets,
+            wanted,
+            current,
+            batch,
+            again,
+            queued,
+            queued_ns,
+            longest,
+            renewed,
+            is_spent,
+        })
     }
 
     /// Lets sockets rest whose ports served for long enough, and opens others in their place at once. A socket that
@@ -153,7 +165,9 @@ impl Datagrams {
 
     /// Sends a query again from this socket. A query that the kernel refuses times out.
     pub(super) fn repeat(&mut self, index: usize, query: &[u8]) {
-        let Some(socket) = self.sockets.get(index).filter(|_| self.again.has_room(query.len())) else { return };
+        let Some(socket) = self.sockets.get(index).filter(|_| self.again.has_room(query.len())) else {
+            return;
+        };
         self.again.room()[..query.len()].copy_from_slice(query);
         self.again.keep(query.len());
         self.again.send(&socket.socket, &mut self.longest, |_| {});
@@ -266,17 +280,21 @@ mod tests {
     use mio::Poll;
 
     use super::*;
+    use crate::Overload;
     use crate::health::Checks;
     use crate::ids::RandomIds;
     use crate::policy::{Choice, Policy};
-    use crate::Overload;
 
     const BATCH: usize = 64;
 
     fn settings() -> FrontSettings {
         let second = Duration::from_secs(1);
-        let policy =
-            Policy { back_ends: Vec::new(), choice: Choice::Random, rules: Vec::new(), retry_servfail: false };
+        let policy = Policy {
+            back_ends: Vec::new(),
+            choice: Choice::Random,
+            rules: Vec::new(),
+            retry_servfail: false,
+        };
         FrontSettings {
             policy,
             checks: Checks { query: Vec::new(), interval: second, fall: 1, rise: 1, silence: second },

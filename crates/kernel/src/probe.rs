@@ -217,7 +217,9 @@ fn core_samples() -> io::Result<()> {
 fn lock_events() -> io::Result<()> {
     let names = ["lock/contention_begin", "lock/contention_end", "sched/sched_switch", "sched/sched_wakeup"];
     if !numbers_threads_as_events() {
-        return Err(io::Error::other("the kernel's events number threads otherwise than this PID namespace does"));
+        return Err(io::Error::other(
+            "the kernel's events number threads otherwise than this PID namespace does",
+        ));
     }
     let mut events = Vec::new();
     for name in names {

@@ -128,16 +128,15 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Work =
-        Work {
-            ceilings: 10,
-            subjects: 3,
-            in_rounds: 2,
-            reasons: true,
-            profiled: 0,
-            records: 100_000,
-            over_hosts: false,
-        };
+    const USUAL: Work = Work {
+        ceilings: 10,
+        subjects: 3,
+        in_rounds: 2,
+        reasons: true,
+        profiled: 0,
+        records: 100_000,
+        over_hosts: false,
+    };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {

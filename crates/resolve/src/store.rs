@@ -21,7 +21,9 @@ pub(crate) fn check(settings: &Settings, sharing: Sharing, workers: u64) -> Resu
     if settings.memory_bytes / caches >= MEMORY_LEAST {
         return Ok(());
     }
-    Err(format!("each of the {caches} caches needs 1 MiB: use --memory {caches}MiB or more, or --cache shared"))
+    Err(format!(
+        "each of the {caches} caches needs 1 MiB: use --memory {caches}MiB or more, or --cache shared"
+    ))
 }
 
 /// The caches of this number of workers, which have all of the memory together. Fails if the kernel has no random

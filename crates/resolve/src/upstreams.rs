@@ -164,7 +164,9 @@ mod tests {
         assert_eq!(zone(b"\x01b\x01a\x04test\0", 1), Some((b"\x01a\x04test\0".to_vec(), false)));
         assert_eq!(zone(b"\x02xa\x04test\0", 1), Some((b"\x04test\0".to_vec(), false)));
         assert_eq!(zone(b"\x05atest\0", 1), Some((b"\0".to_vec(), true)));
-        assert!(!zones.are_forwarders() && Upstreams::new(&[address("[::1]:53")], &[]).zones.are_forwarders());
+        assert!(
+            !zones.are_forwarders() && Upstreams::new(&[address("[::1]:53")], &[]).zones.are_forwarders()
+        );
         // The DS record of a zone is in the zone above.
         assert_eq!(zone(b"\x01a\x04test\0", rtype::DS), Some((b"\x04test\0".to_vec(), false)));
         assert_eq!(zone(b"\x04test\0", rtype::DS), Some((b"\0".to_vec(), true)));

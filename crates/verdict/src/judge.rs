@@ -31,9 +31,7 @@ pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;
 pub use points::{LoadPoint, Losses, PlaceLoss};
-pub use profile::{
-    CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside,
-};
+pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside};
 pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};

@@ -21,9 +21,9 @@ pub fn unfinished(question: &Question<'_>, reply: &[u8], zone: &[u8]) -> Option<
     let aliases = Aliases::follow(question, &sections)?;
     let is_data = |owner: &[u8], rtype: u16| rtype == aliases.rtype() && aliases.is_last(owner);
     let has_data = sections.answers.iter().any(|seen| is_data(sections.owner(seen), seen.record.rtype));
-    let is_denial =
-        |owner: &[u8], rtype: u16| rtype == rtype::SOA && is_at_or_below(aliases.last(), owner);
-    let is_denied = sections.authorities.iter().any(|seen| is_denial(sections.owner(seen), seen.record.rtype));
+    let is_denial = |owner: &[u8], rtype: u16| rtype == rtype::SOA && is_at_or_below(aliases.last(), owner);
+    let is_denied =
+        sections.authorities.iter().any(|seen| is_denial(sections.owner(seen), seen.record.rtype));
     (aliases.has_some() && !has_data && !is_denied).then(|| aliases.last().to_vec())
 }
 

@@ -43,8 +43,7 @@ fn joined_answers_have_what_is_of_their_servers_and_answer_the_question() {
     let parts = [reply("alias.example. A", ALIAS), reply("www.other.test. A", DATA)];
     let zones = [wire("example."), wire("other.test.")];
     let of_first = (&parts[0][..], &zones[0][..]);
-    let whole =
-        join(&question(&name), &[of_first, (&parts[1][..], &zones[1][..])]).expect("it can be read");
+    let whole = join(&question(&name), &[of_first, (&parts[1][..], &zones[1][..])]).expect("it can be read");
     let mut server = Server::new(&Settings::default());
     assert_eq!(server.put_of(".", "alias.example. A", &PLAIN, &whole), Put::Kept { ttl_s: 30 });
     let expected = "NOERROR

@@ -103,7 +103,8 @@ impl Dispatcher {
     /// a front repeats its queries itself.
     fn is_to_repeat(&self, query: &Query) -> bool {
         let back_end = self.back_ends[usize::from(query.at.back_end)].as_ref();
-        let by_datagram = back_end.is_some_and(|back_end| usize::from(query.at.link) >= back_end.streams.len());
+        let by_datagram =
+            back_end.is_some_and(|back_end| usize::from(query.at.link) >= back_end.streams.len());
         matches!(query.client, Client::Inner(_)) && by_datagram && !query.is_repeated
     }
 

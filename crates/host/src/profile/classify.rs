@@ -317,7 +317,10 @@ mod tests {
             assert_eq!((lock.kind.as_str(), lock.place.as_str()), ("socket", "inet_csk_accept"));
             assert_eq!(lock.callers, ["inet_accept"]);
         }
-        assert_eq!(kernel_lock(&chain(&["_raw_spin_lock_bh", "release_sock", "tcp_close"]), 1).place, "tcp_close");
+        assert_eq!(
+            kernel_lock(&chain(&["_raw_spin_lock_bh", "release_sock", "tcp_close"]), 1).place,
+            "tcp_close"
+        );
         assert_eq!(socket_lock(&chain(&["schedule", "ep_poll"])), None);
     }
 
@@ -327,12 +330,14 @@ mod tests {
             let lock = spinning_lock(&chain(names));
             (lock.kind, lock.place)
         };
-        let spins = ["virt_spin_lock", "native_queued_spin_lock_slowpath", "_raw_spin_lock", "ep_poll_callback"];
+        let spins =
+            ["virt_spin_lock", "native_queued_spin_lock_slowpath", "_raw_spin_lock", "ep_poll_callback"];
         assert_eq!(of(&spins), ("spinlock".into(), "ep_poll_callback".into()));
         let optimist = ["osq_lock", "__mutex_lock.constprop.0", "ep_send_events"];
         assert_eq!(of(&optimist), ("mutex".into(), "ep_send_events".into()));
         // A counter by core takes a lock, and is none.
-        let counter = ["queued_spin_lock_slowpath", "_raw_spin_lock", "percpu_counter_add_batch", "tcp_recvmsg"];
+        let counter =
+            ["queued_spin_lock_slowpath", "_raw_spin_lock", "percpu_counter_add_batch", "tcp_recvmsg"];
         assert_eq!(of(&counter).1, "percpu_counter_add_batch");
     }
 

@@ -313,7 +313,8 @@ impl Collector {
         if self.sums.len() >= SUMS_MOST && !self.sums.contains_key(&key) {
             let stack = self.stacks.without_room(stack, |told| state(spent, told));
             // Locks without room are not kept apart either.
-            let spent = if matches!(spent, Spent::Asleep { .. }) { Spent::Asleep { lock: None } } else { spent };
+            let spent =
+                if matches!(spent, Spent::Asleep { .. }) { Spent::Asleep { lock: None } } else { spent };
             key = (tid, spent, stack);
         }
         self.sums.entry(key).or_default().add(ns);

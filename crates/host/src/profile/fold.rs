@@ -26,7 +26,8 @@ pub(super) type Names<'a> = &'a mut dyn FnMut(u32, &[Frame]) -> Vec<Name>;
 /// Folds what was gathered.
 pub(super) fn facts(gathered: Gathered, names: Names<'_>) -> ProfileFacts {
     let (factors, sampled_share) = factors(&gathered);
-    let Gathered { sums, locks: kernel_locks, stacks, threads, samples, lost, events, roomless, .. } = gathered;
+    let Gathered { sums, locks: kernel_locks, stacks, threads, samples, lost, events, roomless, .. } =
+        gathered;
     let chains: HashMap<u32, Vec<Name>> =
         stacks.iter().map(|(number, (pid, frames))| (*number, names(*pid, frames))).collect();
     let chain = |number: u32| chains.get(&number).map_or(&[][..], Vec::as_slice);
@@ -346,7 +347,10 @@ mod tests {
         (0..100).for_each(|number| tree.add(&chain(format!("small{number}")), 0.001));
         tree.add(&[], 0.05);
         let nodes = tree.nodes();
-        assert_eq!(nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["main", StackNode::OTHERS]);
+        assert_eq!(
+            nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(),
+            ["main", StackNode::OTHERS]
+        );
         assert!((nodes[1].seconds - 0.15).abs() < 1e-9, "{nodes:?}");
     }
 

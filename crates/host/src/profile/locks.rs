@@ -124,7 +124,8 @@ mod tests {
         seen.add(lock("a", &["main"], None), 0, 0.5);
         seen.add(lock("b", &["main"], None), 0, 3.0);
         locks.raise_to(seen);
-        let found: Vec<_> = locks.most().into_iter().map(|lock| (lock.place, lock.waits, lock.seconds)).collect();
+        let found: Vec<_> =
+            locks.most().into_iter().map(|lock| (lock.place, lock.waits, lock.seconds)).collect();
         assert_eq!(found, [("b".to_owned(), 5, 3.0), ("a".to_owned(), 5, 1.0)]);
     }
 }

@@ -168,7 +168,8 @@ pub(super) fn facts(read: Read, seconds: f64) -> ProfileFacts {
     }
     // A thread is asleep for a moment without being seen in it.
     if unknown_s > UNKNOWN_MOST * seconds {
-        let why = format!("{unknown_s:.1} s of threads that were never seen to wait in a function of the kernel");
+        let why =
+            format!("{unknown_s:.1} s of threads that were never seen to wait in a function of the kernel");
         unreadable.insert("what threads waited for".into(), why);
     }
     ProfileFacts {

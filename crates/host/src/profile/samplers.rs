@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use kqps_kernel::clock;
 use kqps_kernel::perf::{
-    self, Event, Record, Sample, Sampler, Scope, Source, numbers_threads_as_events, ring_bytes, wait_half_full,
+    self, Event, Record, Sample, Sampler, Scope, Source, numbers_threads_as_events, ring_bytes,
+    wait_half_full,
 };
 use kqps_observation::profile::ProfileSource;
 
@@ -57,7 +58,6 @@ impl Samplers {
             }
         }
     }
-
 }
 
 impl Rings for Samplers {

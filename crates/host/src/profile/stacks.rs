@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn a_chain_has_one_number_and_the_process_counts_for_its_own_functions() {
         let mut stacks = stacks();
-        let mut of = |pid, frames: &[Frame]| stacks.number_of(pid, frames, TakenBy::Clock, |told| told.on_core);
+        let mut of =
+            |pid, frames: &[Frame]| stacks.number_of(pid, frames, TakenBy::Clock, |told| told.on_core);
         assert_eq!([of(7, &[Frame::User(1)]), of(8, &[Frame::User(1)]), of(7, &[Frame::User(1)])], [1, 2, 1]);
         assert_eq!([of(7, &[Frame::Kernel(0x1000)]), of(8, &[Frame::Kernel(0x1000)]), of(7, &[])], [3, 3, 0]);
         let (all, roomless) = stacks.all();

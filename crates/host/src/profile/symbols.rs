@@ -21,7 +21,9 @@ impl Kernel {
     /// Reads the kernel's names, if this process may see them.
     pub(super) fn read() -> Self {
         let file = fs::File::open("/proc/kallsyms").ok();
-        file.map_or_else(Self::default, |file| Self::of_lines(BufReader::new(file).lines().map_while(Result::ok)))
+        file.map_or_else(Self::default, |file| {
+            Self::of_lines(BufReader::new(file).lines().map_while(Result::ok))
+        })
     }
 
     /// The functions in the lines of `/proc/kallsyms`: `ffffffff81000000 T startup_64`, and of modules with their name
@@ -134,7 +136,10 @@ impl Mapped {
     fn place(&self, pid: u32) -> Option<(PathBuf, PathBuf)> {
         if !self.is_gone {
             // The file may be in another mount namespace.
-            return Some((PathBuf::from(&self.path), PathBuf::from(format!("/proc/{pid}/root{}", self.path))));
+            return Some((
+                PathBuf::from(&self.path),
+                PathBuf::from(format!("/proc/{pid}/root{}", self.path)),
+            ));
         }
         let program = PathBuf::from(format!("/proc/{pid}/exe"));
         let target = fs::read_link(&program).ok()?;

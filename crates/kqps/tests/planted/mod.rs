@@ -34,15 +34,7 @@ impl Drop for Echo {
 /// Where the time of so many threads of an echo goes under a high load, if each query holds a lock for `lock`.
 fn profiled(lock: &str, threads: u32) -> Result<ProfileFacts> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args([
-        "serve",
-        "echo",
-        "--listen",
-        "127.0.0.1:0",
-        "--io",
-        "blocking",
-        "--json",
-    ]);
+    command.args(["serve", "echo", "--listen", "127.0.0.1:0", "--io", "blocking", "--json"]);
     command.args(["--threads", &threads.to_string()]);
     command.args(["--lock", lock]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut echo = Echo(command.spawn()?);

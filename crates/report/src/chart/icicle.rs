@@ -135,8 +135,7 @@ mod tests {
     /// What takes the time lies deep: the innermost functions are at the bottom.
     #[test]
     fn deep_call_chains_are_drawn_to_their_end() {
-        let deep: Vec<Piece> =
-            (0_usize..64).map(|row| piece("a", row.checked_sub(1), 1.0)).collect();
+        let deep: Vec<Piece> = (0_usize..64).map(|row| piece("a", row.checked_sub(1), 1.0)).collect();
         assert_eq!(drawn(&deep).matches("<rect").count(), 64);
     }
 }

@@ -140,8 +140,7 @@ fn threads(threads: &[ThreadProfile]) -> Vec<Vec<String>> {
             thread.name.strip_suffix(" others").and_then(|count| count.parse::<usize>().ok()).unwrap_or(1)
         };
         let count: usize = rest.iter().map(of_row).sum();
-        let mut others =
-            ThreadProfile { name: format!("and {count} others"), ..ThreadProfile::default() };
+        let mut others = ThreadProfile { name: format!("and {count} others"), ..ThreadProfile::default() };
         rest.iter().for_each(|thread| others.times.add(&thread.times));
         rows.push(thread(&others));
     }

@@ -68,7 +68,9 @@ impl Resolver {
             let names = chain.as_ref().map_or(0, |chain| chain.names) + 1;
             let is_known = *next == *key::name(key) || chain.as_ref().is_some_and(|chain| chain.name == next);
             let so_far = joined.or_else(|| join(&question, &[last]));
-            let Some(so_far) = so_far.filter(|_| names <= NAMES_MOST && !is_known) else { return Step::Broken };
+            let Some(so_far) = so_far.filter(|_| names <= NAMES_MOST && !is_known) else {
+                return Step::Broken;
+            };
             *zone = next_zone;
             let Chain { name: next, .. } = chain.insert(Chain { name: next, so_far, names });
             let target = Question { name: next, ..question };

@@ -31,7 +31,8 @@ impl Resolver {
     /// Gives stale answers to clients that have waited too long. Clients for whom there is none wait on.
     pub(super) fn answer_late(&mut self) {
         let now_ns = self.upstream.now_ns();
-        while let Some(&Late { number, serial, .. }) = self.late.front().filter(|late| late.due_ns <= now_ns) {
+        while let Some(&Late { number, serial, .. }) = self.late.front().filter(|late| late.due_ns <= now_ns)
+        {
             self.late.pop_front();
             let Some(ask) = self.asks.get_mut(number).filter(|ask| ask.serial == serial) else { continue };
             ask.is_late = true;

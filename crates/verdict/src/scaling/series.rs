@@ -156,7 +156,8 @@ fn measured(
     let is_searched = matches!(cell_of(first).load, CellLoad::Search);
     let resolution = if is_searched { verdicts[first].goal.width / EVEN } else { 0.0 };
     let seed = run.seed.wrapping_add(u64::from(figures[first].cell));
-    let workers_of = |pairs: &[(u32, usize)]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
+    let workers_of =
+        |pairs: &[(u32, usize)]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
     let (by_player, shared): (Vec<(u32, usize)>, Vec<(u32, usize)>) =
         left_pairs.iter().copied().partition(|(_, index)| is_of_player(*index));
     let left = Left { shared: workers_of(&shared), by_player: workers_of(&by_player) };

@@ -162,7 +162,10 @@ fn a_rate_that_is_the_players_limit_does_not_count() {
     }
     let series = of_run(&run, &verdict.subjects, &verdict.figures);
     let reason = measured(&series)[0].refused.clone().unwrap();
-    assert!(reason.contains("none was measured") && reason.ends_with("the player was the bottleneck"), "{reason}");
+    assert!(
+        reason.contains("none was measured") && reason.ends_with("the player was the bottleneck"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -104,13 +104,19 @@ fn what_goes_on_when_events_are_lost_has_no_duration() {
         collector.take_written((record.0, [5, 7], record.1, record.2), &mut members);
     }
     collector.lose_events(50, 900);
-    for record in [(700, begins(2), 5), (710, Kind::LockEnds { lock: 2 }, 0), (720, Kind::LockEnds { lock: 1 }, 0)] {
+    for record in
+        [(700, begins(2), 5), (710, Kind::LockEnds { lock: 2 }, 0), (720, Kind::LockEnds { lock: 1 }, 0)]
+    {
         collector.take_written((record.0, [5, 7], record.1, record.2), &mut members);
     }
     collector.lose_samples(2);
     collector.finish(1000);
     let gathered = collector.gathered(members, BTreeMap::new());
-    assert_eq!(gathered.locks, [((1, 5), Total { count: 1, ns: 10 })].into(), "the wait for lock 1 is not known");
+    assert_eq!(
+        gathered.locks,
+        [((1, 5), Total { count: 1, ns: 10 })].into(),
+        "the wait for lock 1 is not known"
+    );
     assert!(gathered.sums.is_empty(), "{:?}", gathered.sums);
     assert_eq!((gathered.lost, gathered.events), (52, [5, 50]));
 }
@@ -134,6 +140,10 @@ fn without_room_for_a_sum_the_state_stays() {
     collector.finish(10);
     let gathered = collector.gathered(members, BTreeMap::new());
     let on_core = gathered.sums.iter().find(|((_, spent, _), _)| *spent == Spent::OnCore).unwrap();
-    assert_eq!(super::super::stacks::state_without_room(on_core.0.2), Some(State::System), "of no known chain");
+    assert_eq!(
+        super::super::stacks::state_without_room(on_core.0.2),
+        Some(State::System),
+        "of no known chain"
+    );
     assert_eq!(gathered.roomless, 1);
 }

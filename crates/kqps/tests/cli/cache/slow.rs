@@ -52,7 +52,7 @@ fn a_truncated_answer_waits_for_a_connection() {
     for id in 0..10 {
         // Each time the connection to the server has just ended.
         let reply = ask_by(&mut stream, &asks(id, &format!("long-{id}.test"), TXT));
-        assert_eq!(reply.answers(), TEXTS.into(), "{id}");
+        assert_eq!(reply.answers(), u16::from(TEXTS), "{id}");
     }
     drop(stream);
     let (report, counts) = stop(server);

@@ -117,8 +117,7 @@ fn answers_that_come_later_go_to_their_requests() {
     let folder = tempfile::tempdir().unwrap();
     let zone = folder.path().join("https.test.zone");
     std::fs::write(&zone, ZONE).unwrap();
-    let behind =
-        Running::start_as("auth", &["--listen", "127.0.0.1:0", "--zone", zone.to_str().unwrap()]);
+    let behind = Running::start_as("auth", &["--listen", "127.0.0.1:0", "--zone", zone.to_str().unwrap()]);
     let stub = format!("https.test={}", behind.addresses[0]);
     let listen = ["--listen", "127.0.0.1:0", "--listen", "https://127.0.0.1:0"];
     let server = Running::start_as("cache", &[&listen[..], &["--stub", &stub]].concat());

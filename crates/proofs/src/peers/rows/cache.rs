@@ -30,7 +30,12 @@ pub(super) fn rows() -> Vec<Row> {
     let rate =
         |what, least, a, b| Row { what, figure: Figure::AnsweredRate, target: Target::AtLeast(least), a, b };
     vec![
-        rate("answered rate, hits: kqps cache mmsg / Unbound", 1.4, ours(WINDOW), peer("unbound", &[], WINDOW)),
+        rate(
+            "answered rate, hits: kqps cache mmsg / Unbound",
+            1.4,
+            ours(WINDOW),
+            peer("unbound", &[], WINDOW),
+        ),
         rate(
             "answered rate, hits: kqps cache mmsg / PowerDNS Recursor",
             2.0,

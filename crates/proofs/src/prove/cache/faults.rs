@@ -139,10 +139,7 @@ fn trial(bench: &Bench, fault: Fault, seed: u64) -> Result<()> {
     ensure!(asked <= 2 * u64::from(names), "{asked} questions for {names} names: {counts}");
     let coalesced = count(&counts, "/cache/coalesced") + count(&counts, "/cache/overtaken");
     let at_once = count(&counts, "/cache/hits") + count(&counts, "/cache/failures");
-    ensure!(
-        coalesced + at_once + u64::from(names) >= received,
-        "equal questions were asked apart: {counts}"
-    );
+    ensure!(coalesced + at_once + u64::from(names) >= received, "equal questions were asked apart: {counts}");
     eprintln!("{fault}, seed {seed}: {received} queries, {asked} questions for {names} names");
     Ok(())
 }

@@ -45,9 +45,7 @@ struct Shared {
 
 impl Upstream {
     /// Starts a server on a free port. It answers checks, which ask for the root, by itself.
-    pub(super) fn start(
-        say: impl Fn(&[u8], By<'_>) -> Vec<Vec<u8>> + Send + Sync + 'static,
-    ) -> Result<Self> {
+    pub(super) fn start(say: impl Fn(&[u8], By<'_>) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Result<Self> {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             // The port may be taken for TCP.
