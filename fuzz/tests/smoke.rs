@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations of each target, and of one that parses a long text, or opens files or sockets.
+/// Mutations of each target, and of one that parses a long text, fills memory, or opens files or sockets.
 const ROUNDS: u32 = 15_000;
 const ROUNDS_OF_SLOW: u32 = 1_500;
 
@@ -71,7 +71,7 @@ fn answer() {
 
 #[test]
 fn cache() {
-    pass("cache", kqps_fuzz::cache);
+    pass_for(ROUNDS_OF_SLOW, "cache", kqps_fuzz::cache);
 }
 
 #[test]

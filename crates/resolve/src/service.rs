@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use kqps_front::status::StatusServers;
 use kqps_front::upstream;
-use kqps_kernel::limits::{raise_open_files, reserve_open_files};
+use kqps_kernel::limits::{machine_bytes, raise_open_files, reserve_open_files};
 use kqps_kernel::signal::Signals;
 use kqps_message::edns::UDP_PAYLOAD_BYTES;
 use kqps_server::connections::{ConnectionThread, OTHER_FILES};
@@ -47,7 +47,7 @@ impl Service for CacheServer {
             ));
         }
         let CacheSettings { kept, sharing, .. } = &self.settings;
-        store::check(kept, *sharing, u64::from(setup.threads)).map_err(ServeError::Setup)
+        store::check(kept, *sharing, u64::from(setup.threads), machine_bytes()).map_err(ServeError::Setup)
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use kqps_cache::{Settings, Stale};
 use kqps_front::policy::Target;
 use kqps_front::{Checks, FrontSettings, Overload};
@@ -24,9 +24,9 @@ use crate::value::{
 const EXAMPLES: &str = "\
 Examples:
   kqps serve cache --forward 127.0.0.1:5301
-  kqps serve cache --forward 192.0.2.1 --forward 192.0.2.2 --stale 1h --status /run/cache.sock
-  kqps serve cache --stub bench.test=127.0.0.1:5301 --cache split --threads 4 --memory 1GiB
-  kqps serve cache --forward 127.0.0.1:5301 --listen 127.0.0.1:5300 --listen tls://127.0.0.1:8853";
+  kqps serve cache --forward 192.0.2.1 --forward 192.0.2.2 --stale 1h
+  kqps serve cache --stub bench.test=127.0.0.1:5301 --cache split --threads 4
+  kqps serve cache --forward 127.0.0.1:5301 --listen tls://127.0.0.1:8853";
 
 /// The TTL of records in a stale answer, in seconds (RFC 8767, section 5).
 const STALE_TTL_S: u32 = 30;
@@ -46,15 +46,17 @@ const MEMORY_LEAST: u64 = 1 << 20;
 ///
 /// It takes the answers of those servers as they are, and validates nothing.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    group(ArgGroup::new("servers").args(["forward", "stub"]).required(true).multiple(true))
+)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
     /// Ask this server about all names but those of --stub (repeatable)
     ///
     /// It finds the answer: a resolver, or a server that has all zones. It is asked by UDP, and by TCP if an answer is
     /// truncated or may be forged.
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_server, required_unless_present = "stub",
-          help_heading = "Servers")]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_server, help_heading = "Servers")]
     forward: Vec<SocketAddr>,
 
     /// Ask this server, which has the zone, about names of the zone (repeatable)

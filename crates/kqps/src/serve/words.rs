@@ -144,6 +144,10 @@ pub(super) fn ready(
     }
     let Some(settings) = front else { return Ok(()) };
     back_ends(out, &settings.policy)?;
+    // The rules of a cache are its zones, which stand before the addresses of their servers.
+    if !settings.cautious {
+        rules(out, &settings.policy)?;
+    }
     if let Some(address) = server.metrics() {
         writeln!(out, "Counts at http://{address}/metrics")?;
     }
@@ -153,11 +157,15 @@ pub(super) fn ready(
     })
 }
 
-/// The back ends of a policy, and the number of its rules.
 fn back_ends(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     for (name, url) in urls(policy) {
         writeln!(out, "Back end {}", titled(name, &url))?;
     }
+    Ok(())
+}
+
+/// The number of rules of a policy.
+fn rules(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     let count = policy.rules.len() as u64;
     if count > 0 {
         writeln!(out, "By {}, and otherwise {}", numbered(count, "rule"), policy.choice.name())?;
@@ -186,7 +194,8 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
         return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result: &result }))?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
-    back_ends(out, policy)
+    back_ends(out, policy)?;
+    rules(out, policy)
 }
 
 /// Prints that the server answers from the zones that it loaded again.

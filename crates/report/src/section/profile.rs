@@ -249,7 +249,7 @@ mod tests {
         assert!(caption.contains("dropped 3 samples") && caption.contains("which echo mmsg pays too"));
         assert_eq!((panel.locks[0].name.as_str(), panel.has_echo), ("futex in answer", true));
         assert_eq!(panel.locks[0].callers, "callers not known, at 0x7f00");
-        assert!(caption.contains("Samples show 80.0 % of the CPU time that the kernel counted"), "{caption}");
+        assert!(caption.contains("Samples show 80 % of the CPU time that the kernel counted"), "{caption}");
         assert_eq!((panel.threads[0].len(), panel.threads[0][0].as_str()), (9, "worker (7)"));
         assert!(panel.growth.contains("nothing takes longer") && panel.grown.is_empty());
         assert!(panel.drawing.contains("frame kernel") && panel.drawing.contains("width=\"50%\""));

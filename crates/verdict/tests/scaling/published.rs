@@ -19,7 +19,8 @@ fn rates(series: &[f64]) -> Vec<RatesAt> {
 #[test]
 fn every_series_of_the_unbound_study_follows_the_law() {
     let all = series(UNBOUND);
-    assert_eq!(all.len(), 9);
+    // Nine, and two of them once more beside players on several hosts.
+    assert_eq!(all.len(), 11);
     for series in &all {
         let found = fit(&rates(series), 0.0, 1).unwrap();
         assert!((found.alone_qps / series[0] - 1.0).abs() < 0.06, "{series:?}: {found:?}");

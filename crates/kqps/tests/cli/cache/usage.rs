@@ -21,12 +21,13 @@ fn refused(arguments: &[&str]) -> String {
 fn what_cannot_work_is_an_error_that_says_why() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for (arguments, why) in [
-        (&[][..], "--forward"),
+        (&[][..], "--forward <ADDR[:PORT]>|--stub <ZONE=ADDR[:PORT]>"),
         (&["--forward", "localhost"], "is no address"),
         (&["--stub", "127.0.0.1"], "expected ZONE=ADDR"),
         (&["--forward", "127.0.0.1:9", "--min-ttl", "2h", "--max-ttl", "1h"], "--min-ttl is longer"),
         (&["--forward", "127.0.0.1:9", "--max-ttl", "1500ms"], "expected whole seconds"),
         (&["--forward", "127.0.0.1:9", "--memory", "10k"], "expected 1MiB at least"),
+        (&["--forward", "127.0.0.1:9", "--memory", "1000000GiB"], "that this machine has"),
         (&["--forward", "127.0.0.1:9", "--processes", "2"], "use --threads"),
         (
             &["--forward", "127.0.0.1:9", "--cache", "split", "--threads", "2", "--memory", "1MiB"],
