@@ -101,7 +101,7 @@ mod tests {
                 "_ZN11kqps_server8services4echo6answer17h0123456789abcdefE",
                 "kqps_server::services::echo::answer",
             ),
-            ("_ZN12UDPNameserver7receiveER9DNSPacketRSs", "UDPNameserver::receive"),
+            ("_ZN13UDPNameserver7receiveER9DNSPacketRSs", "UDPNameserver::receive"),
             ("_ZNK3Foo3barEv", "Foo::bar"),
             ("_Z7receivei", "receive"),
             ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
