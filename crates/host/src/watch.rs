@@ -53,6 +53,14 @@ pub struct WatchResult {
     pub player_cpu_s: f64,
 }
 
+impl WatchResult {
+    /// Whether watching slowed the trial down: drop reasons were counted, or the subject was profiled.
+    pub fn is_disturbed(&self) -> bool {
+        let is_profiled = self.subject.as_ref().is_some_and(|subject| subject.profile.is_some());
+        self.host.drop_reasons.is_some() || is_profiled
+    }
+}
+
 /// A watch that runs. The player, which knows no subject, calls it at two moments.
 pub trait TrialWatch {
     /// Records that the last query was sent. CPU time is counted up to this call.

@@ -22,6 +22,7 @@ mod history;
 mod host;
 mod load;
 mod man;
+mod plan;
 mod play;
 mod probe;
 mod report;
@@ -74,6 +75,7 @@ enum Command {
     Report(report::Args),
     Compare(compare::Args),
     History(history::Args),
+    Plan(plan::Args),
     Host(host::Args),
     Agent(agent::Args),
     Gen(r#gen::Args),
@@ -133,6 +135,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::History(args)) => history::run(&args),
+        Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Agent(args)) => agent::run(&args),
         Some(Command::Gen(args)) => r#gen::run(args),

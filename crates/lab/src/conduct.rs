@@ -20,6 +20,7 @@ use crate::budget::{Clock, cost};
 use crate::canary;
 use crate::order;
 use crate::patience::Patience;
+use crate::profile;
 use crate::reasons;
 use crate::started::Play;
 use crate::trial_request::NoTrial;
@@ -269,10 +270,41 @@ impl Conductor<'_> {
     }
 
     /// The next step of a unit. The trial for the reasons of its losses is left out if they cannot be counted
-    /// or if no time is left; the run records that once.
+    /// or if no time is left, and its profile if no time is left; the run records that once.
     fn next(&mut self, run: &mut Run, unit: &mut Unit, cell: usize) -> Result<Next, StoreError> {
-        let next = unit.next();
         let in_time = self.clock.is_none_or(|(clock, began)| clock.fits_reasons(seconds(began)));
+        let next = self.next_or_reasons(run, unit, cell, in_time)?;
+        if in_time || !matches!(next, Next::Trial(request) if request.purpose.is_for_profile()) {
+            return Ok(next);
+        }
+        self.leave_profile(run, unit, cell, NO_TIME)?;
+        Ok(unit.next())
+    }
+
+    /// Leaves out the rest of a cell's profile, and records the reason once.
+    fn leave_profile(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let what = profile::name(&run.cells[cell]);
+        if unit.wants_profile() && !run.skipped.contains_key(&what) {
+            self.skip(run, &what, why)?;
+        }
+        unit.leave_profile();
+        Ok(())
+    }
+
+    fn next_or_reasons(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        in_time: bool,
+    ) -> Result<Next, StoreError> {
+        let next = unit.next();
         let (what, why) = match &self.reasons {
             _ if !is_for_reasons(&next) => return Ok(next),
             Err(why) => (reasons::NAME.to_string(), why.clone()),

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-quic", &["kqps-message", "kqps-tls"]),
     ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
+    ("kqps-cache", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-capture", &["kqps-message"]),
     ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel"]),
@@ -45,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-history", &["kqps-verdict", "kqps-observation"]),
@@ -74,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-fuzz",
         &[
+            "kqps-cache",
             "kqps-capture",
             "kqps-dataset",
             "kqps-files",
@@ -85,6 +88,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-observation",
             "kqps-player",
             "kqps-quic",
+            "kqps-resolve",
             "kqps-server",
             "kqps-stack",
             "kqps-tls",

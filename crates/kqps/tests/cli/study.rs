@@ -330,7 +330,7 @@ fn hours_are_printed_as_such() {
 
 #[test]
 fn the_studies_that_kqps_carries_are_known_by_name() {
-    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist", "encrypted"] {
+    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist", "encrypted", "cache"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", name, "--dry-run"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));

@@ -337,8 +337,8 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Stores a failure. If the trial for the reasons of its drops failed, a subject still has its figure;
-    /// after any other failure its start is over.
+    /// Stores a failure. If a trial failed that only explains others, a subject still has its figure; after any
+    /// other failure its start is over.
     fn fail(
         &mut self,
         run: &mut Run,
@@ -347,8 +347,12 @@ impl<'a> Conductor<'a> {
         (reason, output): (String, Vec<String>),
     ) -> Result<(), StoreError> {
         member.play = None;
-        if purpose.is_for_reasons() {
-            member.unit.leave_reasons();
+        if purpose.is_extra() {
+            if !purpose.is_for_profile() {
+                let why = format!("another trial of its start failed: {reason}");
+                self.leave_profile(run, &mut member.unit, member.key.cell, &why)?;
+            }
+            member.unit.leave_extras();
         } else {
             member.unit.fail(reason.clone());
         }

@@ -30,7 +30,7 @@ pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
     // Number of the start → whether it failed, and its block.
     let mut starts: BTreeMap<u64, (bool, u32)> = BTreeMap::new();
     for one in run.trials_of(cell) {
-        let has_failed = one.failure().is_some() && !one.purpose.is_for_reasons();
+        let has_failed = one.failure().is_some() && !one.purpose.is_extra();
         starts.entry(one.start).or_insert((false, one.block)).0 |= has_failed;
     }
     let mut last = starts.values().rev().take(OFTEN);
