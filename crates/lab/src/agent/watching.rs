@@ -30,7 +30,8 @@ impl ServerWatch {
         let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
-        let watched = SubjectWatched { pids, cpus, player: PlayerPlace::Elsewhere, ..SubjectWatched::default() };
+        let watched =
+            SubjectWatched { pids, cpus, player: PlayerPlace::Elsewhere, ..SubjectWatched::default() };
         let first = Taken::now(|| read(&watched));
         Self { watched, first, device }
     }
