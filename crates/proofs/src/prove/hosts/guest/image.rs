@@ -40,8 +40,13 @@ stty -F /dev/ttyS1 raw -echo
 exec </dev/ttyS1 >/dev/ttyS1 2>&1
 echo "@@@ 0"
 while IFS= read -r line; do
-    (eval "$line") </dev/null
-    status=$?
+    words=${line#* }
+    if [ "${line%% *}" = ${#words} ]; then
+        (eval "$words") </dev/null
+        status=$?
+    else
+        status=again
+    fi
     echo
     echo "@@@ $status"
 done
