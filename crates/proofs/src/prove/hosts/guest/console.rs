@@ -1,5 +1,4 @@
-//! Commands that the guest's shell runs, and what they print. They go over a serial port, one line each, with its length
-//! before it: a slow guest may lose bytes of a serial port, and then asks for the line again.
+//! Commands that the guest's shell runs, and what they print. They go over a serial port, one line each.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,12 +17,6 @@ const WITHIN: Duration = Duration::from_hours(1);
 
 /// What stands before a command's status, on the last line of its reply.
 const STATUS: &str = "@@@ ";
-
-/// The status of a line that came incomplete.
-const AGAIN: &str = "again";
-
-/// How often a line is sent at most.
-const SENT_MOST: u32 = 10;
 
 /// The lines of each log that are shown after a failure.
 const LINES_SHOWN: usize = 400;
@@ -75,15 +68,10 @@ impl Guest {
 
     /// Runs a line of shell commands.
     pub(super) fn run(&mut self, words: &str) -> Result<Reply> {
-        ensure!(words.is_ascii() && !words.contains('\n'), "a command is one line of ASCII");
-        for _ in 0..SENT_MOST {
-            let _ = writeln!(self.said, "$ {words}");
-            writeln!(self.input, "{} {words}", words.len()).context("QEMU takes no more input")?;
-            if let Some(reply) = self.reply().with_context(|| words.to_owned())? {
-                return Ok(reply);
-            }
-        }
-        bail!("{words}: the guest received no whole line {SENT_MOST} times");
+        ensure!(!words.contains('\n'), "a command is one line");
+        let _ = writeln!(self.said, "$ {words}");
+        writeln!(self.input, "{words}").context("QEMU takes no more input")?;
+        self.reply().with_context(|| words.to_owned())
     }
 
     /// Runs a line of shell commands that must succeed, and returns what it printed.
@@ -101,8 +89,7 @@ impl Guest {
         Ok(())
     }
 
-    /// The reply to a line; `None` if the line came incomplete.
-    fn reply(&mut self) -> Result<Option<Reply>> {
+    fn reply(&mut self) -> Result<Reply> {
         let mut text = String::new();
         loop {
             let left = self.until.saturating_duration_since(Instant::now());
@@ -114,11 +101,8 @@ impl Guest {
             let line = line.trim_end_matches('\r');
             let _ = writeln!(self.said, "{line}");
             if let Some(status) = line.strip_prefix(STATUS) {
-                if status == AGAIN {
-                    return Ok(None);
-                }
                 let status = status.parse().with_context(|| format!("{status} is no status"))?;
-                return Ok(Some(Reply { status, text }));
+                return Ok(Reply { status, text });
             }
             text += line;
             text += "\n";
