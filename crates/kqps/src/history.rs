@@ -54,7 +54,7 @@ enum What {
 #[derive(clap::Args)]
 struct StoreArgs {
     /// The history (default: history.sqlite in kqps-runs/ if that exists, else in the user's data)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "History")]
     store: Option<PathBuf>,
 }
 

@@ -73,7 +73,7 @@ pub enum Job {
         device: Option<String>,
     },
     /// Take the first reading of the watch again, as shortly before a moment as possible. One that is not over by then
-    /// does not count, and the one before it stays. The job lasts until then. Returns [`Done::Begun`].
+    /// does not count, and the one before it stays. The job lasts until about then. Returns [`Done::Begun`].
     WatchAgain {
         /// The moment, nanoseconds on this host's `CLOCK_MONOTONIC`.
         by_ns: u64,

@@ -19,7 +19,7 @@ const WITHIN: Duration = Duration::from_hours(1);
 const STATUS: &str = "@@@ ";
 
 /// The lines of each log that are shown after a failure.
-const LINES_SHOWN: usize = 120;
+const LINES_SHOWN: usize = 400;
 
 /// What a command printed, and its status.
 pub(super) struct Reply {

@@ -37,14 +37,17 @@ while read -r module; do insmod "/modules/$module" || echo "cannot load $module"
 ip link set lo up
 for device in eth0 eth1 eth2; do ip link set $device up; done
 stty -F /dev/ttyS1 raw -echo
-exec </dev/ttyS1 >/dev/ttyS1 2>&1
-echo "@@@ 0"
-while IFS= read -r line; do
-    (eval "$line") </dev/null
-    status=$?
-    echo
-    echo "@@@ $status"
-done
+# A signal makes the shell forget the part of a line that it has read. The end of an orphan signals the first process, so
+# another one reads.
+(
+    echo "@@@ 0"
+    while IFS= read -r line; do
+        (eval "$line") </dev/null
+        status=$?
+        echo
+        echo "@@@ $status"
+    done
+) </dev/ttyS1 >/dev/ttyS1 2>&1
 poweroff -f
 "#;
 
