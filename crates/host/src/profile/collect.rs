@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kqps_kernel::perf::{Frame, Sample};
+use kqps_kernel::perf::Sample;
 
 use super::classify::State;
 use super::members::Members;
-use super::stacks::{StackId, Stacks, TakenBy, Told};
+use super::stacks::{ByNumber, StackId, Stacks, TakenBy, Told};
 use super::symbols::Kernel;
 
 /// What a record is about.
@@ -147,7 +147,7 @@ pub(super) struct Gathered {
     /// Kind of a lock and call chain → how long threads waited.
     pub(super) locks: HashMap<(u32, StackId), Total>,
     /// The call chains, with their process.
-    pub(super) stacks: HashMap<StackId, (u32, Box<[Frame]>)>,
+    pub(super) stacks: ByNumber,
     /// Thread → its process and its name.
     pub(super) threads: BTreeMap<u32, (u32, String)>,
     /// Thread → its CPU time by the kernel's own count, nanoseconds.
@@ -382,7 +382,7 @@ fn left_for(is_ready: bool, lock: Option<u64>) -> Spent {
 }
 
 /// The state of a thread by its call chain.
-fn state(spent: Spent, told: &Told) -> State {
+fn state(spent: Spent, told: Told) -> State {
     match spent {
         Spent::OnCore => told.on_core,
         Spent::Asleep { lock } => told.asleep[usize::from(lock.is_some())],

@@ -146,7 +146,9 @@ pub(super) fn threads_of(
     if threads.len() > THREADS_MOST {
         let rest = threads.split_off(THREADS_MOST - 1);
         let mut others = ThreadProfile { name: format!("{} others", rest.len()), ..ThreadProfile::default() };
-        rest.iter().for_each(|thread| others.times.add(&thread.times));
+        for thread in &rest {
+            others.times.add(&thread.times);
+        }
         threads.push(others);
     }
     threads
