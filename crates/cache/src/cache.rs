@@ -54,12 +54,11 @@ impl Cache {
             self.counts.misses += 1;
             return Answered::Miss;
         };
-        match Query::of(message, query_bytes, &key) {
-            Some(query) => self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client),
-            None => {
-                self.counts.misses += 1;
-                Answered::Miss
-            }
+        if let Some(query) = Query::of(message, query_bytes, &key) {
+            self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
+        } else {
+            self.counts.misses += 1;
+            Answered::Miss
         }
     }
 

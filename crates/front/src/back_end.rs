@@ -14,6 +14,7 @@ use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{FrontSettings, SendContext};
 
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct BackEnd {
     pub(super) name: String,
     pub(super) target: Target,

@@ -12,6 +12,7 @@ mod events;
 mod fold;
 mod locks;
 mod members;
+mod open;
 mod proc;
 mod samplers;
 mod stacks;
@@ -171,7 +172,7 @@ fn read(
     names: Arc<Kernel>,
 ) -> Gathered {
     let mut collector = Collector::new(PERIOD_NS, names);
-    let before_ns = members.on_core_ns();
+    let (began_ns, before_ns) = (clock::now_ns(), members.on_core_ns());
     let mut after_ns: Option<BTreeMap<u32, u64>> = None;
     let mut looked_ns = clock::now_ns();
     loop {
@@ -191,7 +192,8 @@ fn read(
             && settled_ns > stop
         {
             collector.finish(stop);
-            break;
+            let kernel_ns = between(&before_ns, after_ns.unwrap_or_default());
+            return collector.gathered(members, kernel_ns, stop.saturating_sub(began_ns));
         }
         if now_ns.saturating_sub(looked_ns) >= LOOK_NS {
             members.look(pids);
@@ -199,7 +201,6 @@ fn read(
         }
         rings.wait(PAUSE);
     }
-    collector.gathered(members, between(&before_ns, after_ns.unwrap_or_default()))
 }
 
 /// The CPU time of each thread between two readings. A thread that the first one lacks began since.

@@ -97,7 +97,7 @@ pub fn numbers_threads_as_events() -> bool {
     is_first_pid_namespace(fs::read_link("/proc/self/ns/pid").ok().as_deref())
 }
 
-/// Whether this link names the first PID namespace, by `PROC_PID_INIT_INO` of linux/proc_ns.h. A kernel without PID
+/// Whether this link names the first PID namespace, by `PROC_PID_INIT_INO` of `linux/proc_ns.h`. A kernel without PID
 /// namespaces has no such link.
 fn is_first_pid_namespace(link: Option<&Path>) -> bool {
     link.is_none_or(|link| link == Path::new("pid:[4026531836]"))
@@ -292,7 +292,7 @@ mod tests {
         let tids = [affinity::thread_id()];
         let mut sampler = match Sampler::begin(Scope::Threads(&tids), &[event], RING_BYTES[0]) {
             Ok(sampler) => sampler,
-            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, &error.to_string()),
+            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, error.to_string()),
         };
         let began = std::time::Instant::now();
         wait_half_full(&mut [&mut sampler], Duration::from_millis(20));
@@ -323,7 +323,7 @@ mod tests {
         let tid = affinity::thread_id();
         let mut sampler = match Sampler::begin(Scope::Threads(&[tid]), &[event], 1 << 17) {
             Ok(sampler) => sampler,
-            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, &error.to_string()),
+            Err(error) => return kqps_skips::skip(kqps_skips::Capability::Profiles, error.to_string()),
         };
         let began_ns = crate::clock::thread_cpu_ns();
         while crate::clock::thread_cpu_ns() - began_ns < 100_000_000 {

@@ -45,7 +45,7 @@ pub(crate) fn open(
     (pid, cpu): (libc::pid_t, libc::c_int),
     leader: Option<&File>,
 ) -> io::Result<File> {
-    let leader = leader.map_or(-1, |leader| leader.as_raw_fd());
+    let leader = leader.map_or(-1, rustix::fd::AsRawFd::as_raw_fd);
     // SAFETY: the pointer is to a live value that contains its size; the call only reads it.
     let opened = unsafe {
         let attributes: *const Attributes = attributes;

@@ -64,7 +64,9 @@ pub(crate) fn mark(cells: &mut [Cell], all: bool, over_hosts: bool) -> BTreeMap<
     };
     let all = profiled(cells);
     let further: Vec<usize> = all.iter().copied().filter(|cell| is_between(cells, &all, *cell)).collect();
-    further.into_iter().for_each(|cell| cells[cell].profile = false);
+    for cell in further {
+        cells[cell].profile = false;
+    }
     let echoes: Vec<usize> = profiled(cells)
         .into_iter()
         .filter_map(|cell| echo_beside(cells, cell, |echo| !over_hosts && !cells[echo].is_elsewhere()))

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_query_is_short_and_reads_the_same() {
-        let option = [&[0, 12, 0xea, 0x60][..], &[0; 60_000]].concat();
+        let option = [&[0, 12, 0xea, 0x60][..], &vec![0; 60_000]].concat();
         let opt = [&OPT[..9], &(option.len() as u16).to_be_bytes(), &option].concat();
         for (flags, rest, bytes) in [([RD, CD | AD], &opt[..], 26 + 11), ([RD, 0], &b""[..], 26)] {
             let query = query(flags, rest);

@@ -140,7 +140,9 @@ mod tests {
         assert!(!asks.has_room());
         let waiters = asks.take_waiters(one);
         assert!(waiters.len() == 2 && asks.has_room());
-        waiters.into_iter().for_each(|waiter| asks.wait(one, waiter));
+        for waiter in waiters {
+            asks.wait(one, waiter);
+        }
         let ask = asks.remove(one).unwrap();
         assert_eq!((&*ask.key, ask.zone, ask.waiters.len(), ask.serial), (&b"one"[..], 7, 2, 0));
         assert!(asks.has_room() && asks.find(b"one").is_none() && asks.remove(one).is_none());

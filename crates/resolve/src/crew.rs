@@ -22,6 +22,9 @@ use crate::resolvers::Resolvers;
 use crate::settings::CacheSettings;
 use crate::store::{self, seed};
 
+/// The thread of a resolver, which ends with the counts of replies to datagrams.
+type Thread = JoinHandle<io::Result<(Counts, Rcodes)>>;
+
 /// The caches and resolvers of a server. Dropping it stops them.
 pub(crate) struct Crew {
     caches: Vec<Arc<Shared>>,
@@ -31,7 +34,7 @@ pub(crate) struct Crew {
     connections: AtomicUsize,
     stop: Arc<AtomicBool>,
     /// The threads of the resolvers; `None` for one whose end was taken.
-    threads: Vec<Option<JoinHandle<io::Result<(Counts, Rcodes)>>>>,
+    threads: Vec<Option<Thread>>,
     /// Receives the number of each resolver when it has ended.
     news: PipeReader,
 }
@@ -142,7 +145,7 @@ impl Crew {
     /// Stops the resolvers, after all threads that ask them, and adds their counts and those of the cache.
     pub(crate) fn stop(&mut self, ended: &mut Ended) {
         self.stop.store(true, Ordering::Relaxed);
-        self.common.resolvers.inboxes.iter().for_each(|inbox| inbox.wake());
+        self.common.resolvers.inboxes.iter().for_each(super::handoff::Inbox::wake);
         for thread in self.threads.drain(..).flatten() {
             let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("a resolver panicked")));
             match outcome {

@@ -260,7 +260,9 @@ impl Resolver {
     /// Drops a question for which there is no room, with the clients that wait for it.
     fn abandon(&mut self, number: u32, cause: Cause) {
         let Some(Ask { key, waiters, .. }) = self.asks.remove(number) else { return };
-        waiters.iter().for_each(|waiter| self.drop(&waiter.asker, cause));
+        for waiter in &waiters {
+            self.drop(&waiter.asker, cause);
+        }
         let key: Option<Key> = self.parts.cache.key(&key::question(&key));
         if let Some(key) = key.filter(|_| waiters.is_empty()) {
             self.parts.cache.forget_prefetch(&key);
@@ -274,7 +276,7 @@ impl Resolver {
         let Self { buffer, passed, .. } = self;
         let Waiter { asker, asked, query, limit_bytes } = waiter;
         let bytes = match (found, answer) {
-            (Found::Hit { bytes, .. }, _) => bytes,
+            (Found::Hit { bytes, .. }, _) | (Found::Failed { bytes }, None) => bytes,
             (_, Some((answer, zone))) if pass_on(query, *asked, answer, zone, *limit_bytes, passed) => {
                 buffer[..passed.len()].copy_from_slice(passed);
                 passed.len()
@@ -283,7 +285,6 @@ impl Resolver {
                 self.tally.add(Count::StaleAfterFailure);
                 bytes
             }
-            (Found::Failed { bytes }, None) => bytes,
             _ => {
                 buffer[..query.len()].copy_from_slice(query);
                 refuse(buffer, query.len(), rcode::SERVFAIL)

@@ -51,6 +51,7 @@ impl<'a> Query<'a> {
     /// The same query, which arrived at the endpoint with this index in its worker. `local` is the address to which it
     /// was sent, if the reply must name it.
     #[inline]
+    #[must_use]
     pub fn at(self, endpoint: usize, local: Option<LocalAddress>) -> Self {
         Self { origin: Origin::Datagrams { endpoint, local }, ..self }
     }

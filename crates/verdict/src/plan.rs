@@ -174,7 +174,7 @@ fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>) -> Vec<Str
     }
     match subject.bottleneck.resource {
         Resource::Player => {
-            sentences.push("The player was the bottleneck, so the server may answer more.".into())
+            sentences.push("The player was the bottleneck, so the server may answer more.".into());
         }
         Resource::NoneSaturated => {
             sentences.push("Nothing was full at the rate, so the server may answer more.".into());

@@ -45,12 +45,12 @@ fn joined_answers_have_what_is_of_their_servers_and_answer_the_question() {
     let of_first = (&parts[0][..], &zones[0][..]);
     let whole = join(&question(&name), &[of_first, (&parts[1][..], &zones[1][..])]).expect("it can be read");
     let mut server = Server::new(&Settings::default());
-    assert_eq!(server.put_of(".", "alias.example. A", &PLAIN, &whole), Put::Kept { ttl_s: 30 });
+    assert_eq!(server.put_of(".", "alias.example. A", PLAIN, &whole), Put::Kept { ttl_s: 30 });
     let expected = "NOERROR
         an alias.example. 60 CNAME www.other.test.
         an www.other.test. 30 CNAME end.other.test.
         an end.other.test. 90 A 192.0.2.1";
-    check(&mut server, "alias.example. A", &PLAIN, expected);
+    check(&mut server, "alias.example. A", PLAIN, expected);
     let cut = &parts[1][..parts[1].len() - 1];
     assert_eq!(join(&question(&name), &[of_first, (cut, &zones[1][..])]), None);
 }
@@ -63,9 +63,9 @@ fn a_denial_at_the_end_is_that_of_the_whole() {
     let (one, other) = (wire("example."), wire("test."));
     let whole = join(&question(&name), &[(&first[..], &one[..]), (&last[..], &other[..])]).unwrap();
     let mut server = Server::new(&Settings::default());
-    server.put_of(".", "alias.example. A", &PLAIN, &whole);
+    server.put_of(".", "alias.example. A", PLAIN, &whole);
     let expected = "NXDOMAIN
         an alias.example. 60 CNAME gone.test.
         ns test. 20 SOA ns.test. host.test. 1 2 3 4 20";
-    check(&mut server, "alias.example. A", &PLAIN, expected);
+    check(&mut server, "alias.example. A", PLAIN, expected);
 }

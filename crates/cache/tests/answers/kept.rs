@@ -20,11 +20,11 @@ fn only_records_that_answer_the_question_are_kept() {
         ar ns.example. 60 IN A 203.0.113.2
         ar www.bank.test. 60 IN A 203.0.113.3";
     let mut server = Server::new(&Settings::default());
-    server.put(WWW, &PLAIN, text);
-    check(&mut server, WWW, &PLAIN, SHOWN);
+    server.put(WWW, PLAIN, text);
+    check(&mut server, WWW, PLAIN, SHOWN);
     for question in ["www.bank.test. A", "www.example. TXT", "ns.example. A", "bank.test. NS", "example. NS"]
     {
-        check(&mut server, question, &PLAIN, "miss");
+        check(&mut server, question, PLAIN, "miss");
     }
 }
 
@@ -35,16 +35,16 @@ fn records_outside_the_zone_of_the_server_are_dropped() {
         an alias.example. 60 IN CNAME www.bank.test.
         an www.bank.test. 60 IN A 203.0.113.1";
     let mut server = Server::new(&Settings::default());
-    let put = server.put_of("example.", question, &PLAIN, &reply(question, text));
+    let put = server.put_of("example.", question, PLAIN, &reply(question, text));
     assert_eq!(put, Put::Kept { ttl_s: 60 });
-    check(&mut server, question, &PLAIN, "NOERROR\nan alias.example. 60 CNAME www.bank.test.");
-    server.put(question, &PLAIN, text);
-    check(&mut server, question, &PLAIN, &text.replace(" IN ", " "));
+    check(&mut server, question, PLAIN, "NOERROR\nan alias.example. 60 CNAME www.bank.test.");
+    server.put(question, PLAIN, text);
+    check(&mut server, question, PLAIN, &text.replace(" IN ", " "));
     // The whole answer is outside.
     let outside = "NXDOMAIN\nns test. 60 IN SOA ns. host. 1 2 3 4 60";
-    let put = server.put_of("example.", "x.test. A", &PLAIN, &reply("x.test. A", outside));
+    let put = server.put_of("example.", "x.test. A", PLAIN, &reply("x.test. A", outside));
     assert_eq!(put, Put::NotKept(Why::NoSoa));
-    let put = server.put_of("ample.", WWW, &PLAIN, &reply(WWW, REPLY));
+    let put = server.put_of("ample.", WWW, PLAIN, &reply(WWW, REPLY));
     assert_eq!(put, Put::NotKept(Why::NoSoa), "a zone ends where a label begins");
 }
 
@@ -56,14 +56,14 @@ fn a_chain_is_followed_in_any_order_and_not_beyond() {
         an a.example. 60 IN CNAME b.example.
         an d.example. 60 IN A 192.0.2.4";
     let mut server = Server::new(&Settings::default());
-    server.put("a.example. A", &PLAIN, text);
+    server.put("a.example. A", PLAIN, text);
     let expected = "NOERROR
         an c.example. 60 A 192.0.2.3
         an b.example. 60 CNAME c.example.
         an a.example. 60 CNAME b.example.";
-    check(&mut server, "a.example. A", &PLAIN, expected);
-    server.put("a.example. CNAME", &PLAIN, text);
-    check(&mut server, "a.example. CNAME", &PLAIN, "NOERROR\nan a.example. 60 CNAME b.example.");
+    check(&mut server, "a.example. A", PLAIN, expected);
+    server.put("a.example. CNAME", PLAIN, text);
+    check(&mut server, "a.example. CNAME", PLAIN, "NOERROR\nan a.example. 60 CNAME b.example.");
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn a_chain_may_be_a_loop() {
         an a.example. 60 IN CNAME b.example.
         an b.example. 60 IN CNAME a.example.";
     let mut server = Server::new(&Settings::default());
-    server.put("a.example. A", &PLAIN, text);
-    check(&mut server, "a.example. A", &PLAIN, &text.replace(" IN ", " "));
+    server.put("a.example. A", PLAIN, text);
+    check(&mut server, "a.example. A", PLAIN, &text.replace(" IN ", " "));
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn the_dname_record_of_an_alias_is_kept() {
         an x.example.net. 60 IN A 192.0.2.1
         an other.example. 60 IN DNAME example.net.";
     let mut server = Server::new(&Settings::default());
-    server.put("x.sub.example. A", &PLAIN, text);
+    server.put("x.sub.example. A", PLAIN, text);
     let expected = "NOERROR
         an sub.example. 60 DNAME example.net.
         an x.sub.example. 60 CNAME x.example.net.
         an x.example.net. 60 A 192.0.2.1";
-    check(&mut server, "x.sub.example. A", &PLAIN, expected);
+    check(&mut server, "x.sub.example. A", PLAIN, expected);
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn any_is_answered_with_one_rrset() {
         an www.example. 60 IN TXT more";
     let shown = "an www.example. 60 A 192.0.2.1\nan www.example. 60 A 192.0.2.2";
     let mut server = Server::new(&Settings::default());
-    server.put("www.example. ANY", &PLAIN, text);
-    check(&mut server, "www.example. ANY", &PLAIN, &format!("NOERROR\n{shown}"));
-    server.put("www.example. ANY", &DO, text);
+    server.put("www.example. ANY", PLAIN, text);
+    check(&mut server, "www.example. ANY", PLAIN, &format!("NOERROR\n{shown}"));
+    server.put("www.example. ANY", DO, text);
     let expected = format!("NOERROR\nan www.example. 60 RRSIG A\n{shown}");
-    check(&mut server, "www.example. ANY", &DO, &expected);
+    check(&mut server, "www.example. ANY", DO, &expected);
     // It is no answer to a question for one type.
-    check(&mut server, WWW, &PLAIN, "miss");
+    check(&mut server, WWW, PLAIN, "miss");
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn names_in_data_survive() {
     ] {
         let mut server = Server::new(&Settings::default());
         let (owner, rest) = record.split_once(" 60 ").unwrap();
-        let put = server.put(question, &PLAIN, &format!("NOERROR\nan {owner} 60 IN {rest}"));
+        let put = server.put(question, PLAIN, &format!("NOERROR\nan {owner} 60 IN {rest}"));
         assert_eq!(put, Put::Kept { ttl_s: 60 }, "{record}");
-        let shown = server.ask(question, &PLAIN);
+        let shown = server.ask(question, PLAIN);
         // Not every type is shown with the dot of the root at the end.
         let wanted = record.trim_end_matches('.');
         assert!(shown.contains(wanted), "{shown} instead of {wanted}");
@@ -159,12 +159,12 @@ fn other_replies_are_not_kept() {
         (changed(3, 0x85), Why::Rcode(5)),
         (badvers, Why::Rcode(16)),
     ] {
-        assert_eq!(server.put_of(".", WWW, &PLAIN, &message), Put::NotKept(why), "{message:x?}");
+        assert_eq!(server.put_of(".", WWW, PLAIN, &message), Put::NotKept(why), "{message:x?}");
     }
     let transfer = reply("example. AXFR", "NOERROR\nan example. 60 IN SOA ns. host. 1 2 3 4 60");
-    assert_eq!(server.put_of(".", "example. AXFR", &PLAIN, &transfer), Put::NotKept(Why::Type));
+    assert_eq!(server.put_of(".", "example. AXFR", PLAIN, &transfer), Put::NotKept(Why::Type));
     assert_eq!(server.cache.counts().entries, 0);
-    assert_eq!(server.put_of(".", WWW, &PLAIN, &changed(13, b'W')), Put::Kept { ttl_s: 60 });
+    assert_eq!(server.put_of(".", WWW, PLAIN, &changed(13, b'W')), Put::Kept { ttl_s: 60 });
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_reply_that_needs_more_than_a_segment_is_not_kept() {
         format!("NOERROR\n{}", records.join("\n"))
     };
     let question = "www.example. TXT";
-    assert_eq!(server.put(question, &PLAIN, &text(18)), Put::Kept { ttl_s: 60 });
-    assert_eq!(server.put(question, &PLAIN, &text(19)), Put::NotKept(Why::TooBig));
-    check(&mut server, question, &PLAIN, "miss");
+    assert_eq!(server.put(question, PLAIN, &text(18)), Put::Kept { ttl_s: 60 });
+    assert_eq!(server.put(question, PLAIN, &text(19)), Put::NotKept(Why::TooBig));
+    check(&mut server, question, PLAIN, "miss");
 }

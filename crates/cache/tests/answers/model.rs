@@ -133,18 +133,18 @@ proptest! {
                 Step::Put(asked, content, ttl_s) => {
                     let rcode = if let Content::NameError = content { "NXDOMAIN" } else { "NOERROR" };
                     let records = records(asked, content, &ttl_s.to_string(), " IN");
-                    let put = server.put(&question(asked), &ask(asked), &format!("{rcode}\n{records}"));
+                    let put = server.put(&question(asked), ask(asked), &format!("{rcode}\n{records}"));
                     prop_assert_eq!(matches!(put, Put::Kept { .. }), ttl_s > 0);
                     if ttl_s > 0 {
                         model.put(asked, content, ttl_s, now_s);
                     }
                 }
                 Step::Fail(asked) => {
-                    server.failed(&question(asked), &ask(asked));
+                    server.failed(&question(asked), ask(asked));
                     model.fail(asked, now_s);
                 }
                 Step::Ask(asked) => {
-                    let answer = server.ask(&question(asked), &ask(asked));
+                    let answer = server.ask(&question(asked), ask(asked));
                     prop_assert_eq!(answer, model.answer(asked, now_s));
                 }
                 Step::Wait(seconds) => server.now_s += seconds,

@@ -27,7 +27,7 @@ impl Rig {
     }
 
     fn look(&self, purpose: Purpose, now_s: u64) -> Answered {
-        let mut buffer = query(WWW, &PLAIN);
+        let mut buffer = query(WWW, PLAIN);
         let form = Form { question_end: question::end(&buffer).unwrap(), dnssec_ok: None };
         buffer.resize(512, 0);
         let key = self.cache.key(&self.question()).unwrap();
@@ -38,7 +38,7 @@ impl Rig {
 #[test]
 fn a_waiter_takes_no_prefetch_and_is_not_counted() {
     let rig = Rig::new(None);
-    let bytes = query(WWW, &PLAIN).len() + 16;
+    let bytes = query(WWW, PLAIN).len() + 16;
     for _ in 0..3 {
         assert_eq!(rig.look(Purpose::Waiter, 9), Answered::Hit { bytes, prefetch: false });
     }
@@ -54,7 +54,7 @@ fn a_waiter_takes_no_prefetch_and_is_not_counted() {
 fn a_client_that_waits_too_long_gets_what_is_stale() {
     let stale = Stale { most_s: 100, answer_ttl_s: 30 };
     let rig = Rig::new(Some(stale));
-    let bytes = query(WWW, &PLAIN).len() + 16;
+    let bytes = query(WWW, PLAIN).len() + 16;
     assert_eq!(rig.look(Purpose::Client, 10), Answered::Miss);
     assert_eq!(rig.look(Purpose::Waiter, 10), Answered::Miss);
     assert_eq!(rig.look(Purpose::Late, 10), Answered::Stale { bytes });

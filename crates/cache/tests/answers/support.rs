@@ -52,7 +52,7 @@ fn parts(question: &str) -> (Vec<u8>, u16) {
 }
 
 /// The query for a question.
-pub(crate) fn query(question: &str, ask: &Ask) -> Vec<u8> {
+pub(crate) fn query(question: &str, ask: Ask) -> Vec<u8> {
     let (qname, qtype) = parts(question);
     let authentic = if ask.authentic { AD_BIT } else { 0 };
     let checking_disabled = if ask.checking_disabled { CD_BIT } else { 0 };
@@ -127,35 +127,35 @@ impl Server {
     }
 
     /// Puts a reply of a server for all names in.
-    pub(crate) fn put(&mut self, question: &str, ask: &Ask, text: &str) -> Put {
+    pub(crate) fn put(&mut self, question: &str, ask: Ask, text: &str) -> Put {
         self.put_of(".", question, ask, &reply(question, text))
     }
 
     /// Puts the reply of a server for a zone in.
-    pub(crate) fn put_of(&mut self, zone: &str, question: &str, ask: &Ask, reply: &[u8]) -> Put {
+    pub(crate) fn put_of(&mut self, zone: &str, question: &str, ask: Ask, reply: &[u8]) -> Put {
         let (qname, rtype) = parts(question);
         self.cache.put(&asked(&qname, rtype, ask), reply, &wire(zone), self.now_s)
     }
 
     /// Reports that a server answered a question with nothing of use.
-    pub(crate) fn failed(&mut self, question: &str, ask: &Ask) {
+    pub(crate) fn failed(&mut self, question: &str, ask: Ask) {
         self.fails(question, ask, Failure::Unusable);
     }
 
     /// Reports that a question failed.
-    pub(crate) fn fails(&mut self, question: &str, ask: &Ask, failure: Failure) {
+    pub(crate) fn fails(&mut self, question: &str, ask: Ask, failure: Failure) {
         let (qname, rtype) = parts(question);
         self.cache.failed(&asked(&qname, rtype, ask), failure, self.now_s);
     }
 
     /// The answer to a question as text, after a word if it is not an ordinary hit.
-    pub(crate) fn ask(&mut self, question: &str, ask: &Ask) -> String {
+    pub(crate) fn ask(&mut self, question: &str, ask: Ask) -> String {
         let (word, reply) = self.answer(question, ask);
         if reply.is_empty() { format!("{word}\n") } else { word.to_owned() + &shown(&reply) }
     }
 
     /// The answer to a question in bytes, and what it is.
-    pub(crate) fn answer(&mut self, question: &str, ask: &Ask) -> (&'static str, Vec<u8>) {
+    pub(crate) fn answer(&mut self, question: &str, ask: Ask) -> (&'static str, Vec<u8>) {
         let (qname, rtype) = parts(question);
         let query = query(question, ask);
         let mut buffer = query.clone();
@@ -178,8 +178,8 @@ impl Server {
     }
 }
 
-fn asked<'q>(name: &'q [u8], rtype: u16, ask: &Ask) -> Question<'q> {
-    let Ask { dnssec_ok, checking_disabled, .. } = *ask;
+fn asked<'q>(name: &'q [u8], rtype: u16, ask: Ask) -> Question<'q> {
+    let Ask { dnssec_ok, checking_disabled, .. } = ask;
     Question { name, rtype, class: 1, dnssec_ok, checking_disabled }
 }
 
@@ -244,6 +244,6 @@ pub(crate) fn lines(text: &str) -> String {
 
 /// Asks, and compares the answer with these lines.
 #[track_caller]
-pub(crate) fn check(server: &mut Server, question: &str, ask: &Ask, expected: &str) {
+pub(crate) fn check(server: &mut Server, question: &str, ask: Ask, expected: &str) {
     assert_eq!(server.ask(question, ask), lines(expected), "{question}");
 }

@@ -90,13 +90,11 @@ fn what_fits_stays() {
 #[test]
 fn entries_whose_time_ended_make_room_first() {
     let mut cache = Cache::new(&settings(64 << 10), [1, 2]);
-    let mut now_s = 1;
-    for number in 0..10_000 {
+    for (now_s, number) in (1..).zip(0..10_000) {
         let name = name(&format!("h{number:06}"));
         let kept = cache.put(&question(&name), &reply(&name, 10, &[1]), b"\0", now_s);
         assert_eq!(kept, Put::Kept { ttl_s: 10 });
         ask(&mut cache, &name, now_s);
-        now_s += 1;
     }
     assert_eq!(cache.counts().evicted, 0);
     assert!(cache.counts().expired > 9_000);

@@ -58,7 +58,9 @@ impl Dispatcher {
         let all = std::mem::take(&mut self.parked).into_iter();
         let (late, others): (Vec<Parked>, _) = all.partition(|parked| parked.until_ns <= now_ns);
         self.parked = others;
-        late.into_iter().for_each(|parked| self.give_up(parked.place));
+        for Parked { place, .. } in late {
+            self.give_up(place);
+        }
     }
 
     /// Drops all queries that wait for a connection, since the server stops.

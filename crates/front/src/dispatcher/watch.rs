@@ -219,7 +219,10 @@ impl Dispatcher {
                 self.note_down(number);
             }
             self.cut_off(number, |at| at == link || is_datagrams && at >= link);
-            self.resume(number);
+            // Queries that were cut off wait for the connection to be opened again. If that failed, they wait no longer.
+            if !was_open {
+                self.resume(number);
+            }
         }
     }
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kqps_kernel::perf::{Frame, Sample};
+use kqps_kernel::perf::Sample;
 
 use super::classify::State;
 use super::members::Members;
-use super::stacks::{StackId, Stacks, TakenBy, Told};
+use super::stacks::{ByNumber, StackId, Stacks, TakenBy, Told};
 use super::symbols::Kernel;
 
 /// What a record is about.
@@ -54,12 +54,19 @@ pub(super) enum Spent {
 pub(super) struct Total {
     pub(super) count: u64,
     pub(super) ns: u64,
+    /// Nanoseconds of waits whose end was not seen, up to the moment at which their thread was seen on a core.
+    pub(super) open_ns: u64,
 }
 
 impl Total {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.ns += ns;
+    }
+
+    fn add_open(&mut self, ns: u64) {
+        self.count += 1;
+        self.open_ns += ns;
     }
 }
 
@@ -140,11 +147,13 @@ pub(super) struct Gathered {
     /// Kind of a lock and call chain → how long threads waited.
     pub(super) locks: HashMap<(u32, StackId), Total>,
     /// The call chains, with their process.
-    pub(super) stacks: HashMap<StackId, (u32, Box<[Frame]>)>,
+    pub(super) stacks: ByNumber,
     /// Thread → its process and its name.
     pub(super) threads: BTreeMap<u32, (u32, String)>,
     /// Thread → its CPU time by the kernel's own count, nanoseconds.
     pub(super) kernel_ns: BTreeMap<u32, u64>,
+    /// How long was sampled, nanoseconds.
+    pub(super) span_ns: u64,
     pub(super) samples: u64,
     /// Samples and events that the kernel dropped.
     pub(super) lost: u64,
@@ -255,6 +264,9 @@ impl Collector {
 
     fn look(&mut self, entry: Entry) {
         let Entry { time_ns, tid, whose, kind, stack } = entry;
+        if whose == Whose::Subject {
+            self.seen_on_core(tid, time_ns);
+        }
         match kind {
             Kind::OnCore if whose == Whose::Subject => {
                 self.samples += 1;
@@ -308,7 +320,24 @@ impl Collector {
         }
     }
 
+    /// A thread does something. If it is not known since when it has a core, the end of its wait was not seen.
+    fn seen_on_core(&mut self, tid: u32, at_ns: u64) {
+        let Some(off) = self.threads.get_mut(&tid).and_then(|thread| thread.off.take()) else { return };
+        let Off { since_ns, spent, stack, ready_ns } = off;
+        match ready_ns.filter(|_| spent != Spent::Ready) {
+            Some(ready_ns) => {
+                self.add(tid, spent, stack, ready_ns.saturating_sub(since_ns));
+                self.sum(tid, Spent::Ready, stack).add_open(at_ns.saturating_sub(ready_ns));
+            }
+            None => self.sum(tid, spent, stack).add_open(at_ns.saturating_sub(since_ns)),
+        }
+    }
+
     fn add(&mut self, tid: u32, spent: Spent, stack: StackId, ns: u64) {
+        self.sum(tid, spent, stack).add(ns);
+    }
+
+    fn sum(&mut self, tid: u32, spent: Spent, stack: StackId) -> &mut Total {
         let mut key = (tid, spent, stack);
         if self.sums.len() >= SUMS_MOST && !self.sums.contains_key(&key) {
             let stack = self.stacks.without_room(stack, |told| state(spent, told));
@@ -317,7 +346,7 @@ impl Collector {
                 if matches!(spent, Spent::Asleep { .. }) { Spent::Asleep { lock: None } } else { spent };
             key = (tid, spent, stack);
         }
-        self.sums.entry(key).or_default().add(ns);
+        self.sums.entry(key).or_default()
     }
 
     fn add_lock(&mut self, wait: Wait, end_ns: u64) {
@@ -325,8 +354,8 @@ impl Collector {
         total.add(end_ns.saturating_sub(wait.since_ns));
     }
 
-    /// All that was summed up, with the CPU time of threads by the kernel's own count.
-    pub(super) fn gathered(self, members: Members, kernel_ns: BTreeMap<u32, u64>) -> Gathered {
+    /// All that was summed up in a time of `span_ns`, with the CPU time of threads by the kernel's own count.
+    pub(super) fn gathered(self, members: Members, kernel_ns: BTreeMap<u32, u64>, span_ns: u64) -> Gathered {
         let (stacks, roomless) = self.stacks.all();
         Gathered {
             sums: self.sums,
@@ -334,6 +363,7 @@ impl Collector {
             stacks,
             threads: members.into_threads(),
             kernel_ns,
+            span_ns,
             samples: self.samples,
             lost: self.lost,
             events: self.events,
@@ -352,7 +382,7 @@ fn left_for(is_ready: bool, lock: Option<u64>) -> Spent {
 }
 
 /// The state of a thread by its call chain.
-fn state(spent: Spent, told: &Told) -> State {
+fn state(spent: Spent, told: Told) -> State {
     match spent {
         Spent::OnCore => told.on_core,
         Spent::Asleep { lock } => told.asleep[usize::from(lock.is_some())],

@@ -50,7 +50,7 @@ impl Field {
     }
 }
 
-/// A field in the text of a format: `field:pid_t prev_pid;	offset:24;	size:4;	signed:1;`.
+/// A field in the text of a format: `field:pid_t prev_pid; offset:24; size:4; signed:1;`, with tabs between.
 fn field(format: &str, name: &str) -> Option<Field> {
     let is_named = |line: &&str| {
         let declared = line.trim().strip_prefix("field:").and_then(|rest| rest.split_once(';'));

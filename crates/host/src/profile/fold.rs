@@ -9,6 +9,7 @@ use kqps_observation::profile::{ProfileFacts, StackNode, ThreadProfile, ThreadTi
 use super::classify::{self, Name, State};
 use super::collect::{Gathered, Spent};
 use super::locks::Locks;
+use super::open;
 use super::stacks::state_without_room;
 
 /// Threads beyond this number are summed up.
@@ -24,7 +25,8 @@ const LOST_MOST: f64 = 0.01;
 pub(super) type Names<'a> = &'a mut dyn FnMut(u32, &[Frame]) -> Vec<Name>;
 
 /// Folds what was gathered.
-pub(super) fn facts(gathered: Gathered, names: Names<'_>) -> ProfileFacts {
+pub(super) fn facts(mut gathered: Gathered, names: Names<'_>) -> ProfileFacts {
+    let open_share = open::close(&mut gathered);
     let (factors, sampled_share) = factors(&gathered);
     let Gathered { sums, locks: kernel_locks, stacks, threads, samples, lost, events, roomless, .. } =
         gathered;
@@ -36,6 +38,10 @@ pub(super) fn facts(gathered: Gathered, names: Names<'_>) -> ProfileFacts {
     if !has_waits {
         let why = format!("the kernel dropped {} of {} events", events[1], events[0] + events[1]);
         unreadable.insert("waits".into(), why);
+    }
+    if has_waits && open_share > LOST_MOST {
+        let why = format!("the kernel did not report them for {:.0} % of the waiting", open_share * 100.0);
+        unreadable.insert("the ends of some waits".into(), why);
     }
     if roomless > 0 {
         let why = format!("{roomless} samples and events came when the table of call chains was full");
@@ -140,7 +146,9 @@ pub(super) fn threads_of(
     if threads.len() > THREADS_MOST {
         let rest = threads.split_off(THREADS_MOST - 1);
         let mut others = ThreadProfile { name: format!("{} others", rest.len()), ..ThreadProfile::default() };
-        rest.iter().for_each(|thread| others.times.add(&thread.times));
+        for thread in &rest {
+            others.times.add(&thread.times);
+        }
         threads.push(others);
     }
     threads
@@ -218,7 +226,7 @@ mod tests {
     use super::*;
 
     fn total(count: u64, ms: u64) -> Total {
-        Total { count, ns: ms * 1_000_000 }
+        Total { count, ns: ms * 1_000_000, open_ns: 0 }
     }
 
     /// Addresses as names: above 100 those of the kernel.

@@ -13,6 +13,9 @@ use super::symbols::Kernel;
 /// was no more room, one for each state.
 pub(super) type StackId = u32;
 
+/// Call chains, innermost frame first, with their process.
+pub(super) type ByNumber = HashMap<StackId, (u32, Box<[Frame]>)>;
+
 /// The number of chains without room whose thread was in the first state.
 const ROOMLESS: StackId = u32::MAX - 15;
 
@@ -78,7 +81,7 @@ impl Stacks {
         &mut self,
         sample: &Sample<'_>,
         by: TakenBy,
-        state: impl Fn(&Told) -> State,
+        state: impl Fn(Told) -> State,
     ) -> StackId {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
@@ -94,7 +97,7 @@ impl Stacks {
         pid: u32,
         frames: &[Frame],
         by: TakenBy,
-        state: impl Fn(&Told) -> State,
+        state: impl Fn(Told) -> State,
     ) -> StackId {
         if frames.is_empty() {
             return 0;
@@ -108,7 +111,7 @@ impl Stacks {
         let most = if by == TakenBy::Event { OF_EVENTS_MOST } else { STACKS_MOST };
         if self.told.len() >= most {
             self.roomless += 1;
-            return roomless(state(&told));
+            return roomless(state(told));
         }
         self.told.push(told);
         let next = self.told.len() as StackId;
@@ -117,14 +120,14 @@ impl Stacks {
     }
 
     /// What stands for a chain where there is no room for its sum.
-    pub(super) fn without_room(&mut self, stack: StackId, state: impl Fn(&Told) -> State) -> StackId {
+    pub(super) fn without_room(&mut self, stack: StackId, state: impl Fn(Told) -> State) -> StackId {
         if stack >= ROOMLESS {
             return stack;
         }
         self.roomless += 1;
         let known = stack.checked_sub(1).and_then(|at| self.told.get(at as usize)).copied();
         let told = known.unwrap_or_else(|| self.told_of(&[]));
-        roomless(state(&told))
+        roomless(state(told))
     }
 
     fn told_of(&self, frames: &[Frame]) -> Told {
@@ -140,7 +143,7 @@ impl Stacks {
     }
 
     /// All call chains by their numbers, and how many samples and events had no room.
-    pub(super) fn all(self) -> (HashMap<StackId, (u32, Box<[Frame]>)>, u64) {
+    pub(super) fn all(self) -> (ByNumber, u64) {
         let of_process = |(pid, chains): (u32, HashMap<Box<[Frame]>, StackId>)| {
             chains.into_iter().map(move |(chain, number)| (number, (pid, chain)))
         };

@@ -150,7 +150,7 @@ impl Mapped {
 /// What the kernel adds to the path of a file that was removed.
 const DELETED: &str = " (deleted)";
 
-/// The code in the memory of a process, from its `maps` (proc_pid_maps(5)).
+/// The code in the memory of a process, from its `maps` (`proc_pid_maps(5)`).
 fn mapped(maps: &str) -> Vec<Mapped> {
     let part = |line: &str| {
         let mut words = line.splitn(6, ' ');

@@ -280,7 +280,7 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 /// Parses a TTL: whole seconds, up to 2³¹ - 1 (RFC 2181, section 8).
 fn parse_ttl(text: &str) -> Result<u32, String> {
     let time = parse_duration(text)?;
-    let ttl_s = u32::try_from(time.as_secs()).ok().filter(|ttl_s| *ttl_s <= i32::MAX as u32);
+    let ttl_s = u32::try_from(time.as_secs()).ok().filter(|ttl_s| i32::try_from(*ttl_s).is_ok());
     ttl_s
         .filter(|_| time.subsec_nanos() == 0)
         .ok_or_else(|| "expected whole seconds, such as 30s, 5m or 24h".to_owned())

@@ -14,7 +14,7 @@ use kqps_observation::{Accounts, Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::judge::{CellProfile, judge};
 
-/// More queries than one thread at a time can answer while each holds the lock for 200 µs.
+/// More queries than one thread at a time can answer while each holds the lock for 2 ms.
 const BURST: usize = 16;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -77,11 +77,34 @@ fn run_of(facts: ProfileFacts, workers: u32) -> Run {
     }
 }
 
-/// The share of the threads' time in which they wait for a core, since other programs have it. The host decides that, and
-/// not the lock.
+const BUSY: &str = "other programs had the cores of the echo";
+
+/// How often a profile is taken until the host leaves the threads their cores, and the most time that they may wait for
+/// one, as a share of their time.
+const TRIES: u32 = 5;
+const BUSY_MOST: f64 = 0.1;
+
+/// The share of the threads' time in which they wait for a core.
 fn waiting_for_core(profile: &CellProfile) -> f64 {
-    let of_core = profile.states.iter().find(|state| state.state == "waiting for a core");
-    of_core.map_or(0.0, |state| state.share)
+    let state = profile.states.iter().find(|state| state.state == "waiting for a core");
+    state.map_or(0.0, |state| state.share)
+}
+
+/// The profile of an echo of so many threads in which each query holds a lock for `lock`, and its run; `None` if other
+/// programs had the cores all the time.
+fn judged(lock: &str, threads: u32) -> Result<Option<(Run, CellProfile)>> {
+    for _ in 0..TRIES {
+        let facts = profiled(lock, threads)?;
+        assert_eq!((facts.by, facts.lost), (ProfileSource::Cores, 0), "{facts:?}");
+        assert!(facts.samples > 0, "{facts:?}");
+        let run = run_of(facts, threads);
+        let profile = judge(&run).profiles.remove(0);
+        assert_eq!(profile.failure, None, "a profile that failed names no lock either");
+        if waiting_for_core(&profile) <= BUSY_MOST {
+            return Ok(Some((run, profile)));
+        }
+    }
+    Ok(None)
 }
 
 pub(crate) fn a_planted_lock_is_named_with_its_share_and_no_other_one_is() -> Result<()> {
@@ -90,29 +113,21 @@ pub(crate) fn a_planted_lock_is_named_with_its_share_and_no_other_one_is() -> Re
         return Ok(());
     }
     for threads in [2, 3] {
-        let facts = profiled("200us", threads)?;
-        assert_eq!((facts.by, facts.lost), (ProfileSource::Cores, 0), "{facts:?}");
-        let run = run_of(facts, threads);
-        let verdict = judge(&run);
-        let profile = &verdict.profiles[0];
-        assert_eq!(profile.failure, None);
+        let Some((run, profile)) = judged("2ms", threads)? else {
+            skip(Capability::Chance, BUSY);
+            return Ok(());
+        };
         let named = profile.locks.first().context("no lock is named")?;
         assert!(named.lock.kind == "futex" && named.lock.place.ends_with("hold_planted_lock"), "{named:?}");
         // One thread has the lock at any time, and all others wait for it.
         let truth = f64::from(threads - 1) / f64::from(threads);
-        let share = named.share / (1.0 - waiting_for_core(profile));
-        assert!(
-            (share / truth - 1.0).abs() <= 0.1,
-            "{share} instead of {truth}: {named:?} {:?}",
-            profile.states
-        );
-        assert!(kqps_report::page(&run, &verdict).contains("hold_planted_lock"));
+        let share = named.share / (1.0 - waiting_for_core(&profile));
+        assert!((share / truth - 1.0).abs() <= 0.1, "{share} instead of {truth}: {:?}", profile.states);
+        assert!(kqps_report::page(&run, &judge(&run)).contains("hold_planted_lock"));
     }
-    let facts = profiled("0s", 2)?;
-    assert!(facts.samples > 0, "{facts:?}");
-    let verdict = judge(&run_of(facts, 2));
-    let profile = &verdict.profiles[0];
-    assert_eq!(profile.failure, None, "a profile that failed names no lock either");
-    assert!(profile.locks.is_empty(), "{:?}", profile.locks);
+    match judged("0s", 2)? {
+        Some((_, profile)) => assert!(profile.locks.is_empty(), "{:?}", profile.locks),
+        None => skip(Capability::Chance, BUSY),
+    }
     Ok(())
 }

@@ -60,17 +60,14 @@ pub(crate) fn icicle(icicle: &Icicle<'_>) -> String {
     let (mut top, mut rows) = (0.0, 0);
     for piece in icicle.pieces {
         let width = piece.share * 100.0;
-        let (x, row) = match piece.parent.and_then(|parent| placed.get_mut(parent)) {
-            Some(parent) => {
-                let x = parent.next;
-                parent.next += width;
-                (x, parent.row + 1)
-            }
-            None => {
-                let x = top;
-                top += width;
-                (x, 0)
-            }
+        let (x, row) = if let Some(parent) = piece.parent.and_then(|parent| placed.get_mut(parent)) {
+            let x = parent.next;
+            parent.next += width;
+            (x, parent.row + 1)
+        } else {
+            let x = top;
+            top += width;
+            (x, 0)
         };
         placed.push(Placed { row, next: x });
         if row >= icicle.rows_most || width < WIDTH_LEAST {

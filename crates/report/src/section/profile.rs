@@ -141,7 +141,9 @@ fn threads(threads: &[ThreadProfile]) -> Vec<Vec<String>> {
         };
         let count: usize = rest.iter().map(of_row).sum();
         let mut others = ThreadProfile { name: format!("and {count} others"), ..ThreadProfile::default() };
-        rest.iter().for_each(|thread| others.times.add(&thread.times));
+        for thread in rest {
+            others.times.add(&thread.times);
+        }
         rows.push(thread(&others));
     }
     rows

@@ -74,7 +74,7 @@ impl<A: Answer> QuicLoop<A> {
     /// Serves until it is stopped.
     pub(super) fn serve(&mut self, stop: &StopFlag) -> io::Result<()> {
         let sockets = self.places.iter().map(|place| place.socket.as_raw_fd());
-        let mailbox = self.mailbox.iter().map(|mailbox| mailbox.as_raw_fd());
+        let mailbox = self.mailbox.iter().map(std::os::fd::AsRawFd::as_raw_fd);
         let descriptors: Vec<RawFd> = sockets.chain(mailbox).collect();
         let mut set = PollSet::new(&descriptors);
         while !stop.is_set() {

@@ -92,7 +92,9 @@ fn deviations(sizes: &[Vec<f64>], variances: &[f64]) -> Vec<f64> {
     let mut deviations: Vec<f64> = sizes.iter().zip(variances).flat_map(of_size).collect();
     let square = deviations.iter().map(|one| one * one).sum::<f64>() / deviations.len() as f64;
     if square > 0.0 {
-        deviations.iter_mut().for_each(|one| *one /= square.sqrt());
+        for one in &mut deviations {
+            *one /= square.sqrt();
+        }
         return deviations;
     }
     // All starts agree to the last digit, and scatter by less than what can be seen.

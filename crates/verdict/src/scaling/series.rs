@@ -2,6 +2,7 @@
 //! published by the number of workers. Each has a fit, or the reason why it has none.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use kqps_observation::factors::name::{CORES, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::question::{Experiment, Published};
@@ -15,6 +16,9 @@ use super::fit::{RatesAt, ScalingFit, fit};
 use crate::bottleneck::Resource;
 use crate::figure::{Figures, factor, varies};
 use crate::judge::CellVerdict;
+
+/// A cell of a series: its number of workers, and its index among the figures.
+type Member = (u32, usize);
 
 /// Rates by the number of workers, all other factors equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +75,7 @@ const EVEN: f64 = 3.464;
 /// their cells, then those that were published with numbers enough for a fit. `verdicts` and `figures` are of the
 /// same cells, in the same order.
 pub fn of_run(run: &Run, verdicts: &[CellVerdict], figures: &[Figures]) -> Vec<ScalingSeries> {
-    let mut families: Vec<(Family, Vec<(u32, usize)>)> = Vec::new();
+    let mut families: Vec<(Family, Vec<Member>)> = Vec::new();
     for (index, one) in figures.iter().enumerate() {
         for (family, workers) in places(run, one) {
             match families.iter_mut().find(|(other, _)| *other == family) {
@@ -137,15 +141,15 @@ fn measured(
     verdicts: &[CellVerdict],
     figures: &[Figures],
     family: &Family,
-    mut members: Vec<(u32, usize)>,
+    mut members: Vec<Member>,
 ) -> ScalingSeries {
     members.sort_by_key(|(workers, _)| *workers);
     let cell_of = |index: usize| &run.cells[figures[index].cell as usize];
     let with_rate = members.iter().copied().filter(|(_, index)| !figures[*index].starts_qps.is_empty());
     let is_of_player = |index: usize| verdicts[index].bottleneck.resource == Resource::Player;
-    let (own, left_pairs): (Vec<(u32, usize)>, Vec<(u32, usize)>) = with_rate
+    let (own, left_pairs): (Vec<Member>, Vec<Member>) = with_rate
         .partition(|(workers, index)| has_own_cores(cell_of(*index), *workers) && !is_of_player(*index));
-    let size = |(workers, index): (u32, usize)| ScalingSize {
+    let size = |(workers, index): Member| ScalingSize {
         workers,
         cell: Some(figures[index].cell),
         starts_qps: figures[index].starts_qps.clone(),
@@ -156,9 +160,8 @@ fn measured(
     let is_searched = matches!(cell_of(first).load, CellLoad::Search);
     let resolution = if is_searched { verdicts[first].goal.width / EVEN } else { 0.0 };
     let seed = run.seed.wrapping_add(u64::from(figures[first].cell));
-    let workers_of =
-        |pairs: &[(u32, usize)]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
-    let (by_player, shared): (Vec<(u32, usize)>, Vec<(u32, usize)>) =
+    let workers_of = |pairs: &[Member]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
+    let (by_player, shared): (Vec<Member>, Vec<Member>) =
         left_pairs.iter().copied().partition(|(_, index)| is_of_player(*index));
     let left = Left { shared: workers_of(&shared), by_player: workers_of(&by_player) };
     let left_out = workers_of(&left_pairs);
@@ -239,7 +242,7 @@ fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left: &Left) -> String
         (&left.by_player, "the player was the bottleneck"),
     ] {
         if !workers.is_empty() {
-            reason += &format!("; with {} workers {why}", listed(workers.iter().copied()));
+            let _ = write!(reason, "; with {} workers {why}", listed(workers.iter().copied()));
         }
     }
     reason

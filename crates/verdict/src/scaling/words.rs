@@ -11,7 +11,7 @@ use crate::rate;
 /// A fit as clauses without a full stop. `rate` formats queries a second.
 pub fn sentence(fit: &ScalingFit, rate: &dyn Fn(f64) -> String) -> String {
     let mut text = format!("contention {}, coherency {}", ranged(&fit.contention), ranged(&fit.coherency));
-    text += &format!("; {}", peak(&fit.peak, rate));
+    let _ = write!(text, "; {}", peak(&fit.peak, rate));
     for one in &fit.beyond {
         let _ = write!(text, "; {} workers would answer {}", workers(one.workers), predicted(one, rate));
     }

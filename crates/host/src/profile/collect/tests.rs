@@ -25,7 +25,7 @@ fn gathered(records: &[(u64, u32, Kind, StackId)]) -> Gathered {
     }
     collector.settle(500);
     collector.finish(1000);
-    collector.gathered(members, BTreeMap::new())
+    collector.gathered(members, BTreeMap::new(), 1000)
 }
 
 fn ns(gathered: &Gathered, tid: u32, spent: Spent, stack: StackId) -> u64 {
@@ -53,6 +53,25 @@ fn time_off_a_core_is_split_at_the_moment_when_the_thread_is_ready() {
     assert_eq!(gathered.events, [8, 0]);
 }
 
+/// Some kernels lose the events of an idle core: neither a wake-up nor a switch shows that a thread has it.
+#[test]
+fn a_thread_that_does_something_has_a_core() {
+    let gathered = gathered(&[
+        (100, 7, LOCKED, 5),
+        (250, 7, LOCKED, 5),
+        (400, 7, Kind::OnCore, 1),
+        (500, 7, SLEEPS, 3),
+        (560, 9, Kind::Wakeup { tid: 7 }, 0),
+        (600, 7, Kind::LockBegins { lock: 1, flags: 1 }, 2),
+        (700, 7, Kind::LockEnds { lock: 1 }, 0),
+    ]);
+    let of = |spent, stack| gathered.sums[&(7, spent, stack)];
+    assert_eq!(of(WAITS, 5), Total { count: 2, ns: 0, open_ns: 150 + 150 });
+    assert_eq!(of(ASLEEP, 3), Total { count: 1, ns: 60, open_ns: 0 });
+    assert_eq!(of(Spent::Ready, 3), Total { count: 1, ns: 0, open_ns: 40 });
+    assert_eq!(ns(&gathered, 7, Spent::OnCore, 1), 10);
+}
+
 #[test]
 fn samples_count_for_their_thread_and_interrupts_for_none() {
     let gathered = gathered(&[
@@ -73,7 +92,7 @@ fn a_thread_is_known_by_its_process() {
     collector.take_written((1, [5, 70], Kind::OnCore, 1), &mut members);
     collector.take_written((2, [6, 71], Kind::OnCore, 1), &mut members);
     collector.finish(1000);
-    let gathered = collector.gathered(members, BTreeMap::new());
+    let gathered = collector.gathered(members, BTreeMap::new(), 1000);
     assert_eq!((ns(&gathered, 70, Spent::OnCore, 1), gathered.sums.len()), (10, 1));
     assert_eq!(gathered.threads[&70].0, 5, "and is no interrupt");
 }
@@ -91,7 +110,10 @@ fn a_wait_that_begins_twice_is_one_and_others_may_lie_in_it() {
         (990, 7, begins(1, 33), 3),
         (300, 8, begins(1, 1), 3),
     ]);
-    let wanted = [((33, 3), Total { count: 2, ns: 110 }), ((1, 5), Total { count: 1, ns: 10 })];
+    let wanted = [
+        ((33, 3), Total { count: 2, ns: 110, open_ns: 0 }),
+        ((1, 5), Total { count: 1, ns: 10, open_ns: 0 }),
+    ];
     assert_eq!(gathered.locks, wanted.into());
 }
 
@@ -111,10 +133,10 @@ fn what_goes_on_when_events_are_lost_has_no_duration() {
     }
     collector.lose_samples(2);
     collector.finish(1000);
-    let gathered = collector.gathered(members, BTreeMap::new());
+    let gathered = collector.gathered(members, BTreeMap::new(), 1000);
     assert_eq!(
         gathered.locks,
-        [((1, 5), Total { count: 1, ns: 10 })].into(),
+        [((1, 5), Total { count: 1, ns: 10, open_ns: 0 })].into(),
         "the wait for lock 1 is not known"
     );
     assert!(gathered.sums.is_empty(), "{:?}", gathered.sums);
@@ -127,7 +149,7 @@ fn what_goes_on_at_the_end_is_not_known_if_the_last_events_were_lost() {
     collector.take_written((100, [5, 7], LOCKED, 4), &mut members);
     collector.lose_events(1, 1001);
     collector.finish(1000);
-    assert!(collector.gathered(members, BTreeMap::new()).sums.is_empty());
+    assert!(collector.gathered(members, BTreeMap::new(), 1000).sums.is_empty());
 }
 
 #[test]
@@ -138,7 +160,7 @@ fn without_room_for_a_sum_the_state_stays() {
     }
     collector.take_written((1, [5, 7], Kind::OnCore, 1), &mut members);
     collector.finish(10);
-    let gathered = collector.gathered(members, BTreeMap::new());
+    let gathered = collector.gathered(members, BTreeMap::new(), 1000);
     let on_core = gathered.sums.iter().find(|((_, spent, _), _)| *spent == Spent::OnCore).unwrap();
     assert_eq!(
         super::super::stacks::state_without_room(on_core.0.2),

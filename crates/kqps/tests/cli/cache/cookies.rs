@@ -7,7 +7,7 @@ use super::{asks, cache, stop};
 use crate::auth::dns::{A, ask};
 
 /// A reply with a cookie: that of the query, and 8 bytes of the server. `upper` are the upper bits of its rcode.
-fn with_cookie(mut reply: Vec<u8>, query: &[u8], upper: u8, server: &[u8; 8]) -> Vec<u8> {
+fn with_cookie(mut reply: Vec<u8>, query: &[u8], upper: u8, server: [u8; 8]) -> Vec<u8> {
     let options = &query[question_end(query) + 11..];
     reply[11] = 1;
     reply.extend([0, 0, 41, 4, 0xd0, upper, 0, 0, 0, 0, 20, 0, 10, 0, 16]);
@@ -38,7 +38,7 @@ fn ways(say: impl Fn(usize, &[u8]) -> Vec<u8> + Send + 'static) -> Vec<bool> {
 fn a_server_that_has_cookies_no_longer_is_asked_by_tcp_once() {
     let ways = ways(|number, query| {
         let reply = address(query, 300, 7);
-        if number == 1 { with_cookie(reply, query, 0, b"cookie.8") } else { reply }
+        if number == 1 { with_cookie(reply, query, 0, *b"cookie.8") } else { reply }
     });
     assert_eq!(ways, [false, false, true, false]);
 }
@@ -49,10 +49,10 @@ fn a_refused_cookie_is_replaced_without_a_connection() {
         let options = &query[question_end(query) + 11..];
         if number == 1 {
             // BADCOOKIE is 23.
-            return with_cookie(empty(query, 7), query, 1, b"cookie.1");
+            return with_cookie(empty(query, 7), query, 1, *b"cookie.1");
         }
         assert_eq!(options[12..], b"cookie.1"[..], "question {number}");
-        with_cookie(address(query, 300, 7), query, 0, b"cookie.1")
+        with_cookie(address(query, 300, 7), query, 0, *b"cookie.1")
     });
     assert_eq!(ways, [false; 4]);
 }

@@ -60,6 +60,26 @@ fn a_truncated_answer_waits_for_a_connection() {
 }
 
 #[test]
+fn a_query_whose_connection_breaks_waits_for_the_next() {
+    const TEXTS: u8 = 30;
+    let mut is_first = true;
+    let upstream = Upstream::new(move |asked| {
+        if !asked.by_tcp {
+            return vec![truncated(&asked.query)];
+        }
+        if std::mem::take(&mut is_first) { Vec::new() } else { vec![texts(&asked.query, TEXTS)] }
+    });
+    // It closes the first connection without a reply.
+    upstream.close_after_replies();
+    let server = cache(&[&upstream.flag()], &["--timeout", "10s"]);
+    let reply = ask_by(&mut connect(server.addresses[0]), &asks(1, "long.test", TXT));
+    assert_eq!(reply.answers(), u16::from(TEXTS));
+    let (report, counts) = stop(server);
+    assert_eq!((counts.kept, counts.unusable, counts.failures), (1, 0, 0), "{report:?}");
+    assert_eq!(report.back_ends.values().next().unwrap().cut_off, 1, "{report:?}");
+}
+
+#[test]
 fn a_stale_answer_comes_before_the_server_is_given_up() {
     let mut is_first = true;
     let upstream = Upstream::new(move |asked| {

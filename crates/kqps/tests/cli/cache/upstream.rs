@@ -146,7 +146,9 @@ impl Shared {
                 Err(_) => std::thread::sleep(LOOK),
             }
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     }
 
     fn serve_stream(&self, mut stream: TcpStream, from: SocketAddr) {

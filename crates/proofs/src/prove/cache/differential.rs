@@ -65,7 +65,7 @@ fn negative(query: &[u8], rcode: u8) -> Vec<u8> {
 fn say(query: &[u8], by: By<'_>) -> Vec<u8> {
     let name = asked(query);
     let number = name.len() as u8;
-    let ttl_s = if number % 2 == 0 { 2 } else { 60 };
+    let ttl_s = if number.is_multiple_of(2) { 2 } else { 60 };
     match name.get(1..3) {
         Some(b"ad") => address(query, ttl_s, [192, 0, 2, number]),
         Some(b"al") => {

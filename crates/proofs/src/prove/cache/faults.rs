@@ -67,7 +67,7 @@ fn spoiled(fault: Fault, number: u64, asked: &[u8], by: By<'_>) -> Vec<Vec<u8>> 
     let right = address(asked, 300, ADDRESS);
     match (fault, by) {
         (Fault::Silent, _) => Vec::new(),
-        (Fault::Losing, By::Udp(..)) if number % 2 == 0 => Vec::new(),
+        (Fault::Losing, By::Udp(..)) if number.is_multiple_of(2) => Vec::new(),
         (Fault::Slow, _) => {
             std::thread::sleep(Duration::from_millis(50));
             vec![right]

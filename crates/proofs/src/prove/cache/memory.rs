@@ -22,7 +22,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let server = Upstream::start(|query, _| vec![address(query, 3600, [192, 0, 2, 7])])?;
     let cache = Cache::start(bench, &[server.address.to_string()], &["--memory", "16MiB"])?;
     let client = cache.client()?;
-    let time = bench.choose(Duration::from_secs(3), Duration::from_secs(3600));
+    let time = bench.choose(Duration::from_secs(3), Duration::from_hours(1));
     let (mut rng, began) = (Rng::with_seed(bench.seed), Instant::now());
     let (mut filled_bytes, mut asked) = (None, 0_u64);
     while began.elapsed() < time {

@@ -70,7 +70,7 @@ pub(super) fn cookie(query: &[u8]) -> Option<&[u8]> {
 }
 
 /// The same reply with a cookie: that of the client, and 8 bytes of the server.
-pub(super) fn with_cookie(mut reply: Vec<u8>, client: &[u8], server: &[u8; 8]) -> Vec<u8> {
+pub(super) fn with_cookie(mut reply: Vec<u8>, client: &[u8], server: [u8; 8]) -> Vec<u8> {
     reply[11] += 1;
     reply.extend([0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 20, 0, 10, 0, 16]);
     reply.extend(client);

@@ -47,7 +47,7 @@ impl Attacker {
         };
         let plain = address(query, 300, FORGED);
         let client = cookie(query).unwrap_or(&[0; 8]);
-        let forged = with_cookie(plain.clone(), client, b"cookie.8");
+        let forged = with_cookie(plain.clone(), client, *b"cookie.8");
         for number in 1..=EACH {
             send(&self.other_port, &forged, to);
             send(&self.other_address, &forged, to);
@@ -71,7 +71,7 @@ impl Attacker {
             let mut other = [0; 8];
             other.copy_from_slice(client);
             other[usize::from(number) % 8] ^= 0x55;
-            send(own, &with_cookie(plain.clone(), &other, b"cookie.8"), to);
+            send(own, &with_cookie(plain.clone(), &other, *b"cookie.8"), to);
         }
         // Every letter in the other case: the question is asked again by TCP, and this answer is not believed.
         let mut other_case = forged;
@@ -88,7 +88,7 @@ fn right(query: &[u8]) -> Vec<u8> {
     let reply = with_foreign(reply, 0, "victim.test", FORGED);
     let reply = with_foreign(reply, 2, "victim.test", FORGED);
     match cookie(query) {
-        Some(client) => with_cookie(reply, client, b"cookie.8"),
+        Some(client) => with_cookie(reply, client, *b"cookie.8"),
         None => reply,
     }
 }
